@@ -1,32 +1,33 @@
-// The given histories that crossed: how much of the next one the native side has already, by number (docs/design/border.md).
-// It must never call a message unchanged that is not, value by value, what crossed.
+// The given histories that were passed to the native side, by number, and the length of the next one's beginning that is
+// already there (docs/design/border.md). It must never treat a message as unchanged unless all its values equal those that
+// were passed.
 
 import type { KnownHistory } from '../../binding.d.ts'
 import { isUsualLanguage, PlainReader, plainEntries } from '../values/plain.ts'
 import type { Fields } from '../values/reader.ts'
 import { contextJson } from './context.ts'
 
-/** Histories that are remembered, and their size together, in characters. */
+/** The limits of the stored histories: their number, and their size in characters. */
 const MAX_HISTORIES = 128
 const MAX_SIZE = 32 * 1024 * 1024
-/** The size of a message beside its texts. */
+/** The size of a message without its texts. */
 const MESSAGE_SIZE = 128
-/** Histories of its session that a new one is compared with, and as many others. */
+/** The number of histories of its session, and of other sessions, with which a new one is compared. */
 const MAX_COMPARED = 8
-/** So many times the length of a history are compared, and no more. */
+/** The limit of comparisons, as a multiple of the history's length. */
 const MAX_PASSES = 3
 
-/** A history that the native side has. Its messages are plain data of our own. */
+/** A history that the native side has. Its messages are copies, plain data. */
 interface Remembered {
   number: number
   label: unknown
   messages: readonly unknown[]
-  /** So many of its messages can be compared. */
+  /** The number of its messages that can be compared. */
   comparable: number
   size: number
 }
 
-/** A history as it was read: its first `length` messages are those of `base`. */
+/** A history that was read: its first `length` messages are those of `base`. */
 interface Read {
   messages: readonly unknown[]
   comparable: number
@@ -35,13 +36,13 @@ interface Read {
   size: number
 }
 
-/** Gives JSON to the native side, with the beginning of its history that is known. Null: it is not known any more. */
+/** Passes JSON to the native side, with the known beginning of its history. Returns null if the native side no longer has that beginning. */
 type Native = (json: string, known: KnownHistory | undefined) => number | null
 
-/** A context that is ready to cross. */
+/** A context that is ready to be passed. */
 type Crossing = (native: Native) => void
 
-/** Reads the messages of a history one by one: of each the plain data that JSON has of it. */
+/** Reads the messages of a history one by one, each as the plain data that its JSON has. */
 class HistoryReader {
   readonly messages: unknown[]
   /** The messages before the first one that cannot be compared. */
@@ -60,7 +61,7 @@ class HistoryReader {
     return this.#plain.size
   }
 
-  /** How many messages are as `history` begins. */
+  /** The number of messages that equal the beginning of `history`. */
   shared(history: Remembered): number {
     const most = Math.min(history.comparable, this.messages.length)
     let at = 0
@@ -76,14 +77,14 @@ class HistoryReader {
   #message(at: number, known: unknown): unknown {
     let message = this.#plain.read(this.messages[at], known)
     if (this.#plain.unusual) message = this.#written(at, message, known)
-    // A list has null where there is nothing.
+    // JSON writes null for an empty item of a list.
     message ??= null
     this.messages[at] = message
     this.#read = Math.max(this.#read, at + 1)
     return message
   }
 
-  /** What JSON makes of a message that is not plain, under its index: a `toJSON` is given that. */
+  /** The JSON value of a message that is not plain, under its index, which a `toJSON` receives. */
   #written(at: number, message: unknown, known: unknown): unknown {
     this.#plain.unusual = false
     const written: unknown = JSON.parse(JSON.stringify({ [at]: message }))[at]
@@ -96,17 +97,17 @@ class HistoryReader {
 }
 
 class GivenHistories {
-  /** The last used one at the end. */
+  /** The most recently used history is last. */
   #remembered: Remembered[] = []
   #size = 0
   #forget: (number: number) => void
 
-  /** `forget` tells the native side which number is not used again. */
+  /** `forget` releases a number on the native side. */
   constructor(forget: (number: number) => void) {
     this.#forget = forget
   }
 
-  /** Reads the caller's part of a context. What JSON cannot hold is refused. */
+  /** Reads the caller's part of a context. A value that JSON cannot represent is refused. */
   prepare(fields: Fields): Crossing {
     const { read, json } = this.#read(fields)
     if (read === undefined) return (native) => void native(json, undefined)
@@ -127,7 +128,7 @@ class GivenHistories {
     this.#size = 0
   }
 
-  /** The JSON of a context without what is known of its history. Without `read` it has everything. */
+  /** The JSON of a context without the known beginning of its history; without `read`, with the whole history. */
   #read(fields: Fields): { json: string; read?: Read } {
     const { history, sessionLabel } = fields
     if (history !== undefined && history !== null) {
@@ -139,13 +140,13 @@ class GivenHistories {
           return { json: contextJson({ ...fields, history: rest }), read }
         }
       } catch {
-        // What is wrong with it is found where all of it is read, with the paths of the whole history.
+        // An error is reported when the whole context is read, with the paths of the whole history.
       }
     }
     return { json: contextJson(fields) }
   }
 
-  /** Reads a history, and finds the remembered one that has most of its beginning. */
+  /** Reads a history, and finds the stored one with the longest common beginning. */
   #compared(entries: unknown[], label: unknown): Read {
     const reader = new HistoryReader(entries)
     let base: Remembered | undefined
@@ -177,7 +178,7 @@ class GivenHistories {
   #remember(number: number, label: unknown, read: Read): void {
     const { messages, comparable, base, length, size } = read
     if (base !== undefined) {
-      // What goes on replaces what it continues; so does what a session has changed in its later half only.
+      // A history replaces the one that it continues, and one of its session that differs only in its later half.
       const isMost = base.label === label && length * 2 > base.messages.length
       if (isMost || length >= base.comparable) this.#drop(base)
     }
@@ -191,7 +192,7 @@ class GivenHistories {
 
   #drop(history: Remembered): void {
     const at = this.#remembered.indexOf(history)
-    // A run that began while this one was read may have done so.
+    // A run that began while this one was read may have replaced it.
     if (at < 0) return
     this.#remembered.splice(at, 1)
     this.#size -= history.size

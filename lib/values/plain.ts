@@ -1,5 +1,5 @@
-// Plain data: what JSON has of a caller's value, as objects of our own, read once and compared with what was read before.
-// It must never call a value the same that JSON would write otherwise, or hold on to an object of the caller's.
+// Plain data: a caller's value as JSON represents it, copied to new objects, read once and compared with an earlier copy. It
+// must never treat two values as equal whose JSON differs, nor store an object of the caller.
 
 import { types } from 'node:util'
 
@@ -7,21 +7,21 @@ const { isProxy } = types
 const { isArray } = Array
 const { getPrototypeOf } = Object
 const PLAIN = Object.prototype
-/** Levels that are copied; what is deeper is left to JSON. */
+/** The number of levels that are copied; deeper values are left to JSON. */
 const MAX_DEPTH = 64
 
-/** Entries of a list that are read one by one. A length may be made up. */
+/** The limit of a list's entries that are read one by one, because an object may claim any length. */
 const MAX_ENTRIES = 1_000_000
 
 type Properties = Record<string, unknown>
 
-/** Whether objects and lists are what the language has them as: a library may have given all of them a `toJSON` or a property. */
+/** Whether the prototypes of objects and lists are unmodified: a library may have added a `toJSON` or a property. */
 function isUsualLanguage(): boolean {
   for (const _ in PLAIN) return false
   return !('toJSON' in PLAIN) && !('toJSON' in Array.prototype)
 }
 
-/** The entries of a list, each read once; undefined where it is no list, or one that JSON might write in its own way. */
+/** The entries of a list, each read once; undefined if the value is not a list, or JSON might write it differently. */
 function plainEntries(value: unknown): unknown[] | undefined {
   if (isProxy(value) || !isArray(value) || 'toJSON' in value) return undefined
   const { length } = value
@@ -33,9 +33,9 @@ function plainEntries(value: unknown): unknown[] | undefined {
 
 /** Reads values of a caller, each property once. */
 class PlainReader {
-  /** Something was read that is not plain: it stands in the copy as it is, and only JSON knows what becomes of it. */
+  /** Whether a value was read that is not plain: the copy contains the value itself, and only JSON can convert it. */
   unusual = false
-  /** Characters of the texts that were copied. */
+  /** The characters of the copied texts. */
   size = 0
 
   /** `known` itself, where JSON of `value` is the same as JSON of `known`, which is plain data; else a copy of `value`. */
@@ -64,7 +64,7 @@ class PlainReader {
         this.size += value.length
         return value
       case 'number':
-        // JSON has no other word for what is not finite, and NaN is not even the same as itself.
+        // JSON writes null for numbers that are not finite, and NaN does not equal itself.
         return Number.isFinite(value) ? value : null
       case 'bigint':
       case 'function':
@@ -93,13 +93,13 @@ class PlainReader {
   #object(value: Properties, known: Properties | undefined, depth: number): unknown {
     let copy: Properties | undefined = known === undefined ? {} : undefined
     let same = 0
-    // As its prototype is the plain one, and that has nothing to enumerate, these are its own.
+    // The prototype is the plain one without enumerable properties, so these are own properties.
     for (const key in value) {
-      // In a copy it would be the prototype.
+      // In a copy this key would set the prototype.
       if (key === '__proto__') return this.#unusual(value)
       const given = value[key]
       if (given === undefined) {
-        // JSON leaves it out, which is a difference where it was there.
+        // JSON omits the field, which is a difference if the earlier value had it.
         if (copy === undefined && known !== undefined && Object.hasOwn(known, key)) {
           copy = fieldsBefore(key, value, known)
         }
@@ -126,7 +126,7 @@ class PlainReader {
   }
 }
 
-/** A copy of the fields of `value` before `key`, or of all: each of them is as in `known`. */
+/** A copy of the fields of `value` before `key`, or of all: each of them equals that of `known`. */
 function fieldsBefore(
   key: string | undefined,
   value: Properties,

@@ -1,18 +1,18 @@
-//! The contexts of JavaScript: read, with the beginning of their history that crossed before.
+//! Reads the contexts that JavaScript passes, with the beginning of their history that was passed earlier.
 //!
-//! It must never start anything.
+//! It must never start a run.
 
 use super::engine::NativeEngine;
 use super::given_histories::CrossingContext;
 use base::error::EngineError;
 use model::{AssembledContext, Defaults, GivenHistory, continue_context, repair_surrogates};
 
-/// A context, and its history where that is to be stored.
+/// A context, and its history if that is to be stored.
 type ReadContext = (AssembledContext, Option<GivenHistory>);
 
 impl NativeEngine {
-    /// Reads a context whose history continues `before`. A lone surrogate half, which JavaScript strings may hold, becomes
-    /// U+FFFD.
+    /// Reads a context whose history continues `before`. A lone surrogate half, which JavaScript strings may contain,
+    /// becomes U+FFFD.
     pub(super) fn context(
         &self,
         json: &str,
@@ -24,8 +24,8 @@ impl NativeEngine {
             .map_err(EngineError::context)
     }
 
-    /// Reads a context, and gives it with its history where that is to be stored. `None` where the beginning of its
-    /// history is not there any more.
+    /// Reads a context, and returns it with its history if that is to be stored. `None` if the beginning of its history is
+    /// no longer stored.
     pub(super) fn read(
         &self,
         crossing: &CrossingContext,
@@ -40,12 +40,12 @@ impl NativeEngine {
         Ok(Some((context, history)))
     }
 
-    /// Stores the history of a context that was accepted; 0 where there is none to be stored.
+    /// Stores the history of an accepted context; 0 without one.
     pub(super) fn store_history(&self, history: Option<GivenHistory>) -> i64 {
         history.map_or(0, |history| self.given.store(history))
     }
 
-    /// Reads what a host passes, with ids and times of the engine's clock for those that it left out.
+    /// Reads a value of the host, with ids and times of the engine's clock for missing ones.
     pub(super) fn with_defaults<T>(&self, read: impl FnOnce(&mut Defaults<'_>) -> T) -> T {
         let mut new_id = || self.clock.new_id();
         read(&mut Defaults { new_id: &mut new_id, now_ms: self.clock.now_ms() })

@@ -1,7 +1,7 @@
-//! The given histories that crossed, by number, so that an unchanged beginning of one does not cross again.
+//! The given histories that JavaScript has passed, by number, so that an unchanged beginning is not passed again.
 //!
-//! A number never changes its meaning. It must never take a history for another one: where a number is not there any more,
-//! JavaScript sends everything.
+//! A number never changes its meaning. It must never return another history than the one of a number: if a number is no
+//! longer stored, JavaScript passes the whole history.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -9,33 +9,32 @@ use base::recent::Recent;
 use model::GivenHistory;
 use napi_derive::napi;
 
-/// Bytes of all of them.
+/// The largest size of all histories in bytes.
 const MAX_BYTES: usize = 64 << 20;
-/// The number of no history.
+/// The number that stands for no history.
 const NONE: i64 = 0;
 
-/// The beginning of a history, which crossed before.
-/// @internal
+/// The beginning of a history that was passed earlier. @internal
 #[napi(object)]
 pub struct KnownHistory {
-    /// The number of the history that it is the beginning of; 0 for an empty one.
+    /// The number of the history whose beginning it is; 0 for an empty one.
     pub number: i64,
-    /// So many of its messages.
+    /// The number of its messages.
     pub length: u32,
 }
 
-/// A context as it crosses.
+/// A context in the form in which it is passed.
 pub(super) struct CrossingContext {
-    /// The JSON of an `AssembledContext`; its `history` is what follows `known`.
+    /// The JSON of an `AssembledContext`; its `history` has the messages after `known`.
     pub(super) json: String,
-    /// The beginning of its history; `None` where the history is not to be stored.
+    /// The beginning of its history; `None` if the history is not to be stored.
     pub(super) known: Option<KnownHistory>,
 }
 
-/// Histories by number, the oldest dropped first.
+/// Histories by number, the oldest evicted first.
 pub(super) struct GivenHistories {
     recent: Recent<i64, GivenHistory>,
-    /// Large enough that no number comes twice.
+    /// The last used number. It is wide enough that no number is used twice.
     last: AtomicI64,
 }
 
@@ -46,7 +45,7 @@ impl Default for GivenHistories {
 }
 
 impl GivenHistories {
-    /// The beginning that `known` names; `None` where it is not there any more.
+    /// The beginning that `known` names; `None` if it is no longer stored.
     pub(super) fn beginning(&self, known: &KnownHistory) -> Option<GivenHistory> {
         if known.number == NONE {
             return Some(GivenHistory::default());
@@ -54,7 +53,7 @@ impl GivenHistories {
         self.recent.get(&known.number)?.prefix(usize::try_from(known.length).ok()?)
     }
 
-    /// Stores a history under a new number; 0 where it is empty, or larger than all of them may be.
+    /// Stores a history under a new number; 0 if it is empty, or larger than the limit of all histories.
     pub(super) fn store(&self, history: GivenHistory) -> i64 {
         let bytes = history.bytes();
         if history.is_empty() || bytes > MAX_BYTES {
@@ -65,7 +64,7 @@ impl GivenHistories {
         number
     }
 
-    /// JavaScript does not name this history again.
+    /// Removes a history that JavaScript will not name again.
     pub(super) fn forget(&self, number: i64) {
         self.recent.take(&number);
     }
@@ -106,7 +105,7 @@ mod tests {
         let list = |names: &[&str]| Some(names.iter().map(ToString::to_string).collect());
         assert_eq!(named(first, 2), list(&["a", "b"]));
         assert_eq!(named(second, 1), list(&["x"]));
-        assert_eq!((named(second, 2), named(9, 0)), (None, None), "what is not there");
+        assert_eq!((named(second, 2), named(9, 0)), (None, None), "unknown");
         let mut huge = history(&["a"]);
         huge.append(Vec::new(), MAX_BYTES);
         assert_eq!([histories.store(huge), histories.store(GivenHistory::default())], [0, 0]);

@@ -1,4 +1,4 @@
-//! A run as the cases play it: the events it has emitted, and the commands that reached it.
+//! A simulated run of a case: the events it has emitted, and the commands that reached it.
 //!
 //! It must never wait: a case that needs stored events follows the run.
 
@@ -9,7 +9,7 @@ use model::{
     LedgerPorts, LiveRun, RunEvent, RunEventKind, RunNames, RunRegistration, StreamEvent, TurnEnd,
 };
 
-/// A run that is registered, until it is dropped.
+/// A run that is registered until it is dropped.
 pub struct PlayedRun {
     run: Arc<Run>,
     registration: Arc<dyn RunRegistration>,
@@ -25,12 +25,12 @@ struct Run {
 }
 
 impl PlayedRun {
-    /// The run of `turn`, which takes messages.
+    /// The run of `turn`, which accepts messages.
     pub fn new(ledger: &LedgerPorts, turn: &TurnEnd) -> Self {
         Self::registered(ledger, turn, 1, true)
     }
 
-    /// The run of `turn`, which takes no message.
+    /// The run of `turn`, which accepts no message.
     pub fn refusing_messages(ledger: &LedgerPorts, turn: &TurnEnd) -> Self {
         Self::registered(ledger, turn, 1, false)
     }
@@ -68,7 +68,7 @@ impl PlayedRun {
         json(&StreamEvent::Token { text, message_id, seq, seq_from: None })
     }
 
-    /// Emits an event that is no delta, and returns it as a follower gets it.
+    /// Emits an event that is not a delta, and returns it as a follower receives it.
     pub fn emit_control(&self, message: &str) -> String {
         let event = |seq| json(&error_event(message).numbered(seq));
         let seq = self.push(RunEventKind::Event, None, event);
@@ -88,12 +88,12 @@ impl PlayedRun {
         seq
     }
 
-    /// The number of the last event that is acknowledged as stored.
+    /// The number of the last event that was acknowledged as stored.
     pub fn acknowledged(&self) -> u64 {
         self.run.acknowledged.load(Ordering::SeqCst)
     }
 
-    /// The commands that reached it, in order.
+    /// The commands that reached the run, in order.
     pub fn commands(&self) -> Vec<String> {
         self.run.commands.lock().unwrap().clone()
     }
@@ -123,12 +123,12 @@ impl LiveRun for Run {
     fn stop_storing(&self) {}
 }
 
-/// The end of a failed run, without its number.
+/// The terminal event of a failed run, without its number.
 pub fn error_event(message: &str) -> StreamEvent {
     StreamEvent::StreamError { error: message.to_owned(), partial: true, seq: 0 }
 }
 
-/// An event as a follower gets it.
+/// An event as a follower receives it.
 pub fn json(event: &StreamEvent) -> String {
     serde_json::to_string(event).unwrap()
 }

@@ -1,6 +1,7 @@
-//! What a backend provides for its tests: a new store for each case, with processes that open it, close it or are killed.
+//! The interface that a backend implements for its tests: a new store for each case, and processes that open it, close it or
+//! are killed.
 //!
-//! It must never show a feature that only one backend has.
+//! It must never expose a feature that only one backend has.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -15,7 +16,7 @@ pub type StoreFuture<'a, T = ()> = Pin<Box<dyn Future<Output = T> + 'a>>;
 pub enum ProcessEnd {
     /// It closes the store.
     Closed,
-    /// It is killed in the middle of everything.
+    /// It is killed without closing the store.
     Killed,
 }
 
@@ -24,11 +25,11 @@ pub trait Store {
     /// The ports of the current process.
     fn ports(&self) -> LedgerPorts;
 
-    /// The process ends, and another one opens the store. The leases that it held are free: it is known to be dead.
+    /// The process ends, and another one opens the store. Its leases are free, because its death is known.
     fn next_process(&mut self, end: ProcessEnd) -> StoreFuture<'_>;
 
-    /// Another process, which has the store open as well until the next process begins: its ports.
-    fn beside(&mut self) -> StoreFuture<'_, LedgerPorts>;
+    /// The ports of another process, which also has the store open until the next process begins.
+    fn other_process(&mut self) -> StoreFuture<'_, LedgerPorts>;
 
     /// Sets the clock of all processes forward.
     fn advance(&self, by: Duration);
@@ -40,11 +41,11 @@ pub trait Store {
     /// Runs the background work of the backend, such as a slice of its search index.
     fn catch_up(&self) -> StoreFuture<'_>;
 
-    /// What is in its tables. References that find no row are a failure of the case.
+    /// The contents of the tables. A reference without its row fails the case.
     fn contents(&self) -> StoreFuture<'_, Contents>;
 }
 
-/// A turn that has ended, with those above it.
+/// An ended turn with its ancestors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Thread {
     /// The turn.
@@ -53,16 +54,16 @@ pub struct Thread {
     pub ancestry: Vec<String>,
     /// The tokens of all of them.
     pub total_tokens: i64,
-    /// The session that the turn was run in.
+    /// The session in which the turn ran.
     pub session_label: String,
 }
 
-/// What the tables of a store hold.
+/// The contents of a store's tables.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// Turns that have ended, with their messages and calls.
+    /// Ended turns with their messages and calls.
     pub turns: usize,
-    /// Turns that have not ended.
+    /// Open turns.
     pub open: usize,
     /// Messages.
     pub messages: usize,
@@ -72,17 +73,17 @@ pub struct Contents {
     pub compactions: usize,
     /// Sessions, also those that are not visible yet.
     pub sessions: usize,
-    /// Turns that have ended, by their ids.
+    /// Ended turns, by their ids.
     pub threads: Vec<Thread>,
-    /// Every move of every session, in order: the session, and the turn it pointed at from then on.
+    /// All moves of all sessions, in order: the session, and the turn at which it then pointed.
     pub moves: Vec<(String, String)>,
-    /// Large values that are stored apart from their rows, each once.
+    /// Large values that are stored outside their rows, each once.
     pub large_values: usize,
     /// References of messages to them.
     pub large_names: usize,
 }
 
-/// A store and its ports, as a case uses them.
+/// A store and its ports, for a case.
 pub struct Fixture {
     /// The store.
     pub store: Box<dyn Store>,
@@ -98,7 +99,7 @@ impl Fixture {
         Self { store, ledger }
     }
 
-    /// Another process takes over.
+    /// Ends the process, and opens the store in the next one.
     pub async fn next_process(&mut self, end: ProcessEnd) {
         self.store.next_process(end).await;
         self.ledger = self.store.ports();
@@ -112,7 +113,7 @@ impl Fixture {
         self.ledger.journal.commit(Box::new(turn)).await
     }
 
-    /// How many rows there are: turns, messages, tool calls, sessions, moves.
+    /// The numbers of turns, messages, tool calls, sessions and moves.
     pub async fn counts(&self) -> [usize; 5] {
         let Contents { turns, messages, calls, sessions, moves, .. } = self.store.contents().await;
         [turns, messages, calls, sessions, moves.len()]

@@ -1,6 +1,6 @@
-//! The turns that the cases write, whole or commit point by commit point.
+//! The turns that the cases write, at once or by commit points.
 //!
-//! Every time in them is [`NOW`] and a few milliseconds: the clock of a store is set to it.
+//! Their times must never be read from a clock: they are [`NOW`] plus a few milliseconds, to which a store's clock is set.
 
 use model::{
     AgentRole, Attempt, Block, CallPurpose, CallStep, CompactionCommit, CompactionResult,
@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 /// The time of a store's clock: Unix milliseconds.
 pub const NOW: i64 = 1_780_000_000_000;
 
-/// An incompressible text, the same each time.
+/// An incompressible text, the same for each call.
 pub fn noise(characters: u32) -> String {
     let mut state = 1_u64;
     (0..characters)
@@ -29,7 +29,7 @@ pub fn raw(json: &str) -> Box<RawValue> {
     RawValue::from_string(json.to_owned()).unwrap()
 }
 
-/// A message of this id.
+/// A message with this id.
 pub fn message(id: &str, role: Role, sequence: u32, blocks: Vec<Block>) -> Message {
     Message {
         id: id.to_owned(),
@@ -42,7 +42,7 @@ pub fn message(id: &str, role: Role, sequence: u32, blocks: Vec<Block>) -> Messa
     }
 }
 
-/// A turn of four messages and one tool call, after `parent`, which is also the head it expects.
+/// A turn of four messages and one tool call, after `parent`, which is also its expected head.
 pub fn turn(id: &str, label: &str, parent: Option<&str>) -> TurnEnd {
     let provenance = Some(Provenance {
         provider: "anthropic".to_owned(),
@@ -164,7 +164,7 @@ pub fn short_turn(id: &str, label: &str, parent: Option<&str>) -> TurnEnd {
     short
 }
 
-/// W0 of `turn`: its first message, and nothing of its end.
+/// W0 of `turn`: its first message, without the values of its end.
 pub fn opening(turn: &TurnEnd) -> Box<TurnOpening> {
     Box::new(TurnOpening {
         turn_id: turn.turn_id.clone(),
@@ -176,7 +176,7 @@ pub fn opening(turn: &TurnEnd) -> Box<TurnOpening> {
     })
 }
 
-/// Opens `turn` in a session that is free; its epoch.
+/// Opens `turn` in a free session, and returns its epoch.
 pub async fn begin(ledger: &LedgerPorts, turn: &TurnEnd) -> i64 {
     match ledger.journal.begin(opening(turn)).await.unwrap() {
         Opened::Leased(epoch) => epoch,
@@ -184,7 +184,7 @@ pub async fn begin(ledger: &LedgerPorts, turn: &TurnEnd) -> i64 {
     }
 }
 
-/// A step of `turn`: so many of its messages, and its call with this status.
+/// A step of `turn`: a range of its messages, and its call with this status.
 pub fn step(
     turn: &TurnEnd,
     epoch: i64,
@@ -211,7 +211,7 @@ pub fn step(
     })
 }
 
-/// W4 of `turn`, with what is left to write.
+/// W4 of `turn`, with the messages that are not written yet.
 pub fn ending(turn: &TurnEnd, epoch: i64, written: usize) -> Box<TurnEnd> {
     let mut ended = turn.clone();
     ended.messages.drain(..written);
@@ -221,12 +221,12 @@ pub fn ending(turn: &TurnEnd, epoch: i64, written: usize) -> Box<TurnEnd> {
     Box::new(ended)
 }
 
-/// A compaction of everything up to the turn `through`, after which `kept` is the first kept turn.
-pub fn compaction(through: &str, kept: &str) -> CompactionResult {
+/// A compaction of all turns up to `through`; `retained` is the first retained turn.
+pub fn compaction(through: &str, retained: &str) -> CompactionResult {
     CompactionResult {
         summary: "what was said".to_owned(),
         summarized_through_turn_id: through.to_owned(),
-        first_kept_turn_id: kept.to_owned(),
+        first_kept_turn_id: retained.to_owned(),
         turns_summarized: 1,
         model: "small".to_owned(),
         provider: "anthropic".to_owned(),
@@ -241,7 +241,7 @@ pub fn compaction(through: &str, kept: &str) -> CompactionResult {
     }
 }
 
-/// The commit of a compaction at the position of `turn`; under its lease where `epoch` is that of the open turn.
+/// The commit of a compaction at the position of `turn`; under its lease if `epoch` is that of the open turn.
 pub fn compacting(
     id: &str,
     turn: &TurnEnd,

@@ -1,6 +1,6 @@
 //! The chain of hashes of a session's calls, and the chains of all sessions in memory.
 //!
-//! It must never compare: where a cache broke is `turn/prefix`'s to decide.
+//! It must never compare chains: `turn/prefix` decides where a cache broke.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use turn::prune::Pruned;
 /// Bytes and sessions of all chains together.
 const MAX_BYTES: usize = 8 << 20;
 const MAX_SESSIONS: usize = 1_024;
-/// How long an unread cache lives, where nothing else was asked (docs/rules/compaction.md#pruning).
+/// The default lifetime of an unread cache (docs/rules/compaction.md#pruning).
 const MINUTES_MS: u64 = 5 * 60_000;
 
 /// The chains of sessions by their label, least recently used ones dropped first.
@@ -48,12 +48,12 @@ impl CacheChainStore {
         if let Some(chain) = self.get(label).filter(|chain| chain.turn_id == head) {
             return Ok(Some(chain));
         }
-        // Another process, a host's own turn or a compaction came after it; or it was dropped.
+        // Another process, a turn of the host or a compaction followed it, or it was evicted.
         Ok(journal.cache_chain(label).await?.map(Arc::from))
     }
 }
 
-/// The results of a conversation that its last call pruned: they stay pruned.
+/// The results of a conversation that its last call pruned, which stay pruned.
 pub(crate) fn pruned_by(chain: Option<&CacheChain>, who: u64, base: u64) -> Pruned {
     let Some(chain) = chain.filter(|chain| chain.who == who && chain.base == base) else {
         return Pruned::new();
@@ -62,12 +62,12 @@ pub(crate) fn pruned_by(chain: Option<&CacheChain>, who: u64, base: u64) -> Prun
     links.filter_map(|(at, link)| Some((at, prefix::level_of(*link)?))).collect()
 }
 
-/// The hash of the model that a cache belongs to.
+/// The hash of the model of a cache.
 pub(crate) fn who(target: &ModelTarget) -> u64 {
     prefix::named([target.provider.api().as_str(), &target.provider_name, &target.model_name])
 }
 
-/// How long a provider caches what nobody reads.
+/// How long a provider caches a prompt that is not read.
 pub(crate) fn cache_ttl_ms(context: &AssembledContext) -> u64 {
     match context.request.prompt_cache.ttl {
         Some(CacheTtl::Hour) => 60 * 60_000,
@@ -75,7 +75,7 @@ pub(crate) fn cache_ttl_ms(context: &AssembledContext) -> u64 {
     }
 }
 
-/// The name of a lifetime in `CacheChain::way`. Ledgers hold hashes of it: a name never changes.
+/// The name of a lifetime in `CacheChain::way`. Ledgers store hashes of the name, so it never changes.
 fn ttl_name(ttl: Option<CacheTtl>) -> &'static str {
     match ttl {
         None => "None",
@@ -85,18 +85,18 @@ fn ttl_name(ttl: Option<CacheTtl>) -> &'static str {
     }
 }
 
-/// A call that was answered.
+/// An answered call.
 pub(crate) struct AnsweredCall<'a> {
     pub(crate) run: &'a Run,
     pub(crate) conversation: &'a Conversation,
     pub(crate) reply: &'a Reply,
-    /// Whether a tool of the run had answered before.
+    /// Whether a tool of the run had answered before the call.
     pub(crate) tools_answered: bool,
-    /// The time it was sent at, in wall milliseconds.
+    /// The wall time at which it was sent, in milliseconds.
     pub(crate) sent_at: i64,
 }
 
-/// The chain of a call; `last` is the chain of the call before.
+/// The chain of a call; `last` is the chain of the previous call.
 pub(crate) fn chain_of(call: &AnsweredCall<'_>, last: Option<&CacheChain>) -> CacheChain {
     let AnsweredCall { run, conversation, reply, tools_answered, sent_at } = *call;
     let cache = &run.context.request.prompt_cache;
@@ -124,7 +124,7 @@ pub(crate) fn chain_of(call: &AnsweredCall<'_>, last: Option<&CacheChain>) -> Ca
     }
 }
 
-/// The tools, ours and the provider's; the last call's own list where it is the same.
+/// The tools of the run and of the provider; the list of the last call if it is equal.
 fn tool_links(run: &Run, last: Option<&CacheChain>) -> Arc<[(String, u64)]> {
     let ours = run.tool_set.tools().iter();
     let theirs = run.context.request.provider_tools.iter();
@@ -141,7 +141,7 @@ fn tool_links(run: &Run, last: Option<&CacheChain>) -> Arc<[(String, u64)]> {
     now().map(|(name, hash)| (provider_name(name), hash)).collect()
 }
 
-/// The name of a tool: ours as it is, a provider's from its JSON.
+/// The name of a tool; for a provider's tool it is read from its JSON.
 fn provider_name(tool: &str) -> String {
     if !tool.trim_start().starts_with('{') {
         return tool.to_owned();

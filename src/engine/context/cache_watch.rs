@@ -1,7 +1,7 @@
-//! The calls of a session, compared one by one: where a provider's prompt cache broke.
+//! Compares the calls of a session one by one, to find where a provider's prompt cache broke.
 //!
-//! What breaks is `turn/prefix`'s to decide. It must never compare what was projected anew on purpose: after a compaction,
-//! a pruning, or a switch of provider, model or profile.
+//! `turn/prefix` decides what a break is. It must never compare a conversation that was intentionally projected again: after
+//! a compaction, a pruning, or a switch of provider, model or profile.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use super::cache_chain::{AnsweredCall, cache_ttl_ms, chain_of};
 use model::{Api, CacheBreak, CacheChain, CacheStep, CacheTtl};
 use turn::prefix::{self, Rules};
 
-/// The calls of a run, as its provider's cache has seen them.
+/// The calls of a run that are in the provider's cache.
 #[derive(Default)]
 pub(crate) struct CacheWatch {
-    /// The last call that was answered.
+    /// The last answered call.
     last: Option<Arc<CacheChain>>,
-    /// The chain in the ledger, or in memory where there is none.
+    /// The chain from the ledger, or from memory without a ledger.
     stored: Option<Arc<CacheChain>>,
     /// Whether `last` is a call of this run.
     called: bool,
-    /// How often the run had projected the conversation anew at its last call.
+    /// How often the run had projected the conversation again before its last call.
     reprojections: u32,
-    /// It was projected anew on purpose since.
+    /// Whether it was intentionally projected again since.
     pub(crate) explained: bool,
     breaks: Vec<CacheBreak>,
 }
@@ -30,7 +30,7 @@ impl CacheWatch {
         Self { last: stored.clone(), stored, ..Self::default() }
     }
 
-    /// Milliseconds since the last call; `None` where none is known.
+    /// Milliseconds since the last call; `None` if there is no known one.
     pub(crate) fn idle_ms(&self, now: i64) -> Option<u64> {
         let last = self.last.as_ref()?.called_at;
         Some(u64::try_from(now.saturating_sub(last)).unwrap_or(0))
@@ -40,13 +40,13 @@ impl CacheWatch {
         &self.breaks
     }
 
-    /// The run reports a break.
+    /// Adds a break to those that the run reports.
     pub(crate) fn add_break(&mut self, broken: CacheBreak) {
         self.breaks.push(broken);
     }
 
-    /// Compares what the provider has read for a call with what was in its cache. `reprojections` counts how often the run
-    /// has projected its conversation anew. The break has no attempt and no message yet.
+    /// Compares the tokens that the provider has read from its cache with the cached ones. `reprojections` counts how often
+    /// the run has projected its conversation again. The break has no attempt and no message yet.
     pub(crate) fn observe(
         &mut self,
         call: &AnsweredCall<'_>,
@@ -87,8 +87,8 @@ impl CacheWatch {
         broken
     }
 
-    /// What the turn commits of the cache. `comparable` limits the links that a later run will project alike; `None` where
-    /// it will project all of them so.
+    /// The cache state that the turn commits. `comparable` limits the links that a later run will project identically;
+    /// `None` if it will project all of them so.
     pub(crate) fn step(&self, comparable: Option<usize>) -> Option<Box<CacheStep>> {
         let chain = self.last.as_ref().filter(|_| self.called).map(|last| {
             let comparable = comparable.map_or(last.links.len(), |most| most.min(last.links.len()));

@@ -1,7 +1,7 @@
-//! How the engine's models count tokens: learnt from each answer, in memory, and in the ledger where there is one, so that a
-//! restart and other processes know it.
+//! The calibration of the engine's models: learnt from each answer, stored in memory and in the ledger, if there is one, for
+//! restarts and other processes.
 //!
-//! It must never hold up a call because something could not be read or written.
+//! It must never delay a call because of a failed read or write.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,17 +14,17 @@ use base::telemetry;
 use model::{RatioStore, TokenRatio};
 use turn::calibration::Ratio;
 
-/// What other processes store is read this often.
+/// The interval at which the store is read again for ratios of other processes.
 const FRESH: Duration = Duration::from_secs(60);
-/// A change of less, in thousandths of the stored ratio, is not written.
+/// The smallest change that is written, in thousandths of the stored ratio.
 const WORTH: u32 = 20;
-/// More models than an engine calls in its life; past it, none is learnt.
+/// The largest number of models; further ones are not learnt.
 const MOST_MODELS: usize = 1_000;
 
 #[derive(Default)]
 struct Known {
     ratio: Ratio,
-    /// As the store has it.
+    /// The ratio in the store.
     stored: Option<Ratio>,
     updated_at: i64,
 }
@@ -35,7 +35,7 @@ type Ratios = HashMap<(String, String), Known>;
 /// The ratios of an engine's models.
 pub(crate) struct Calibrations {
     ratios: Mutex<Ratios>,
-    /// When the store was last read; held while it is, so that nobody estimates before the first time.
+    /// The time of the last read of the store; locked during a read, so that no estimate precedes the first one.
     read: tokio::sync::Mutex<Option<Instant>>,
     store: Option<Arc<dyn RatioStore>>,
     clock: Clock,
@@ -50,7 +50,7 @@ impl Calibrations {
         self.ratios.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the store again, where the last reading is not fresh.
+    /// Reads the store again, if the last read is not recent.
     pub(crate) async fn refresh(&self) {
         let Some(store) = &self.store else { return };
         let mut read = self.read.lock().await;
@@ -58,7 +58,7 @@ impl Calibrations {
         if read.is_some_and(|at| now.saturating_duration_since(at) < FRESH) {
             return;
         }
-        // Also where it fails: an unknown model is estimated without a ratio.
+        // Also after a failure: an unknown model is estimated without a ratio.
         *read = Some(now);
         match store.ratios().await {
             Ok(rows) => {
@@ -78,13 +78,13 @@ impl Calibrations {
         }
     }
 
-    /// How `model` counts, as far as that is known.
+    /// The ratio of `model`, if it is known.
     pub(crate) fn of(&self, provider: &str, model: &str) -> Ratio {
         let name = (provider.to_owned(), model.to_owned());
         self.ratios().get(&name).map(|known| known.ratio).unwrap_or_default()
     }
 
-    /// A call was answered: its prompt had `reported` tokens, and was estimated, without a ratio, at `estimated`.
+    /// Learns from an answered call, whose prompt had `reported` tokens and was estimated, without a ratio, at `estimated`.
     pub(crate) fn learn(&self, provider: &str, model: &str, reported: u64, estimated: u64) {
         let name = (provider.to_owned(), model.to_owned());
         let mut ratios = self.ratios();
@@ -106,7 +106,7 @@ impl Calibrations {
         if is_worth {
             known.stored = Some(ratio);
             drop(ratios);
-            // Written in the background; what is lost is learnt again.
+            // It is written in the background; a lost ratio is learnt again.
             drop(store.store_ratio(TokenRatio {
                 provider: provider.to_owned(),
                 model: model.to_owned(),

@@ -1,6 +1,6 @@
-//! What of a session can be compacted, and the projection of all of it.
+//! The part of a session that can be compacted, and the projection of the whole session.
 //!
-//! It must never write: it reads the history again, because an encoded conversation cannot be taken apart.
+//! It must never write. It reads the history again, because an encoded conversation cannot be split.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use model::{
 };
 use turn::transcript::{Projector, Target, join};
 
-/// Where a run's session ends.
+/// The end of a run's session.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct InputPosition<'a> {
-    /// The summary that also stands for a part of the running turn: the ledger may not have it.
+    /// The summary that also covers a part of the running turn, which the ledger may not have.
     own_summary: Option<&'a str>,
     parent_turn_id: Option<&'a str>,
 }
@@ -33,7 +33,7 @@ impl<'a> InputPosition<'a> {
 /// The history of a session after its last summary.
 #[derive(Debug, Default)]
 pub(crate) struct CompactionInput {
-    /// The summary's turn.
+    /// The turn of the summary.
     pub(crate) summary: Option<HistoryTurn>,
     pub(crate) turns: Vec<HistoryTurn>,
 }
@@ -44,7 +44,7 @@ impl CompactionInput {
         Self { summary, turns }
     }
 
-    /// Reads what a run can compact. A history that the host gave has no turns: only the running one can be cut.
+    /// Reads the part that a run can compact. A given history has no turns: only the running turn can be cut.
     pub(crate) async fn read(
         run: &Run,
         journal: Option<&Arc<dyn Journal>>,
@@ -73,13 +73,13 @@ impl CompactionInput {
         Some(summary_of(text).to_owned())
     }
 
-    /// The bytes of its messages, about.
+    /// The approximate bytes of its messages.
     pub(crate) fn bytes(&self) -> usize {
         let turns = self.summary.iter().chain(&self.turns);
         message_bytes(turns.flat_map(|turn| &turn.messages))
     }
 
-    /// The whole conversation of a run as its model reads it, after what the host gave, with unpruned results; `current` is
+    /// The whole conversation of a run as its model reads it, after the given history, with unpruned results; `current` is
     /// the running turn.
     pub(crate) fn projected(
         &self,

@@ -1,8 +1,8 @@
 //! A conversation as its provider will read it: encoded pieces that never change, and the open end.
 //!
-//! It owns the split between the two. Everything up to the last assistant message is encoded once; what follows
-//! (tool results, user messages) may still be merged with what comes, and is encoded for each call. It must never
-//! re-encode a piece: the request for call n+1 begins with the bytes of call n (docs/rules/compaction.md#prompt-cache-stability).
+//! It owns the split between the two. Everything up to the last assistant message is encoded once; the messages after it
+//! (tool results, user messages) may still be merged with later ones, and are encoded for each call. It must never re-encode
+//! a piece: the request for call n+1 begins with the bytes of call n (docs/rules/compaction.md#prompt-cache-stability).
 
 use bytes::{Bytes, BytesMut};
 
@@ -20,16 +20,16 @@ pub(crate) struct Conversation {
     pieces: Vec<Bytes>,
     open: Vec<Message>,
     tokens: u64,
-    /// Of them, those that servers count each in its own way.
+    /// The part of them that servers count differently.
     uncertain: u64,
-    /// The pruned messages by their index, and a link for each message that is encoded.
+    /// The pruned messages by their index, and a link for each encoded message.
     pruned: Pruned,
     links: Vec<u64>,
-    /// The compaction it began with; 0 for none.
+    /// The compaction with which it begins; 0 for none.
     base: u64,
-    /// So many links stood before the running turn.
+    /// The number of links before the running turn.
     before_turn: usize,
-    /// Where the request before the last answer ended: so many bytes before the end of the pieces, so many blocks ago.
+    /// The end of the request before the last answer: its distance from the end of the pieces in bytes, and in blocks.
     earlier: Option<(usize, usize)>,
 }
 
@@ -38,7 +38,7 @@ impl Conversation {
         Self::pruned(target, 0, Pruned::new())
     }
 
-    /// One that begins with the compaction `base`, and has some of its results pruned.
+    /// A conversation that begins with the compaction `base`, with some results pruned.
     pub(crate) fn pruned(target: Target, base: u64, pruned: Pruned) -> Self {
         Self {
             projector: Projector::new(target),
@@ -54,7 +54,7 @@ impl Conversation {
         }
     }
 
-    /// What stands from here on is the running turn's.
+    /// Marks the beginning of the running turn.
     pub(crate) fn turn_begins(&mut self) {
         self.before_turn = self.links.len();
     }
@@ -71,10 +71,10 @@ impl Conversation {
         &self.pruned
     }
 
-    /// Where the last request ended, in bytes before the end of the encoded pieces, where that is so many blocks ago that
-    /// the provider may not find it, or where nothing since could be marked.
+    /// The end of the last request, in bytes before the end of the encoded pieces, if it is so many blocks ago that the
+    /// provider may not find it, or if no block since can be marked.
     pub(crate) fn earlier_end(&self) -> Option<usize> {
-        /// Anthropic looks at 20 blocks, the marked one among them.
+        /// Anthropic searches 20 blocks, including the marked one.
         const LOOKED_AT: usize = 18;
         let (back, blocks) = self.earlier?;
         let open: usize = self.open.iter().map(|message| message.blocks.len()).sum();
@@ -87,27 +87,27 @@ impl Conversation {
         self.links.iter().copied().chain(open).collect()
     }
 
-    /// Whether it ends with something to answer, and so may be sent.
+    /// Whether it ends with a message to answer, and so may be sent.
     pub(crate) fn sendable(&self) -> Result<(), TranscriptError> {
         self.projector.sendable()
     }
 
-    /// What this model cannot be sent of it.
+    /// The parts of it that cannot be sent to this model.
     pub(crate) fn dropped(&self) -> Dropped {
         self.projector.dropped()
     }
 
-    /// Bytes held, for the cache's bound.
+    /// Its bytes in memory, for the cache's bound.
     pub(crate) fn size(&self) -> usize {
         self.pieces.iter().map(Bytes::len).sum::<usize>() + self.links.len() * size_of::<u64>()
     }
 
-    /// An estimate of all its messages, as they are projected.
+    /// An estimate of all its messages in their projected form.
     pub(crate) fn tokens(&self) -> u64 {
         self.tokens
     }
 
-    /// Of [`Self::tokens`], those of text, which servers count about alike.
+    /// The part of [`Self::tokens`] that is text, which servers count similarly.
     pub(crate) fn text_tokens(&self) -> u64 {
         self.tokens.saturating_sub(self.uncertain)
     }
@@ -118,7 +118,7 @@ impl Conversation {
         self.append(projected, provider);
     }
 
-    /// Appends a history without turns, as a host gives it.
+    /// Appends a given history, which has no turns.
     pub(crate) fn push_flat<'a>(
         &mut self,
         messages: impl IntoIterator<Item = &'a Message>,
@@ -128,8 +128,8 @@ impl Conversation {
         self.append(projected, provider);
     }
 
-    /// As [`Self::push_flat`], of the rest of a history that was split where [`Self::can_be_split`] says so, before an
-    /// answer. False where nothing of that answer is sent: then the parts are not the whole, and nothing was appended.
+    /// Like [`Self::push_flat`], for the rest of a history that was split where [`Self::can_be_split`] allows it, before an
+    /// answer. False if no part of that answer is sent: then the parts do not equal the whole, and nothing was appended.
     pub(crate) fn push_rest<'a>(
         &mut self,
         messages: impl IntoIterator<Item = &'a Message>,
@@ -144,13 +144,13 @@ impl Conversation {
     }
 
     /// Whether it ends with a user's message. A history that is split there, before an answer, is projected, counted and
-    /// encoded as one that is not: no call waits for its result, no fixed line closes the part, and no message is merged
-    /// across the border.
+    /// encoded like one that is not: no call lacks its result, no fixed line closes the part, and no message is merged
+    /// across the split.
     pub(crate) fn can_be_split(&self) -> bool {
         self.open.iter().any(|message| message.role == Role::User)
     }
 
-    /// The target that it is projected for.
+    /// The target of its projection.
     pub(crate) fn target(&self) -> &Target {
         self.projector.target()
     }
@@ -161,7 +161,7 @@ impl Conversation {
         self.append(projected, provider);
     }
 
-    /// Appends messages of the running turn that stood before a compaction.
+    /// Appends messages of the running turn from before a compaction.
     pub(crate) fn push_edited(&mut self, messages: &[Message], provider: &dyn Provider) {
         let projected = self.projector.project_edited(messages);
         self.append(projected, provider);
@@ -191,28 +191,29 @@ impl Conversation {
             }
             self.links.push(link(message, level));
         }
-        // An answer is a message of its own, whatever stands around it: encoded alone, its bytes are the same.
-        let (asked, answer) = closed.split_at(last);
-        let ends = asked.last().is_some_and(|message| message.role != Role::Assistant);
+        // An answer is always a separate message, so its bytes are the same when it is encoded alone.
+        let (question, answer) = closed.split_at(last);
+        let ends = question.last().is_some_and(|message| message.role != Role::Assistant);
         let blocks: usize = answer.iter().map(|it| it.blocks.len()).sum();
-        let goes_on = asked.is_empty();
-        let [asked, answered] = [provider.encode_messages(asked), provider.encode_messages(answer)];
+        let continues = question.is_empty();
+        let [question, answered] =
+            [provider.encode_messages(question), provider.encode_messages(answer)];
         self.earlier = match self.earlier {
-            // An answer that paused and was continued: there is no new message since.
-            Some(earlier) if goes_on && answered.is_empty() => Some(earlier),
-            Some((back, before)) if goes_on => Some((back + answered.len() + 1, before + blocks)),
-            _ => (ends && !asked.is_empty() && !answered.is_empty())
+            // A paused answer that was continued adds no new message.
+            Some(earlier) if continues && answered.is_empty() => Some(earlier),
+            Some((back, before)) if continues => Some((back + answered.len() + 1, before + blocks)),
+            _ => (ends && !question.is_empty() && !answered.is_empty())
                 .then(|| (answered.len() + 1, blocks)),
         };
-        for piece in [asked, answered] {
+        for piece in [question, answered] {
             if !piece.is_empty() {
                 self.push_piece(piece);
             }
         }
     }
 
-    /// Appends a piece. Neighbours of like size are joined, so that there are few pieces however long the conversation, and
-    /// a byte is copied a logarithmic number of times over its life.
+    /// Appends a piece. Adjacent pieces of similar size are joined, so that a long conversation has few pieces, and each
+    /// byte is copied a logarithmic number of times.
     fn push_piece(&mut self, mut piece: Bytes) {
         while let Some(last) = self.pieces.pop_if(|last| last.len() <= 2 * piece.len()) {
             let mut joined = BytesMut::with_capacity(last.len() + 1 + piece.len());

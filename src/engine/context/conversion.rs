@@ -1,7 +1,7 @@
-//! Long conversions of histories, on blocking threads: projected and encoded on the engine's one thread, a long history would
-//! hold up the deltas of all other runs.
+//! Long conversions of histories, on blocking threads: on the engine's one thread, the projection and encoding of a long
+//! history would delay the deltas of all other runs.
 //!
-//! It must never move a short one: another thread costs more than it does.
+//! It must never move a short one: a switch to another thread costs more.
 
 use std::panic::resume_unwind;
 
@@ -11,14 +11,14 @@ use tokio::task::spawn_blocking;
 
 /// The bytes of messages from which a conversion is long: about a millisecond.
 pub(crate) const LONG: usize = 128 << 10;
-/// Bytes that a message counts beside its texts.
+/// Bytes that a message counts in addition to its texts.
 const MESSAGE_BYTES: usize = 320;
 
 /// The long conversions of the whole process that run at once: they compute all the time.
 static SLOTS: Semaphore = Semaphore::const_new(2);
 
-/// Converts messages of so many bytes: here, or, where that takes long, on a blocking thread. A panic of `work` is this
-/// task's. Work of a future that is dropped ends by itself.
+/// Converts messages of `bytes` bytes: on this thread, or on a blocking thread if that takes long. A panic of `work` is
+/// passed on to this task. If the future is dropped, the work still runs to its end.
 pub(crate) async fn convert<T: Send + 'static>(
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
@@ -27,7 +27,7 @@ pub(crate) async fn convert<T: Send + 'static>(
 }
 
 async fn on_another_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    // Never closed: there always is a slot.
+    // The semaphore is never closed, so this cannot fail.
     let slot = SLOTS.acquire().await;
     let done = spawn_blocking(move || {
         let converted = work();
@@ -37,12 +37,12 @@ async fn on_another_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 
     match done.await.map_err(tokio::task::JoinError::try_into_panic) {
         Ok(converted) => converted,
         Err(Ok(panic)) => resume_unwind(panic),
-        // The runtime ends, and this task with it.
+        // The runtime is shutting down, and this task with it.
         Err(Err(_)) => std::future::pending().await,
     }
 }
 
-/// The bytes of messages, about.
+/// The approximate bytes of messages.
 pub(crate) fn message_bytes<'a>(messages: impl IntoIterator<Item = &'a Message>) -> usize {
     messages.into_iter().map(|message| MESSAGE_BYTES + block_bytes(&message.blocks)).sum()
 }

@@ -1,9 +1,8 @@
-//! The encoded conversations of histories that hosts give, so that the unchanged beginning of one is projected and encoded
-//! once.
+//! The encoded conversations of given histories, so that the unchanged beginning of a history is projected and encoded once.
 //!
-//! A stored conversation ends before an answer that follows a user's message: continued from there, it is the conversation
-//! of the whole history (`Conversation::can_be_split`). It must never be used for a history that does not have the very same
-//! messages up to that point, nor for another model or other pruned results.
+//! A stored conversation ends before an answer that follows a user's message: continued from there, it equals the
+//! conversation of the whole history (`Conversation::can_be_split`). It must never be used for a history with other messages
+//! up to that point, nor for another model or other pruned results.
 
 use std::sync::Arc;
 
@@ -21,12 +20,12 @@ const MAX_BYTES: usize = 64 << 20;
 /// The histories that share their first message, for one model.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
-    /// Where the first message is in memory. The stored history holds it there.
+    /// The address of the first message, which the stored history keeps allocated.
     first: usize,
     api: Api,
     provider: String,
     model: String,
-    /// So many results are pruned: a count of tokens prunes none, and must not replace what a run has stored.
+    /// The number of pruned results: a count of tokens prunes none, and must not replace the conversation of a run.
     pruned: usize,
 }
 
@@ -43,13 +42,13 @@ impl Key {
     }
 }
 
-/// A conversation, and the history that it is of.
+/// A conversation with its history.
 struct Beginning {
     history: GivenHistory,
     conversation: Conversation,
 }
 
-/// Conversations by what they are of, the oldest dropped first. A clone has the same ones.
+/// Conversations by key, the oldest evicted first. Clones share them.
 #[derive(Clone)]
 pub(crate) struct GivenConversations(Arc<Recent<Key, Arc<Beginning>>>);
 
@@ -60,7 +59,7 @@ impl Default for GivenConversations {
 }
 
 impl GivenConversations {
-    /// As [`Self::conversation`], on a blocking thread where much of the history is to be encoded.
+    /// Like [`Self::conversation`], on a blocking thread if a large part of the history has to be encoded.
     pub(crate) async fn prepare(
         &self,
         history: &GivenHistory,
@@ -76,7 +75,7 @@ impl GivenConversations {
         convert(bytes, work).await
     }
 
-    /// The conversation of a given history, with these of its results pruned.
+    /// The conversation of a given history, with these results pruned.
     pub(super) fn conversation(
         &self,
         history: &GivenHistory,
@@ -113,18 +112,18 @@ impl GivenConversations {
             conversation.pruning() == pruned
                 && conversation.target() == target
                 && history.shared_with(before) == before.len()
-                // A result that came now would belong to a call of the beginning.
+                // A result in the rest would belong to a call of the beginning.
                 && next.is_some_and(Message::is_assistant)
         })
     }
 
-    /// Drops all of them.
+    /// Evicts all conversations.
     pub(crate) fn clear(&self) {
         self.0.clear();
     }
 
-    /// The conversation of `history`, which begins as `beginning` does; a longer beginning of it is stored. `None` where
-    /// the parts are not the whole.
+    /// The conversation of `history`, which begins with `beginning`; a longer beginning is stored. `None` if the parts do
+    /// not equal the whole.
     fn continued(
         &self,
         key: &Key,
@@ -142,7 +141,7 @@ impl GivenConversations {
         push(&mut conversation, from, history.from(from), provider).then_some(conversation)
     }
 
-    /// As [`Self::continued`], by way of the beginning that ends at `at`, which is stored. `None` where it cannot end there.
+    /// Like [`Self::continued`], with the beginning that ends at `at`, which is stored. `None` if it cannot end there.
     fn split(
         &self,
         key: &Key,

@@ -1,6 +1,7 @@
-//! The window guard: when a run gets a warning for its window, or is refused (docs/rules/compaction.md#window-guard).
+//! The window guard: the limits at which a run gets a warning for its window or is refused
+//! (docs/rules/compaction.md#window-guard).
 //!
-//! It must never accept a value that cannot be meant: a wrong one is refused with its path.
+//! It must never accept an invalid value: it is refused with its path.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -9,17 +10,17 @@ use base::error::{EngineError, ErrorCode};
 use model::{AssembledContext, InputError, ModelInfo, typed};
 use turn::compact::Guard;
 
-/// When a run gets a warning for its window, or is refused for it.
+/// The limits at which a run gets a warning for its window, or is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct ContextGuard {
     /// The share of the window from which a run gets a warning, 0 to 1.
     pub warn_threshold: f64,
-    /// The most tokens a prompt may have, whatever the window.
+    /// The most tokens of a prompt, independent of the window.
     pub hard_limit: Option<u64>,
-    /// The least room that must be left for the answer.
+    /// The fewest tokens that must remain for the answer.
     pub min_available: u64,
-    /// The least window a run is begun with.
+    /// The smallest window with which a run begins.
     pub min_window: u64,
 }
 
@@ -52,7 +53,7 @@ impl ContextGuard {
         Guard { warn_threshold, hard_limit, min_window, min_available }
     }
 
-    /// Refuses a window that is too small to begin with.
+    /// Refuses a window that is too small for a run.
     pub(crate) fn admits(
         self,
         context: &AssembledContext,

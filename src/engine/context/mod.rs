@@ -1,4 +1,4 @@
-//! What a model reads: the encoded conversation, its size, and what is cached of it.
+//! The input of a model: the encoded conversation, its size, and its caches.
 //!
 //! It must never send a request, emit an event, or write.
 

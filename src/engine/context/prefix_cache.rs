@@ -1,6 +1,7 @@
-//! The cached conversations of sessions, so that a warm call neither reads nor encodes what has not changed.
+//! The cached conversations of sessions, so that a warm call neither reads nor encodes unchanged messages.
 //!
-//! It must never answer for a head it has not seen: the caller reads from the ledger what is new since the cached head.
+//! It must never return a conversation for another head: the caller reads the messages after the cached head from the
+//! ledger.
 
 use super::conversation::Conversation;
 use crate::engine::state::Run;
@@ -10,7 +11,7 @@ use model::Api;
 /// Bytes of all sessions together.
 const MAX_BYTES: usize = 64 << 20;
 
-/// The session and the model that a cached conversation is of.
+/// The session and the model of a cached conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct PrefixKey {
     pub(crate) session_label: String,
@@ -31,7 +32,7 @@ impl PrefixKey {
     }
 }
 
-/// Conversations by session and model, with the turn each ends at; least recently used ones dropped first.
+/// Conversations by session and model, with the turn at which each ends; least recently used ones are evicted first.
 pub(crate) struct PrefixCache(Recent<PrefixKey, (String, Conversation)>);
 
 impl Default for PrefixCache {
@@ -41,7 +42,8 @@ impl Default for PrefixCache {
 }
 
 impl PrefixCache {
-    /// The cached conversation of `key`, with the turn it ends at. Taken out: the session's run puts it back.
+    /// Removes and returns the cached conversation of `key`, with the turn at which it ends. The session's run stores it
+    /// again.
     pub(crate) fn take(&self, key: &PrefixKey) -> Option<(String, Conversation)> {
         self.0.take(key)
     }

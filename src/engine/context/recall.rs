@@ -1,6 +1,6 @@
-//! The tool `recall`: the model searches what a compaction left out of its context, in its own session.
+//! The tool `recall`: the model searches the messages of its session that a compaction removed from its context.
 //!
-//! It owns the tool's definition and its answers. It must never reach beyond the session of its run: the journal decides
+//! It owns the tool's definition and its answers. It must never search outside the session of its run: the journal decides
 //! what is searched.
 
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ use model::{
     ToolDefinition,
 };
 
-/// Messages where the model names no number.
+/// The default number of messages.
 const USUAL: usize = 10;
 /// Characters of an answer.
 const MOST_CHARS: usize = 12_000;
@@ -38,11 +38,11 @@ struct Arguments {
     limit: Option<usize>,
 }
 
-/// Adds the tool to those of a context, last and from the first call on: a tool that came later would change what every
-/// request begins with.
+/// Adds the tool to those of a context, at the end and from the first call on: a later addition would change the beginning
+/// of every request.
 ///
 /// # Errors
-/// A tool of the host that has its name.
+/// A tool of the host with the same name.
 pub(crate) fn offer_recall(context: &mut AssembledContext) -> Result<(), EngineError> {
     if let Some(index) = context.tools.iter().position(|tool| tool.name == RECALL) {
         return Err(EngineError::context(InputError::new(
@@ -67,7 +67,7 @@ pub(crate) struct Recaller {
     journal: Arc<dyn Journal>,
     session_label: String,
     parent_turn_id: Option<String>,
-    /// Characters of an answer: what is longer than a result may be would be cut in its middle.
+    /// Characters of an answer: a longer result would be cut in its middle.
     most_chars: usize,
 }
 
@@ -95,8 +95,8 @@ impl ToolHost for Recaller {
                 return ToolAnswer::error("recall takes `query`, a text, and `limit`, a number.");
             };
             let limit = limit.unwrap_or(USUAL);
-            let asked = Recall { session_label, parent_turn_id, query: query.clone(), limit };
-            match journal.recall(asked).await {
+            let request = Recall { session_label, parent_turn_id, query: query.clone(), limit };
+            match journal.recall(request).await {
                 Ok(recalled) => {
                     let text = answer_text(&recalled, &query, most_chars);
                     ToolAnswer { result_json: to_raw_value(&text).ok(), ..ToolAnswer::text(text) }
@@ -117,7 +117,7 @@ fn answer_text(recalled: &Recalled, query: &str, most_chars: usize) -> String {
     }
     if messages.is_empty() {
         let query: String = query.chars().take(200).collect();
-        // A string takes whatever is written to it.
+        // Writing to a string cannot fail.
         let _ = write!(
             text,
             "Nothing that is no longer in your context holds a word of \"{query}\". Try other words."
@@ -128,7 +128,7 @@ fn answer_text(recalled: &Recalled, query: &str, most_chars: usize) -> String {
             if *loosely { "No message holds all of these words; some hold some. " } else { "" };
         let what = if count == 1 { "message that is" } else { "messages that are" };
         let _ = write!(text, "{how}{count} {what} no longer in your context, {order} first:");
-        let mut room = most_chars.saturating_sub(MARGIN);
+        let mut remaining = most_chars.saturating_sub(MARGIN);
         for (index, message) in messages.iter().enumerate() {
             let who = message.role.as_str();
             let tool = message.tool_name.as_deref().map(|name| format!(" {name}"));
@@ -140,11 +140,11 @@ fn answer_text(recalled: &Recalled, query: &str, most_chars: usize) -> String {
                 message.excerpt
             );
             let length = found.chars().count();
-            if length > room {
+            if length > remaining {
                 let _ = write!(text, "\n\n({} more; ask for them with more words.)", count - index);
                 break;
             }
-            room -= length;
+            remaining -= length;
             text.push_str(&found);
         }
     }

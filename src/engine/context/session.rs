@@ -1,6 +1,6 @@
 //! Reading a session for a run: its head, and the conversation that leads to it.
 //!
-//! It must never write: the head it read is what the opening and the commit compare.
+//! It must never write: the opening and the commit compare the head that it has read.
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ use model::{
 /// The session that a run continues.
 pub(crate) struct Session {
     pub(crate) conversation: Conversation,
-    /// How its context fits the model's window.
+    /// The size of its context in the model's window.
     pub(crate) size: ContextSize,
-    /// What its provider has in its cache.
+    /// The calls in its provider's cache.
     pub(crate) watch: CacheWatch,
-    /// The head that `conversation` ends at, before this run's own messages, and where the run writes.
+    /// The head at which `conversation` ends, before this run's messages, and to which the run writes.
     pub(crate) head: SessionHead,
 }
 
@@ -41,7 +41,7 @@ impl Session {
     }
 }
 
-/// Where sessions are read from.
+/// The sources of sessions.
 pub(crate) struct SessionReader<'a> {
     pub(crate) journal: Option<&'a Arc<dyn Journal>>,
     pub(crate) prefixes: &'a PrefixCache,
@@ -50,7 +50,7 @@ pub(crate) struct SessionReader<'a> {
 }
 
 impl SessionReader<'_> {
-    /// The session of `run`, as its history is now.
+    /// The session of `run` with its current history.
     pub(crate) async fn read(&self, run: &Run) -> Result<Session, StorageError> {
         let Some(journal) = self.journal else {
             let chain = self.chains.get(&run.context.session_label);
@@ -63,7 +63,7 @@ impl SessionReader<'_> {
             let head = journal.head(label).await?;
             let parent = parent_of(run, &head)?;
             if head.is_none() && parent.is_some() {
-                // A session that begins at a turn of another one, which must be there before anything is sent.
+                // A session that begins at a turn of another one, which must exist before a request is sent.
                 journal.history(label, parent.as_deref(), None).await?;
             }
             let chain = self.chains.last(journal, label, head.as_deref()).await?;
@@ -99,13 +99,13 @@ impl SessionReader<'_> {
         })
         .await;
         if let Some(head) = &head {
-            // Cached without this run's own messages: the next run reads those from the ledger.
+            // It is cached without this run's messages, which the next run reads from the ledger.
             self.prefixes.put(PrefixKey::of(run), head.clone(), conversation.clone());
         }
         Ok(Session::new(conversation, SessionHead::new(head, parent), chain))
     }
 
-    /// The conversation of a history that the host gave.
+    /// The conversation of a given history.
     async fn given(&self, run: &Run, chain: Option<&CacheChain>) -> Conversation {
         let pruned = pruned_by(chain, who(&run.target), 0);
         match &run.context.history {
@@ -118,7 +118,8 @@ impl SessionReader<'_> {
     }
 }
 
-/// The turn this one follows: the session's head, which a given parent must agree with (docs/rules/sessions-and-ledger.md#pointer-write).
+/// The parent of the turn: the session's head, with which a given parent must agree
+/// (docs/rules/sessions-and-ledger.md#pointer-write).
 fn parent_of(run: &Run, head: &Option<String>) -> Result<Option<String>, StorageError> {
     match (&run.context.parent_turn_id, head) {
         (None, head) => Ok(head.clone()),
@@ -133,7 +134,7 @@ fn parent_of(run: &Run, head: &Option<String>) -> Result<Option<String>, Storage
     }
 }
 
-/// An error of the ledger as a run's result has it.
+/// An error of the ledger in the form of a run's result.
 pub(crate) fn storage_error(error: &StorageError) -> AgentError {
     AgentError {
         kind: AgentErrorKind::Unknown,

@@ -1,6 +1,6 @@
-//! How full a run's window is: the budget, and the estimate of what the next call sends (docs/rules/compaction.md#context-size).
+//! The context size of a run: the budget, and the estimate of the next request (docs/rules/compaction.md#context-size).
 //!
-//! It must never take an estimate for what a provider has reported: the two are added, never mixed.
+//! It must never treat an estimate as a reported size: the two are added, but stored separately.
 
 use super::conversation::Conversation;
 use super::guard::ContextGuard;
@@ -13,13 +13,13 @@ use turn::machine::Reply;
 /// The margin of an estimate that is compared with a limit, in percent.
 pub(crate) const MARGIN: u64 = 120;
 
-/// Whether a run still tries to compact.
+/// Whether a run still attempts to compact.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum GaveUp {
-    /// It does.
+    /// It attempts to compact.
     #[default]
     No,
-    /// There is nothing left to make room from.
+    /// Nothing is left that could be compacted.
     NothingLeft,
     /// A compaction has failed, for this reason.
     Failed(String),
@@ -34,31 +34,31 @@ struct Reported {
     estimated: u64,
 }
 
-/// The size of a run's context, and what was done for it.
+/// The size of a run's context, and the reductions of it.
 #[derive(Debug, Default)]
 pub(crate) struct ContextSize {
     /// The system prompt and the tools.
     overhead: Option<u64>,
     last: Option<Reported>,
     pub(crate) gave_up: GaveUp,
-    /// Compactions after a refused prompt.
+    /// The number of compactions after a refused prompt.
     pub(crate) recoveries: u32,
-    /// Tool results of at least so many tokens are cut short.
+    /// The size in tokens from which tool results are truncated.
     pub(crate) truncate: Option<u64>,
-    /// So many messages of the running turn are in the summary, without its question.
+    /// The number of messages of the running turn in the summary, without its question.
     pub(crate) summarised: usize,
-    /// The summary, where a part of the running turn is in it.
+    /// The summary, if it covers a part of the running turn.
     pub(crate) summary: Option<String>,
     /// The guard has warned.
     pub(crate) warned: bool,
-    /// How often the conversation was projected anew.
+    /// How often the conversation was projected again.
     reprojections: u32,
-    /// How the run's model counts.
+    /// The ratio of the run's model.
     pub(crate) ratio: Ratio,
 }
 
 impl ContextSize {
-    /// A call was answered with `reply`.
+    /// Records the sizes of a call that was answered with `reply`.
     pub(crate) fn replied(&mut self, reply: &Reply, conversation: &Conversation) {
         let known = !reply.usage_estimated && reply.usage.total_tokens > 0;
         let answer = estimate::block_tokens(&reply.blocks);
@@ -68,7 +68,7 @@ impl ContextSize {
         });
     }
 
-    /// Another model reads it: its window is another one.
+    /// Switches to another model with its window.
     pub(crate) fn moved(&mut self) {
         self.last = None;
         self.gave_up = GaveUp::No;
@@ -76,7 +76,7 @@ impl ContextSize {
         self.warned = false;
     }
 
-    /// The conversation was projected anew: what was reported of the old one does not apply.
+    /// Records that the conversation was projected again: the reported size of the old one no longer applies.
     pub(crate) fn reprojected(&mut self) {
         self.last = None;
         self.reprojections += 1;
@@ -86,17 +86,17 @@ impl ContextSize {
         self.reprojections
     }
 
-    /// Some old results are shorter from here on.
+    /// Records that some old results were shortened.
     pub(crate) fn pruned(&mut self) {
         self.last = None;
     }
 
-    /// Whether something is projected otherwise than a later run will project it.
+    /// Whether the projection differs from that of a later run.
     pub(crate) fn shortened(&self) -> bool {
         self.truncate.is_some() || self.summary.is_some()
     }
 
-    /// The part of a request that is no conversation.
+    /// The part of a request outside the conversation.
     pub(crate) fn overhead(&mut self, context: &AssembledContext, tools: &[ToolDefinition]) -> u64 {
         *self.overhead.get_or_insert_with(|| {
             estimate::text_tokens(&context.system_prompt)
@@ -114,43 +114,43 @@ impl ContextSize {
         }
     }
 
-    /// The estimate of a whole prompt, without what was learnt of the model.
+    /// The estimate of a whole prompt, without the learnt ratio of the model.
     pub(crate) fn prompt(&self, conversation: &Conversation) -> u64 {
         self.overhead.unwrap_or_default().saturating_add(conversation.tokens())
     }
 
-    /// The same without what servers count each in its own way.
+    /// The same without the parts that servers count differently.
     pub(crate) fn prompt_text(&self, conversation: &Conversation) -> u64 {
         self.overhead.unwrap_or_default().saturating_add(conversation.text_tokens())
     }
 
-    /// About what the next call sends.
+    /// The approximate size of the next request.
     pub(crate) fn estimate(&self, conversation: &Conversation) -> u64 {
         self.sum(conversation, 100, self.ratio)
     }
 
-    /// What the next call sends, as it is compared with a limit.
+    /// The size of the next request for a comparison with a limit.
     pub(crate) fn needed(&self, conversation: &Conversation) -> u64 {
         self.sum(conversation, MARGIN, self.ratio)
     }
 
-    /// The worst that the next call sends: what was learnt of a model makes it more, never less.
+    /// An upper estimate of the next request: the learnt ratio of a model can only increase it.
     pub(crate) fn worst(&self, conversation: &Conversation) -> u64 {
         self.needed(conversation).max(self.sum(conversation, MARGIN, Ratio::UNKNOWN))
     }
 
-    /// How messages are projected: whole, or with their large tool results cut short.
+    /// The projection of messages: whole, or with truncated large tool results.
     pub(crate) fn truncation(&self) -> Truncation {
         Truncation(self.truncate)
     }
 }
 
-/// How the messages of a projection are truncated.
+/// The truncation of a projection's messages.
 #[derive(Clone, Copy)]
 pub(crate) struct Truncation(Option<u64>);
 
 impl Truncation {
-    /// The messages, with the results truncated that are too large.
+    /// The messages with their too large results truncated.
     pub(crate) fn of<'a>(self, messages: impl IntoIterator<Item = &'a Message>) -> Vec<Message> {
         messages.into_iter().map(|message| self.message(message)).collect()
     }
@@ -173,9 +173,9 @@ pub(crate) fn without_margin(tokens: u64) -> u64 {
     share(tokens, 100 * 100 / MARGIN)
 }
 
-/// The most tokens of an answer that a call requests.
+/// The most tokens that a call requests for its answer.
 pub(crate) fn max_tokens(context: &AssembledContext, model: &ModelInfo) -> u64 {
-    /// The cap where the host names none: long answers are rare, and the reservation counts against limits.
+    /// The default cap: long answers are rare, and the reservation counts against limits.
     const DEFAULT_CAP: u64 = 32_000;
     context.max_response_tokens.unwrap_or(DEFAULT_CAP).min(model.max_output_tokens).max(1)
 }
@@ -191,16 +191,16 @@ pub(crate) fn tools_tokens(tools: &[ToolDefinition], context: &AssembledContext)
     ours.chain(theirs).sum()
 }
 
-/// How the window of `model` is divided for a run.
+/// The division of `model`'s window for a run.
 pub(crate) fn window_budget(
     context: &AssembledContext,
     model: &ModelInfo,
     guard: &ContextGuard,
 ) -> Budget {
-    let asked = &context.token_budget;
-    let window = model.context_window.min(asked.model_limit.unwrap_or(u64::MAX));
+    let token_budget = &context.token_budget;
+    let window = model.context_window.min(token_budget.model_limit.unwrap_or(u64::MAX));
     let most = guard.hard_limit.unwrap_or(u64::MAX).min(model.prompt_limit());
-    let reserve = asked
+    let reserve = token_budget
         .reserve_response
         .unwrap_or_else(|| max_tokens(context, model).min(window / 4))
         .max(guard.min_available)
@@ -208,11 +208,11 @@ pub(crate) fn window_budget(
     Budget {
         window,
         reserve_response: reserve,
-        reserve_tools: asked.reserve_tools.unwrap_or_default(),
+        reserve_tools: token_budget.reserve_tools.unwrap_or_default(),
     }
 }
 
-/// The budget with what the context uses.
+/// The budget with the used part of the context.
 pub(crate) fn token_budget(budget: Budget, used: u64) -> TokenBudget {
     let Budget { window, reserve_response, reserve_tools } = budget;
     let available = budget.available();
@@ -226,7 +226,7 @@ pub(crate) fn token_budget(budget: Budget, used: u64) -> TokenBudget {
     }
 }
 
-/// The budget of the last call, with what the provider reported of it where it did.
+/// The budget of the last call, with the provider's reported size if there is one.
 pub(crate) fn settled_budget(budget: TokenBudget, reported: Option<u64>) -> TokenBudget {
     let Some(used) = reported else { return budget };
     let remaining = budget.available.map(|available| available.saturating_sub(used));

@@ -1,14 +1,14 @@
-//! A summary as a turn of the history.
+//! A summary as a turn of the history. It must never write one.
 
 use model::{Block, HistoryTurn, Message, Role, TurnStatus};
 use turn::prefix;
 
-/// The hash that identifies a conversation which begins with a summary; 0 where none does.
+/// The hash that identifies a conversation with a summary at its beginning; 0 without a summary.
 pub(crate) fn base_of(summary: Option<&HistoryTurn>) -> u64 {
     summary.map_or(0, |summary| prefix::text(&summary.id))
 }
 
-/// A summary as the turn that the ledger will give.
+/// A summary as the turn that the ledger will return.
 pub(crate) fn summary_turn(id: &str, text: &str, now: i64) -> HistoryTurn {
     let message = Message {
         id: id.to_owned(),

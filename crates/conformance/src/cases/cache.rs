@@ -1,5 +1,5 @@
-//! The cache chain of a session: it is read as it was written, from whichever earlier chain it was extended, and is never
-//! partial.
+//! The cache chain of a session: it is read as it was written, independent of the earlier chain that it extends. A case must
+//! never accept a partial chain.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn chain(turn_id: &str, links: usize, seed: u64) -> CacheChain {
     }
 }
 
-/// `turn` with the chain that it leaves, and so many links of a known chain that repeat.
+/// `turn` with its chain, and the number of links that repeat those of a known chain.
 fn with(turn: TurnEnd, chain: &CacheChain, known: Option<(&str, usize)>) -> TurnEnd {
     let step = CacheStep {
         chain: Some(Arc::new(chain.clone())),
@@ -38,16 +38,15 @@ async fn stored(fixture: &Fixture, label: &str) -> Option<CacheChain> {
     fixture.ledger.journal.cache_chain(label).await.unwrap().map(|chain| *chain)
 }
 
-/// A case.
 pub async fn a_chain_is_read_back_as_it_grew_shrank_and_was_replaced(mut fixture: Fixture) {
     assert_eq!(stored(&fixture, "main").await, None);
     let mut parent: Option<String> = None;
-    // Its length at each turn, and how much of the one before it repeats.
+    // The length of the chain at each turn.
     let lengths = [1_usize, 127, 128, 129, 400, 401, 256, 255, 700, 0, 3];
     let mut before: Option<CacheChain> = None;
     for (n, length) in lengths.into_iter().enumerate() {
         let id = format!("t{n}");
-        // Every third one is another conversation altogether.
+        // Every third turn begins another conversation.
         let now = chain(&id, length, (n / 3) as u64);
         let same = before
             .as_ref()
@@ -58,7 +57,7 @@ pub async fn a_chain_is_read_back_as_it_grew_shrank_and_was_replaced(mut fixture
         assert_eq!(stored(&fixture, "main").await.as_ref(), Some(&now));
         (parent, before) = (Some(id), Some(now));
     }
-    // A writer that knows another chain than the stored one writes all of its own.
+    // A writer that knows another chain than the stored one writes all links of its own.
     let whole = chain("t11", 300, 9);
     let commit = with(turn("t11", "main", parent.as_deref()), &whole, Some(("t2", 300)));
     fixture.commit(commit).await.unwrap();
@@ -67,7 +66,6 @@ pub async fn a_chain_is_read_back_as_it_grew_shrank_and_was_replaced(mut fixture
     assert_eq!(stored(&fixture, "other").await, None);
 }
 
-/// A case.
 pub async fn a_turn_that_moves_no_pointer_leaves_the_chain(fixture: Fixture) {
     let first = chain("t1", 5, 0);
     fixture.commit(with(turn("t1", "main", None), &first, None)).await.unwrap();

@@ -1,4 +1,4 @@
-//! Commands to runs of this process and of others: each is delivered once to the run under way, and is answered.
+//! Commands to runs of this process and of others: each must be delivered once to the run under way, and be answered.
 
 use crate::live_run::PlayedRun;
 use crate::store::{Fixture, ProcessEnd};
@@ -13,12 +13,11 @@ async fn refused(from: &LedgerPorts) -> StorageErrorKind {
     from.admin.command("main", SessionCommand::Abort).await.unwrap_err().kind
 }
 
-/// A case.
 pub async fn a_command_of_any_process_reaches_the_run_once_and_is_answered(mut fixture: Fixture) {
     let turn = short_turn("t1", "main", None);
     let run = PlayedRun::new(&fixture.ledger, &turn);
     begin(&fixture.ledger, &turn).await;
-    let elsewhere = fixture.store.beside().await;
+    let elsewhere = fixture.store.other_process().await;
     assert!(steer(&fixture.ledger, "from here").await);
     assert!(steer(&elsewhere, "from there").await);
     assert!(steer(&elsewhere, "again").await);
@@ -28,22 +27,20 @@ pub async fn a_command_of_any_process_reaches_the_run_once_and_is_answered(mut f
     assert_eq!(run.commands(), expected);
 }
 
-/// A case.
 pub async fn a_run_that_takes_no_message_refuses_it_from_any_process(mut fixture: Fixture) {
     let turn = short_turn("t1", "main", None);
     let run = PlayedRun::refusing_messages(&fixture.ledger, &turn);
     begin(&fixture.ledger, &turn).await;
-    let elsewhere = fixture.store.beside().await;
+    let elsewhere = fixture.store.other_process().await;
     assert!(!steer(&fixture.ledger, "a").await);
     assert!(!steer(&elsewhere, "b").await);
     assert_eq!(run.commands(), ["steer a", "steer b"]);
 }
 
-/// A case.
 pub async fn a_command_reaches_no_run_that_has_ended_and_none_of_another_session(
     mut fixture: Fixture,
 ) {
-    let elsewhere = fixture.store.beside().await;
+    let elsewhere = fixture.store.other_process().await;
     assert_eq!(refused(&elsewhere).await, StorageErrorKind::NotRunning, "no session");
     let (first, other) = (short_turn("t1", "main", None), short_turn("o1", "other", None));
     let ended = PlayedRun::new(&fixture.ledger, &first);
@@ -52,7 +49,7 @@ pub async fn a_command_reaches_no_run_that_has_ended_and_none_of_another_session
     begin(&fixture.ledger, &other).await;
     fixture.ledger.journal.commit(ending(&first, epoch, 1)).await.unwrap();
     for ledger in [&fixture.ledger, &elsewhere] {
-        assert_eq!(refused(ledger).await, StorageErrorKind::NotRunning, "it has ended");
+        assert_eq!(refused(ledger).await, StorageErrorKind::NotRunning, "the run has ended");
     }
     let second = short_turn("t2", "main", Some("t1"));
     let run = PlayedRun::new(&fixture.ledger, &second);
@@ -64,13 +61,12 @@ pub async fn a_command_reaches_no_run_that_has_ended_and_none_of_another_session
     );
 }
 
-/// A case.
-pub async fn a_command_to_a_run_whose_process_is_gone_is_refused(mut fixture: Fixture) {
+pub async fn a_command_to_a_run_whose_process_has_ended_is_refused(mut fixture: Fixture) {
     let turn = short_turn("t1", "main", None);
     let run = PlayedRun::new(&fixture.ledger, &turn);
     begin(&fixture.ledger, &turn).await;
     fixture.next_process(ProcessEnd::Killed).await;
-    let elsewhere = fixture.store.beside().await;
+    let elsewhere = fixture.store.other_process().await;
     for ledger in [&fixture.ledger, &elsewhere] {
         assert_eq!(refused(ledger).await, StorageErrorKind::NotRunning);
     }

@@ -1,10 +1,9 @@
-//! W4: what a commit writes, and what it refuses; forks.
+//! W4: the rows that a commit writes, and its refusals; forks. A refused commit must never leave a row.
 
 use crate::store::Fixture;
 use crate::turns::{compaction, short_turn, turn};
 use model::{StopReason, StorageErrorKind, TurnStatus};
 
-/// A case.
 pub async fn a_stale_head_writes_nothing(fixture: Fixture) {
     fixture.commit(turn("t1", "main", None)).await.unwrap();
     fixture.commit(turn("t2", "main", Some("t1"))).await.unwrap();
@@ -20,7 +19,6 @@ pub async fn a_stale_head_writes_nothing(fixture: Fixture) {
     );
 }
 
-/// A case.
 pub async fn a_second_commit_of_a_turn_doubles_nothing(fixture: Fixture) {
     fixture.commit(turn("t1", "main", None)).await.unwrap();
     let before = fixture.counts().await;
@@ -31,7 +29,6 @@ pub async fn a_second_commit_of_a_turn_doubles_nothing(fixture: Fixture) {
     assert_eq!(fixture.counts().await, before);
 }
 
-/// A case.
 pub async fn a_commit_that_fails_at_its_last_row_leaves_nothing(fixture: Fixture) {
     fixture.commit(turn("t1", "main", None)).await.unwrap();
     let before = fixture.counts().await;
@@ -43,7 +40,6 @@ pub async fn a_commit_that_fails_at_its_last_row_leaves_nothing(fixture: Fixture
     assert_eq!(fixture.counts().await, before);
 }
 
-/// A case.
 pub async fn an_unknown_parent_is_refused_by_name(fixture: Fixture) {
     let mut orphan = turn("t1", "main", Some("missing"));
     orphan.header.expected_head = None;
@@ -53,14 +49,13 @@ pub async fn an_unknown_parent_is_refused_by_name(fixture: Fixture) {
     assert_eq!(fixture.counts().await, [0, 0, 0, 0, 0]);
 }
 
-/// A case.
 pub async fn a_compaction_becomes_the_head_even_when_its_run_failed(fixture: Fixture) {
     fixture.commit(short_turn("t1", "main", None)).await.unwrap();
     let mut failed = short_turn("t2", "main", Some("t1"));
     failed.move_pointer = false;
     failed.status = TurnStatus::Failed;
     failed.stop_reason = StopReason::Error;
-    // Nothing before the compaction is kept: the first kept turn is the run's own.
+    // No turn before the compaction is retained: the first retained turn is the run's own.
     failed.compaction = Some(compaction("t1", "t2"));
     let receipt = fixture.commit(failed).await.unwrap();
     let run = fixture.ledger.read.turn("t2").await.unwrap().unwrap();
@@ -74,7 +69,6 @@ pub async fn a_compaction_becomes_the_head_even_when_its_run_failed(fixture: Fix
     );
 }
 
-/// A case.
 pub async fn a_fork_is_one_session_and_inherits_its_persona(fixture: Fixture) {
     fixture.commit(turn("t1", "main", None)).await.unwrap();
     fixture.commit(turn("t2", "main", Some("t1"))).await.unwrap();
@@ -103,8 +97,7 @@ pub async fn a_fork_is_one_session_and_inherits_its_persona(fixture: Fixture) {
     );
 }
 
-/// A case.
-pub async fn a_broker_commits_after_the_head_it_names_or_the_one_there_is(fixture: Fixture) {
+pub async fn a_broker_commits_after_the_head_it_names_or_the_current_one(fixture: Fixture) {
     let mut first = turn("t1", "main", None);
     first.header.expected_head = Some("not compared".to_owned());
     fixture.ledger.admin.write_turn(first).await.unwrap();

@@ -1,11 +1,11 @@
-//! The events of runs: delivered events are never withdrawn, even if the process of the run ends.
+//! The events of runs: delivered events must never be withdrawn, even if the process of the run ends.
 
 use crate::live_run::{PlayedRun, error_event, json};
 use crate::store::{Fixture, ProcessEnd};
 use crate::turns::{begin, ending, short_turn};
 use model::{Cursor, Follows, LedgerPorts, Opened, StorageErrorKind};
 
-/// What a reader of a run has got so far.
+/// The events that a reader of a run has received.
 #[derive(Default)]
 struct Seen {
     events: Vec<String>,
@@ -22,16 +22,16 @@ impl Seen {
         (self.last, self.over) = (page.last, page.over);
     }
 
-    /// Follows until there are so many events.
+    /// Follows until it has `count` events.
     async fn until(&mut self, ledger: &LedgerPorts, turn_id: &str, count: usize) {
         while self.events.len() < count {
-            assert!(!self.over, "the run goes on");
+            assert!(!self.over, "the run has not ended");
             self.next_page(ledger, turn_id).await;
         }
     }
 }
 
-/// Everything that a reader gets that comes later.
+/// All events that a later reader receives.
 async fn replay(ledger: &LedgerPorts, turn_id: &str) -> Vec<String> {
     let mut seen = Seen::default();
     while !seen.over {
@@ -40,8 +40,7 @@ async fn replay(ledger: &LedgerPorts, turn_id: &str) -> Vec<String> {
     seen.events
 }
 
-/// A case.
-pub async fn what_a_follower_has_seen_is_a_prefix_of_what_a_later_one_gets_after_a_kill(
+pub async fn after_a_kill_the_events_of_a_follower_are_a_prefix_of_a_later_followers(
     mut fixture: Fixture,
 ) {
     for seen in 1..=12 {
@@ -49,7 +48,7 @@ pub async fn what_a_follower_has_seen_is_a_prefix_of_what_a_later_one_gets_after
         let turn = short_turn(&id, &label, None);
         let run = PlayedRun::new(&fixture.ledger, &turn);
         begin(&fixture.ledger, &turn).await;
-        let elsewhere = fixture.store.beside().await;
+        let elsewhere = fixture.store.other_process().await;
         let (mut here, mut there) = (Seen::default(), Seen::default());
         let mut emitted = Vec::new();
         for number in 1..=seen {
@@ -57,7 +56,7 @@ pub async fn what_a_follower_has_seen_is_a_prefix_of_what_a_later_one_gets_after
                 3 => run.emit_control(&format!("control {number}")),
                 other => run.emit(&format!("text {number}"), other == 0),
             });
-            // The first half one by one, the others as they come.
+            // The first half is read one by one, the others in pages.
             if number <= seen / 2 {
                 here.until(&fixture.ledger, &id, number).await;
             }
@@ -72,15 +71,14 @@ pub async fn what_a_follower_has_seen_is_a_prefix_of_what_a_later_one_gets_after
         let later = replay(&fixture.ledger, &id).await;
         assert!(later.len() >= acknowledged, "killed after {seen}");
         for followed in [&here, &there] {
-            let kept = later.get(..followed.events.len());
-            assert_eq!(kept, Some(followed.events.as_slice()), "killed after {seen}");
+            let retained = later.get(..followed.events.len());
+            assert_eq!(retained, Some(followed.events.as_slice()), "killed after {seen}");
         }
         assert_eq!(Some(later.as_slice()), emitted.get(..later.len()), "killed after {seen}");
     }
 }
 
-/// A case.
-pub async fn a_resumed_turn_goes_on_behind_the_events_that_were_seen(mut fixture: Fixture) {
+pub async fn a_resumed_turn_continues_after_the_events_that_were_seen(mut fixture: Fixture) {
     let turn = short_turn("t1", "main", None);
     let run = PlayedRun::new(&fixture.ledger, &turn);
     begin(&fixture.ledger, &turn).await;
@@ -93,12 +91,12 @@ pub async fn a_resumed_turn_goes_on_behind_the_events_that_were_seen(mut fixture
     assert_eq!(ledger.read.last_event("t1").await.unwrap(), 2);
     let run = PlayedRun::resuming(ledger, &turn, 2);
     let Opened::Leased(open) = ledger.journal.reopen("t1").await.unwrap() else {
-        panic!("its process is gone");
+        panic!("its process has ended");
     };
     expected.push(run.emit("c", false));
     seen.until(ledger, "t1", 3).await;
     assert_eq!(seen.events, expected);
-    // Events that are not stored yet are written with the end of the turn, which comes last.
+    // Events that are not stored yet are written with the end of the turn, before its terminal event.
     expected.push(run.emit("d", false));
     let mut ended = ending(&turn, open.epoch, 1);
     ended.last_event = Some(error_event("it broke"));
@@ -113,8 +111,7 @@ pub async fn a_resumed_turn_goes_on_behind_the_events_that_were_seen(mut fixture
     assert_eq!(replay(&fixture.ledger, "t1").await, expected);
 }
 
-/// A case.
-pub async fn an_end_that_is_refused_is_no_event(fixture: Fixture) {
+pub async fn a_refused_end_is_no_event(fixture: Fixture) {
     let turn = short_turn("t1", "main", None);
     let run = PlayedRun::new(&fixture.ledger, &turn);
     let epoch = begin(&fixture.ledger, &turn).await;
@@ -122,7 +119,7 @@ pub async fn an_end_that_is_refused_is_no_event(fixture: Fixture) {
     let mut seen = Seen::default();
     seen.until(&fixture.ledger, "t1", 1).await;
     let mut refused = ending(&turn, epoch, 1);
-    // Of a message that is not there.
+    // The calls refer to a message that does not exist.
     refused.tool_calls = crate::turns::turn("t1", "main", None).tool_calls;
     refused.last_event = Some(error_event("too early"));
     let error = fixture.ledger.journal.commit(refused).await.unwrap_err();
@@ -136,7 +133,6 @@ pub async fn an_end_that_is_refused_is_no_event(fixture: Fixture) {
     assert_eq!(replay(&fixture.ledger, "t1").await, expected);
 }
 
-/// A case.
 pub async fn a_session_is_watched_from_run_to_run_without_a_gap(fixture: Fixture) {
     let ledger = &fixture.ledger;
     let mut expected = Vec::new();
@@ -165,8 +161,7 @@ pub async fn a_session_is_watched_from_run_to_run_without_a_gap(fixture: Fixture
     assert_eq!(watched, expected);
 }
 
-/// A case.
-pub async fn a_run_without_events_is_refused_by_what_is_known_of_it(fixture: Fixture) {
+pub async fn a_run_without_events_is_refused_with_the_reason(fixture: Fixture) {
     fixture.commit(short_turn("t1", "main", None)).await.unwrap();
     for (of, kind) in [
         (Follows::Turn("t1".to_owned()), StorageErrorKind::EventsExpired),

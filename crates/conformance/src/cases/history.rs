@@ -1,10 +1,10 @@
-//! Histories: the thread, its new turns, forks, and the context rule after a compaction.
+//! Histories: the thread, its new turns, forks, and the context rule after a compaction. A history must never depend on the
+//! head that the caller knows, except in its length.
 
 use crate::store::Fixture;
 use crate::turns::{compaction, short_turn, turn};
 use model::{HistoryBase, SessionHistory, StorageErrorKind, TurnStatus};
 
-/// A case.
 pub async fn history_is_the_chain_of_parents_oldest_first(fixture: Fixture) {
     assert_eq!(ids(&fixture, "main", None, None).await, "false - root []");
     let first = turn("t1", "main", None);
@@ -23,22 +23,22 @@ pub async fn history_is_the_chain_of_parents_oldest_first(fixture: Fixture) {
     assert_eq!(error.kind, StorageErrorKind::UnknownTurn);
 }
 
-/// A case.
 pub async fn history_after_a_known_head_is_only_what_is_new(fixture: Fixture) {
     fixture.commit(short_turn("t1", "main", None)).await.unwrap();
     fixture.commit(short_turn("t2", "main", Some("t1"))).await.unwrap();
     fixture.commit(short_turn("t3", "main", Some("t2"))).await.unwrap();
     assert_eq!(ids(&fixture, "main", None, Some("t3")).await, "true t3 known []");
     assert_eq!(ids(&fixture, "main", None, Some("t1")).await, "true t3 known [t2 t3]");
-    // A head that is no ancestor: another branch, or nothing at all.
+    // A known head that is not an ancestor: another branch, or an unknown id.
     fixture.ledger.admin.fork("t1", Some("side")).await.unwrap();
     fixture.commit(short_turn("t4", "side", Some("t1"))).await.unwrap();
     assert_eq!(ids(&fixture, "main", None, Some("t4")).await, "true t3 root [t1 t2 t3]");
     assert_eq!(ids(&fixture, "main", None, Some("t9")).await, "true t3 root [t1 t2 t3]");
 }
 
-/// A case.
-pub async fn after_a_compaction_come_the_summary_the_kept_turns_and_the_new_ones(fixture: Fixture) {
+pub async fn after_a_compaction_the_history_is_the_summary_the_retained_turns_and_the_new_ones(
+    fixture: Fixture,
+) {
     fixture.commit(short_turn("t1", "main", None)).await.unwrap();
     fixture.commit(short_turn("t2", "main", Some("t1"))).await.unwrap();
     fixture.commit(short_turn("t3", "main", Some("t2"))).await.unwrap();
@@ -48,22 +48,21 @@ pub async fn after_a_compaction_come_the_summary_the_kept_turns_and_the_new_ones
     fixture.commit(short_turn("t5", "main", Some("t4"))).await.unwrap();
     assert_eq!(ids(&fixture, "main", None, None).await, "true t5 root [C t2 t3 t4 t5]");
     assert_eq!(ids(&fixture, "main", None, Some("t4")).await, "true t5 known [t5]");
-    // What was known before the compaction is no longer the context.
+    // A head from before the compaction is no longer in the context.
     assert_eq!(ids(&fixture, "main", None, Some("t3")).await, "true t5 root [C t2 t3 t4 t5]");
     assert_eq!(ids(&fixture, "main", Some("t3"), None).await, "true t3 root [t1 t2 t3]");
-    // A second one keeps turns from before the first, whose summary is in its own.
+    // A second compaction retains turns from before the first, whose summary is part of its own.
     let mut sixth = short_turn("t6", "main", Some("t5"));
     sixth.compaction = Some(compaction("t2", "t3"));
     fixture.commit(sixth).await.unwrap();
     assert_eq!(ids(&fixture, "main", None, None).await, "true t6 root [C t3 t4 t5 t6]");
-    // Nothing before the third is kept.
+    // The third compaction retains no earlier turn.
     let mut seventh = short_turn("t7", "main", Some("t6"));
     seventh.compaction = Some(compaction("t6", "t7"));
     fixture.commit(seventh).await.unwrap();
     assert_eq!(ids(&fixture, "main", None, None).await, "true t7 root [C t7]");
 }
 
-/// A case.
 pub async fn answers_from_before_the_compaction_of_their_own_turn_are_known_by_their_ids(
     fixture: Fixture,
 ) {
@@ -71,14 +70,14 @@ pub async fn answers_from_before_the_compaction_of_their_own_turn_are_known_by_t
     fixture.commit(short_turn("t2", "main", Some("t1"))).await.unwrap();
     let mut third = turn("t3", "main", Some("t2"));
     third.compaction = Some(compaction("t1", "t2"));
-    // An answer of long ago, and one that is still to come.
+    // The ids of an old answer and of a future one.
     let (early, late) = ("0".repeat(26), format!("7{}", "Z".repeat(25)));
     third.messages[1].id.clone_from(&early);
     third.messages[3].id.clone_from(&late);
     third.tool_calls[0].message_id = early;
     third.response_message_id = Some(late);
     fixture.commit(third).await.unwrap();
-    // The ids of a host carry no time.
+    // The ids of a host contain no time.
     fixture.commit(turn("t4", "main", Some("t3"))).await.unwrap();
     let history = fixture.ledger.journal.history("main", None, None).await.unwrap();
     let edited: Vec<_> =
@@ -102,7 +101,6 @@ async fn ids(fixture: &Fixture, label: &str, at: Option<&str>, known: Option<&st
     format!("{exists} {head} {base} [{}]", turns.join(" "))
 }
 
-/// A case.
 pub async fn messages_are_read_by_session_or_by_turn(fixture: Fixture) {
     fixture.commit(short_turn("t1", "main", None)).await.unwrap();
     fixture.commit(short_turn("t2", "main", Some("t1"))).await.unwrap();

@@ -1,10 +1,10 @@
-//! A turn under way: its commit points, its lease, and who may take it over.
+//! A turn under way: its commit points, its lease, and its take-over. Readers must never see its session before its first
+//! turn has ended.
 
 use crate::store::Fixture;
 use crate::turns::{begin, ending, opening, short_turn, step, turn};
 use model::{OpenTurn, Opened, ReplayClass, StorageErrorKind, ToolCallStatus, TurnStatus};
 
-/// A case.
 pub async fn a_failed_first_turn_shows_its_session_without_a_turn(fixture: Fixture) {
     let mut failed = short_turn("t1", "main", None);
     (failed.move_pointer, failed.status) = (false, TurnStatus::Failed);
@@ -13,8 +13,7 @@ pub async fn a_failed_first_turn_shows_its_session_without_a_turn(fixture: Fixtu
     assert_eq!(fixture.ledger.read.session("main").await.unwrap().unwrap().thread_id, None);
 }
 
-/// A case.
-pub async fn a_head_that_a_host_moved_meanwhile_leaves_the_turn_beside(fixture: Fixture) {
+pub async fn a_turn_becomes_a_branch_after_a_host_moved_the_head(fixture: Fixture) {
     fixture.commit(turn("t1", "main", None)).await.unwrap();
     let second = turn("t2", "main", Some("t1"));
     let epoch = begin(&fixture.ledger, &second).await;
@@ -26,8 +25,7 @@ pub async fn a_head_that_a_host_moved_meanwhile_leaves_the_turn_beside(fixture: 
     assert_eq!((row.status.as_str(), row.parent_turn_id.as_deref()), ("completed", Some("t1")));
 }
 
-/// A case.
-pub async fn an_interrupted_turn_is_marked_where_its_session_has_moved_on(fixture: Fixture) {
+pub async fn an_interrupted_turn_is_marked_if_its_session_has_moved(fixture: Fixture) {
     fixture.commit(turn("t1", "main", None)).await.unwrap();
     let second = turn("t2", "main", Some("t1"));
     let epoch = begin(&fixture.ledger, &second).await;
@@ -39,8 +37,7 @@ pub async fn an_interrupted_turn_is_marked_where_its_session_has_moved_on(fixtur
     assert_eq!(listed.iter().map(|turn| turn.moved).collect::<Vec<_>>(), [true]);
 }
 
-/// A case.
-pub async fn what_is_open_and_runs_nowhere_is_interrupted_and_can_be_taken_over(fixture: Fixture) {
+pub async fn an_open_turn_without_a_process_is_interrupted_and_can_be_taken_over(fixture: Fixture) {
     let ledger = &fixture.ledger;
     fixture.commit(turn("t1", "main", None)).await.unwrap();
     let second = turn("t2", "main", Some("t1"));

@@ -1,5 +1,5 @@
 //! Leases between processes: the lease of a process without a heartbeat is valid until it expires, and a process whose
-//! session was taken over writes nothing more (docs/rules/sessions-and-ledger.md#lease).
+//! session was taken over must never write again (docs/rules/sessions-and-ledger.md#lease).
 
 use std::time::Duration;
 
@@ -16,21 +16,20 @@ async fn is_busy(ledger: &LedgerPorts) -> bool {
             ledger.journal.release("main", epoch);
             false
         }
-        Opened::Moved => panic!("nobody has moved it"),
+        Opened::Moved => panic!("no other process has moved it"),
     };
     let interrupted = ledger.journal.interrupted(Some("t2")).await.unwrap();
     assert_eq!(interrupted.is_empty(), busy, "it runs, or it is interrupted");
     busy
 }
 
-/// A case.
-pub async fn a_lease_is_taken_over_when_its_time_is_up_and_its_process_writes_nothing_more(
+pub async fn an_expired_lease_is_taken_over_and_its_former_process_writes_nothing_more(
     mut fixture: Fixture,
 ) {
     fixture.commit(turn("t1", "main", None)).await.unwrap();
     let second = turn("t2", "main", Some("t1"));
     let epoch = begin(&fixture.ledger, &second).await;
-    let elsewhere = fixture.store.beside().await;
+    let elsewhere = fixture.store.other_process().await;
     let lease = fixture.store.lease();
     assert!(is_busy(&elsewhere).await);
     fixture.store.advance(lease - Duration::from_millis(1));
@@ -58,12 +57,11 @@ pub async fn a_lease_is_taken_over_when_its_time_is_up_and_its_process_writes_no
     assert_eq!(fixture.ledger.journal.head("main").await.unwrap().as_deref(), Some("t2"));
 }
 
-/// A case.
-pub async fn a_lease_whose_time_is_up_is_its_owners_until_it_is_taken_over(mut fixture: Fixture) {
+pub async fn an_expired_lease_is_valid_for_its_owner_until_it_is_taken_over(mut fixture: Fixture) {
     fixture.commit(turn("t1", "main", None)).await.unwrap();
     let second = turn("t2", "main", Some("t1"));
     let epoch = begin(&fixture.ledger, &second).await;
-    let elsewhere = fixture.store.beside().await;
+    let elsewhere = fixture.store.other_process().await;
     fixture.store.advance(fixture.store.lease() * 3);
     let journal = &fixture.ledger.journal;
     journal.record(step(&second, epoch, 1..2, ToolCallStatus::Running)).await.unwrap();
@@ -73,12 +71,11 @@ pub async fn a_lease_whose_time_is_up_is_its_owners_until_it_is_taken_over(mut f
     assert_eq!(elsewhere.journal.head("main").await.unwrap().as_deref(), Some("t2"));
 }
 
-/// A case.
 pub async fn a_write_in_the_second_half_of_a_lease_renews_it(mut fixture: Fixture) {
     fixture.commit(turn("t1", "main", None)).await.unwrap();
     let second = turn("t2", "main", Some("t1"));
     let epoch = begin(&fixture.ledger, &second).await;
-    let elsewhere = fixture.store.beside().await;
+    let elsewhere = fixture.store.other_process().await;
     let two_thirds = fixture.store.lease() * 2 / 3;
     fixture.store.advance(two_thirds);
     let journal = &fixture.ledger.journal;
@@ -89,12 +86,11 @@ pub async fn a_write_in_the_second_half_of_a_lease_renews_it(mut fixture: Fixtur
     assert!(!is_busy(&elsewhere).await);
 }
 
-/// A case.
-pub async fn a_lease_that_was_given_back_is_free_for_every_process_at_once(mut fixture: Fixture) {
+pub async fn a_released_lease_is_free_for_every_process_at_once(mut fixture: Fixture) {
     fixture.commit(turn("t1", "main", None)).await.unwrap();
     let second = turn("t2", "main", Some("t1"));
     let epoch = begin(&fixture.ledger, &second).await;
-    let elsewhere = fixture.store.beside().await;
+    let elsewhere = fixture.store.other_process().await;
     assert!(is_busy(&elsewhere).await);
     fixture.ledger.journal.commit(ending(&second, epoch, 1)).await.unwrap();
     let third = turn("t3", "main", Some("t2"));

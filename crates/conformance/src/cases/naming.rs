@@ -1,4 +1,4 @@
-//! Aliases, personas, archived sessions, and forks at a tool call.
+//! Aliases, personas, archived sessions, and forks at a tool call. A name must never hide a session in use.
 
 use crate::store::Fixture;
 use crate::turns::{short_turn, turn};
@@ -20,7 +20,6 @@ async fn name(fixture: &Fixture, alias: &str, label: &str) -> Result<(), Storage
     fixture.ledger.admin.set_alias(alias.to_owned(), label.to_owned()).await.map(drop)
 }
 
-/// A case.
 pub async fn an_alias_names_its_session_wherever_a_label_is_accepted(fixture: Fixture) {
     fixture.commit(turn("t1", "main", None)).await.unwrap();
     name(&fixture, "b", "main").await.unwrap();
@@ -46,7 +45,6 @@ pub async fn an_alias_names_its_session_wherever_a_label_is_accepted(fixture: Fi
     assert_eq!(ledger.read.resolve("a".to_owned()).await.unwrap(), "b");
 }
 
-/// A case.
 pub async fn aliases_make_no_cycle_no_long_chain_and_hide_no_session_in_use(fixture: Fixture) {
     fixture.commit(turn("t1", "main", None)).await.unwrap();
     assert_eq!(refused(name(&fixture, "main", "x")).await, at(Constraint, "alias"));
@@ -55,7 +53,7 @@ pub async fn aliases_make_no_cycle_no_long_chain_and_hide_no_session_in_use(fixt
         name(&fixture, &format!("a{number}"), &format!("a{}", number + 1)).await.unwrap();
     }
     assert_eq!(refused(name(&fixture, "a7", "a0")).await, at(Constraint, "label"));
-    // Eight from either end, and one more.
+    // A chain of eight aliases, and one more at either end.
     name(&fixture, "a7", "main").await.unwrap();
     assert_eq!(fixture.ledger.read.resolve("a0".to_owned()).await.unwrap(), "main");
     assert_eq!(refused(name(&fixture, "b", "a0")).await, at(Constraint, "alias"));
@@ -65,10 +63,7 @@ pub async fn aliases_make_no_cycle_no_long_chain_and_hide_no_session_in_use(fixt
     assert_eq!(refused(taken).await, at(Constraint, "label"));
 }
 
-/// A case.
-pub async fn an_archived_session_gives_way_to_an_alias_and_a_turn_brings_one_back(
-    fixture: Fixture,
-) {
+pub async fn an_alias_replaces_an_archived_session_and_a_turn_reactivates_one(fixture: Fixture) {
     fixture.commit(turn("t1", "old", None)).await.unwrap();
     fixture.commit(turn("t2", "new", None)).await.unwrap();
     let ledger = &fixture.ledger;
@@ -85,7 +80,6 @@ pub async fn an_archived_session_gives_way_to_an_alias_and_a_turn_brings_one_bac
     assert_eq!(unknown.kind, StorageErrorKind::UnknownSession);
 }
 
-/// A case.
 pub async fn a_persona_has_one_main_session_which_has_that_persona(fixture: Fixture) {
     let ledger = &fixture.ledger;
     let made = ledger.admin.put_persona("atlas".to_owned(), None).await.unwrap();
@@ -113,7 +107,6 @@ pub async fn a_persona_has_one_main_session_which_has_that_persona(fixture: Fixt
     assert_eq!(ledger.read.persona("none".to_owned()).await.unwrap(), None);
 }
 
-/// A case.
 pub async fn a_fork_at_a_tool_call_has_the_same_messages_up_to_its_result_and_leaves_the_turn_alone(
     fixture: Fixture,
 ) {

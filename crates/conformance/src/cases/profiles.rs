@@ -1,4 +1,4 @@
-//! Auth profiles and token ratios: shared by all processes, changed in one transaction each, and persistent.
+//! Auth profiles and token ratios: shared by all processes and persistent. A change must never be lost to a concurrent one.
 
 use crate::store::{Fixture, ProcessEnd};
 use crate::turns::{NOW, short_turn};
@@ -14,8 +14,7 @@ fn one_more() -> ProfileChange {
     Box::new(|usage| usage.failures += 1)
 }
 
-/// A case.
-pub async fn the_state_of_a_profile_is_there_for_every_process_and_the_next(mut fixture: Fixture) {
+pub async fn the_state_of_a_profile_is_shared_by_all_processes_and_persists(mut fixture: Fixture) {
     assert_eq!(usage(&fixture.ledger).await, []);
     let window = |model: Option<&str>| ProfileWindow {
         model: model.map(ToOwned::to_owned),
@@ -33,7 +32,7 @@ pub async fn the_state_of_a_profile_is_there_for_every_process_and_the_next(mut 
     let stored = state.clone();
     let change: ProfileChange = Box::new(move |usage| usage.clone_from(&stored));
     assert_eq!(fixture.ledger.profiles.change("one", change).await.unwrap(), state);
-    let elsewhere = fixture.store.beside().await;
+    let elsewhere = fixture.store.other_process().await;
     let other = elsewhere.profiles.change("two", one_more()).await.unwrap();
     assert_eq!(other, ProfileUsage { failures: 1, ..ProfileUsage::default() });
     let expected = [("one".to_owned(), state), ("two".to_owned(), other)];
@@ -45,9 +44,8 @@ pub async fn the_state_of_a_profile_is_there_for_every_process_and_the_next(mut 
     }
 }
 
-/// A case.
 pub async fn changes_of_a_profile_in_two_processes_are_all_counted(mut fixture: Fixture) {
-    let elsewhere = fixture.store.beside().await;
+    let elsewhere = fixture.store.other_process().await;
     for _ in 0..8 {
         let (here, there) = (
             fixture.ledger.profiles.change("key", one_more()),
@@ -61,15 +59,13 @@ pub async fn changes_of_a_profile_in_two_processes_are_all_counted(mut fixture: 
     assert_eq!(usage(&fixture.ledger).await, [("key".to_owned(), counted)]);
 }
 
-/// A case.
 pub async fn a_submitted_change_takes_effect_without_being_awaited(fixture: Fixture) {
     drop(fixture.ledger.profiles.change("key", Box::new(|usage| usage.refusals = 7)));
     let after = fixture.ledger.profiles.change("key", one_more()).await.unwrap();
     assert_eq!(after, ProfileUsage { failures: 1, refusals: 7, ..ProfileUsage::default() });
 }
 
-/// A case.
-pub async fn a_use_is_written_with_what_comes_next_and_never_goes_back(fixture: Fixture) {
+pub async fn a_use_is_written_with_the_next_change_and_never_decreases(fixture: Fixture) {
     for at in [NOW + 5, NOW, NOW + 3] {
         fixture.ledger.profiles.used("key", at);
     }
@@ -78,8 +74,7 @@ pub async fn a_use_is_written_with_what_comes_next_and_never_goes_back(fixture: 
     assert_eq!(usage(&fixture.ledger).await, [("key".to_owned(), used)]);
 }
 
-/// A case.
-pub async fn a_token_ratio_replaces_the_one_before_of_its_model_in_every_process(
+pub async fn a_token_ratio_replaces_the_previous_one_of_its_model_in_every_process(
     mut fixture: Fixture,
 ) {
     let ratio = |provider: &str, model: &str, per_mille: u32| TokenRatio {
@@ -89,7 +84,7 @@ pub async fn a_token_ratio_replaces_the_one_before_of_its_model_in_every_process
         samples: per_mille / 100,
         updated_at: NOW + i64::from(per_mille),
     };
-    let elsewhere = fixture.store.beside().await;
+    let elsewhere = fixture.store.other_process().await;
     for (ledger, stored) in [
         (&fixture.ledger, ratio("a", "m", 900)),
         (&elsewhere, ratio("b", "m", 1_100)),

@@ -1,4 +1,4 @@
-//! Lists, search and usage: the results page by page, without turns that still run.
+//! Lists, search and usage: the results page by page. They must never include a running turn.
 
 use crate::store::Fixture;
 use crate::turns::{NOW, short_turn, turn};
@@ -11,7 +11,7 @@ fn options<T: serde::de::DeserializeOwned>(json: serde_json::Value) -> T {
     serde_json::from_value(json).unwrap()
 }
 
-/// A thread of four turns in `main`, and one in a fork at the second.
+/// A thread of four turns in `main`, and one turn in a fork at the second.
 async fn fork(fixture: &Fixture) {
     for (id, parent) in [("t1", None), ("t2", Some("t1")), ("t3", Some("t2")), ("t4", Some("t3"))] {
         fixture.commit(turn(id, "main", parent)).await.unwrap();
@@ -27,7 +27,6 @@ fn keys<T, After>(
     (page.items.iter().map(key).collect(), page.next)
 }
 
-/// A case.
 pub async fn the_ancestry_goes_up_to_the_root_page_by_page(fixture: Fixture) {
     fork(&fixture).await;
     let ledger = &fixture.ledger;
@@ -48,8 +47,7 @@ pub async fn the_ancestry_goes_up_to_the_root_page_by_page(fixture: Fixture) {
     assert_eq!((error.kind, error.field), (StorageErrorKind::UnknownTurn, None));
 }
 
-/// A case.
-pub async fn the_children_of_a_turn_are_all_that_follow_it_in_whatever_session(fixture: Fixture) {
+pub async fn the_children_of_a_turn_are_all_turns_that_follow_it_in_any_session(fixture: Fixture) {
     fork(&fixture).await;
     let ledger = &fixture.ledger;
     let page = |after: Option<&str>| options(serde_json::json!({ "after": after, "limit": 1 }));
@@ -66,8 +64,7 @@ pub async fn the_children_of_a_turn_are_all_that_follow_it_in_whatever_session(f
     assert_eq!(error.kind, StorageErrorKind::UnknownTurn);
 }
 
-/// A case.
-pub async fn a_session_is_seen_as_it_was_at_any_time(fixture: Fixture) {
+pub async fn a_session_is_read_as_of_any_time(fixture: Fixture) {
     let mut at = NOW;
     for (id, parent) in [("t1", None), ("t2", Some("t1")), ("t3", Some("t2"))] {
         let mut turn = turn(id, "main", parent);
@@ -81,7 +78,7 @@ pub async fn a_session_is_seen_as_it_was_at_any_time(fixture: Fixture) {
         let found = ledger.read.as_of("main".to_owned(), time).await.unwrap();
         pointed.push(found.map(|found| found.thread_id));
     }
-    // Of two moves in one millisecond, the later one.
+    // Of two moves in one millisecond, the later one is read.
     let expected = [None, Some("t1"), Some("t1"), Some("t3"), Some("t3")];
     assert_eq!(pointed, expected.map(|id| id.map(String::from)));
     let turns = |page| keys(page, |moved: &model::SessionMove| moved.thread_id.clone());
@@ -99,7 +96,6 @@ pub async fn a_session_is_seen_as_it_was_at_any_time(fixture: Fixture) {
     assert_eq!(unknown.kind, StorageErrorKind::UnknownSession);
 }
 
-/// A case.
 pub async fn a_search_finds_messages_newest_first_and_no_tool_results(fixture: Fixture) {
     fork(&fixture).await;
     let found = |text: &str, wanted: serde_json::Value| {
@@ -126,8 +122,7 @@ pub async fn a_search_finds_messages_newest_first_and_no_tool_results(fixture: F
     }
 }
 
-/// A case.
-pub async fn usage_is_added_up_by_each_key_and_a_price_that_is_unknown_is_no_0(fixture: Fixture) {
+pub async fn usage_is_summed_by_each_key_and_an_unknown_price_is_not_0(fixture: Fixture) {
     let day = 86_400_000;
     for (id, label, started_at, model, cost) in [
         ("t1", "agent:a:main", 0, "m1", Some(0.25)),
@@ -208,7 +203,6 @@ pub async fn usage_is_added_up_by_each_key_and_a_price_that_is_unknown_is_no_0(f
     }
 }
 
-/// A case.
 pub async fn sessions_and_tool_calls_are_listed_by_their_filters(fixture: Fixture) {
     fork(&fixture).await;
     let ledger = &fixture.ledger;

@@ -1,11 +1,10 @@
-//! Export and import, and calls after the ledger was closed.
+//! Export and import, and calls after the ledger was closed. An import must never write a turn twice.
 
 use crate::store::Fixture;
 use crate::turns::{compaction, short_turn, turn};
 use model::{LedgerFormat, StorageErrorKind};
 
-/// A case.
-pub async fn a_session_comes_back_from_its_file_once(from: Fixture, to: Fixture) {
+pub async fn a_session_is_imported_from_its_file_once(from: Fixture, to: Fixture) {
     from.commit(turn("t1", "main", None)).await.unwrap();
     from.commit(turn("t2", "main", Some("t1"))).await.unwrap();
     let mut compacted = short_turn("t3", "main", Some("t2"));
@@ -27,8 +26,7 @@ pub async fn a_session_comes_back_from_its_file_once(from: Fixture, to: Fixture)
     assert!(to.ledger.admin.verify().await.unwrap().ok);
 }
 
-/// A case.
-pub async fn what_is_closed_refuses_everything_and_is_there_for_the_next_process(
+pub async fn a_closed_ledger_refuses_every_call_and_is_intact_for_the_next_process(
     mut fixture: Fixture,
 ) {
     fixture.commit(turn("t1", "main", None)).await.unwrap();

@@ -1,4 +1,4 @@
-//! Every read of the ledger against the model.
+//! Compares every read of the ledger with the model.
 //!
 //! It must never write.
 
@@ -21,7 +21,7 @@ fn shown(messages: &[Message]) -> Value {
     value(&messages.iter().cloned().map(AgentMessage::from).collect::<Vec<_>>())
 }
 
-/// Every read that there is, of everything that there is.
+/// Compares all reads of all contents.
 pub(super) async fn all(fixture: &Fixture, memory: &Memory) -> Compared {
     let labels: Vec<String> =
         (0..6).map(|n| format!("s{n}")).chain(["duplicate".to_owned()]).collect();
@@ -52,7 +52,7 @@ async fn session(fixture: &Fixture, memory: &Memory, label: &str) -> Compared {
         seen.map(|_| context_messages(memory, head.as_deref()))
             .ok_or(StorageErrorKind::UnknownSession)
     );
-    // Whatever head the caller has read: nothing, any turn, or one that is not there.
+    // The caller may know no head, any turn, or an unknown id.
     let known = memory.turns.keys().map(|id| Some(id.as_str()));
     for known in known.chain([None, Some("nowhere")]) {
         let history = ledger.journal.history(label, None, known).await.unwrap();
@@ -117,7 +117,7 @@ async fn turn(fixture: &Fixture, memory: &Memory, id: &str) -> Compared {
         ledger.journal.history("elsewhere", Some(id), None).await.map_err(|error| error.kind);
     let messages = ledger.read.history(id).await.map_err(|error| error.kind);
     if expected.open.is_some() {
-        // It is read by its id, and in no history.
+        // An open turn is read by its id, but is in no history.
         prop_assert_eq!(row.stop_reason, None);
         prop_assert_eq!(history.map(drop), Err(StorageErrorKind::UnknownTurn));
         prop_assert_eq!(messages.map(drop), Err(StorageErrorKind::UnknownSession));
@@ -144,7 +144,7 @@ async fn interrupted(fixture: &Fixture, memory: &Memory) -> Compared {
     Ok(())
 }
 
-/// The texts of users and assistants in turns that have ended, and nothing else.
+/// A search finds the texts of users and assistants in ended turns only.
 async fn search(fixture: &Fixture, memory: &Memory) -> Compared {
     for word in ["ask", "done", "hm", "content"] {
         let options = serde_json::from_value(json!({ "limit": 1_000 })).unwrap();
@@ -188,7 +188,7 @@ pub(super) fn open_turn(turn: &OpenTurn, memory: &Memory) -> Compared {
     Ok(())
 }
 
-/// What the tables hold.
+/// Compares the contents of the tables.
 async fn tables(fixture: &Fixture, memory: &Memory) -> Compared {
     let turns = memory.turns.values().filter(|turn| turn.open.is_none());
     let threads = memory.turns.iter().filter(|(_, turn)| turn.open.is_none());
@@ -198,7 +198,7 @@ async fn tables(fixture: &Fixture, memory: &Memory) -> Compared {
         total_tokens: memory.tokens(id),
         session_label: turn.session.clone(),
     });
-    // A large value is stored once, by whichever turn has it first, and each message that has it refers to it.
+    // A large value is stored once, with the first turn that has it, and each message that has it refers to it.
     let is_large = |message: &&Message| message.content().len() > 65_536;
     let all = memory.turns.values().flat_map(|turn| &turn.messages);
     let named = turns.clone().flat_map(|turn| &turn.messages);

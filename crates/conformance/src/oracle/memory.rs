@@ -20,13 +20,13 @@ pub(super) struct Turn {
     pub(super) compaction: Option<CompactionResult>,
     pub(super) messages: Vec<Message>,
     pub(super) calls: Vec<Call>,
-    /// Its own tokens.
+    /// The tokens of this turn only.
     pub(super) tokens: i64,
     pub(super) open: Option<Open>,
 }
 
 impl Turn {
-    /// A turn that runs, and of which nothing is written.
+    /// A running turn without written messages.
     fn new(session: &str) -> Self {
         Self {
             parent: None,
@@ -48,7 +48,7 @@ pub(super) struct Call {
     pub(super) begun: bool,
 }
 
-/// What only a turn under way has.
+/// The fields of a turn under way.
 #[derive(Debug, Clone)]
 pub(super) struct Open {
     pub(super) epoch: i64,
@@ -59,7 +59,7 @@ pub(super) struct Open {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Session {
     pub(super) head: Option<String>,
-    /// It is visible to readers only after its first turn has ended.
+    /// The session is hidden from readers until its first turn has ended.
     pub(super) unseen: bool,
     pub(super) epoch: i64,
     /// Whether a live process holds the newest epoch.
@@ -70,7 +70,7 @@ pub(super) struct Session {
 pub(super) struct Memory {
     pub(super) turns: BTreeMap<String, Turn>,
     pub(super) sessions: BTreeMap<String, Session>,
-    /// Every move of every session, in order.
+    /// All moves of all sessions, in order.
     pub(super) moves: Vec<(String, String)>,
 }
 
@@ -87,12 +87,12 @@ impl Memory {
         self.sessions.get(label).and_then(|session| session.head.clone())
     }
 
-    /// The session, where readers see it.
+    /// The session, if readers see it.
     pub(super) fn seen(&self, label: &str) -> Option<&Session> {
         self.sessions.get(label).filter(|session| !session.unseen)
     }
 
-    /// Whether `head` is a compaction (of a compaction …) of `expected`.
+    /// Whether only compactions lead from `expected` to `head`.
     pub(super) fn rebased(&self, head: Option<&str>, expected: Option<&str>) -> bool {
         let Some(turn) = head.and_then(|head| self.turns.get(head)) else { return false };
         let parent = turn.parent.as_deref();
@@ -166,7 +166,7 @@ impl Memory {
         Ok(())
     }
 
-    /// The head after it, and whether the turn is beside its thread. `compaction` is the id of the compaction's own turn.
+    /// The head after the commit, and whether the turn became a branch. `compaction` is the id of the compaction's own turn.
     pub(super) fn commit(
         &mut self,
         turn: &TurnEnd,
@@ -253,7 +253,7 @@ impl Memory {
         Ok(())
     }
 
-    /// The head after it; `None` where there was no compaction.
+    /// The head after it; `None` without a compaction.
     pub(super) fn uncompact(&mut self, label: &str) -> Answer<Option<String>> {
         let Some(session) = self.sessions.get(label) else {
             return Err(StorageErrorKind::UnknownSession);
@@ -296,14 +296,14 @@ impl Memory {
         Ok(Leased::Epoch(epoch))
     }
 
-    /// Its process is dead: no lease is held any more, and nothing else has changed.
+    /// The process was killed: it no longer holds leases, and nothing else has changed.
     pub(super) fn kill(&mut self) {
         for session in self.sessions.values_mut() {
             session.held = false;
         }
     }
 
-    /// From the root to `head`.
+    /// The turns from the root to `head`.
     pub(super) fn chain(&self, head: Option<&str>) -> Vec<String> {
         let Some(id) = head else { return Vec::new() };
         let mut chain = self.chain(self.turns[id].parent.as_deref());
@@ -320,7 +320,8 @@ impl Memory {
         ended.any(|turn| turn.parent.as_deref() == Some(id))
     }
 
-    /// docs/rules/compaction.md#context-rule: the turns of the context at `head`, and which of them a compaction has kept.
+    /// docs/rules/compaction.md#context-rule: the turns of the context at `head`, and whether a compaction has retained
+    /// each.
     pub(super) fn context(&self, head: Option<&str>) -> Vec<(String, bool)> {
         let chain = self.chain(head);
         let compacted = chain.iter().rposition(|id| self.turns[id].compaction.is_some());
@@ -331,9 +332,9 @@ impl Memory {
         let index = |wanted: &str| chain[..at].iter().position(|id| id == wanted);
         let from = index(&result.first_kept_turn_id)
             .unwrap_or_else(|| index(&result.summarized_through_turn_id).unwrap() + 1);
-        let kept = chain[from..at].iter().filter(|id| self.turns[*id].compaction.is_none());
+        let retained = chain[from..at].iter().filter(|id| self.turns[*id].compaction.is_none());
         let mut context = vec![(chain[at].clone(), false)];
-        context.extend(kept.map(|id| (id.clone(), true)));
+        context.extend(retained.map(|id| (id.clone(), true)));
         context.extend(chain[at + 1..].iter().map(|id| (id.clone(), false)));
         context
     }
@@ -345,21 +346,22 @@ impl Memory {
         known: Option<&str>,
     ) -> (HistoryBase, Vec<(String, bool)>) {
         let context = self.context(head);
-        // No reader continues from a kept turn: the summary is before it, and that is not what the reader had.
-        let found = context.iter().position(|(id, kept)| Some(id.as_str()) == known && !kept);
+        // A reader cannot continue from a retained turn: the summary now precedes it, which the reader did not have.
+        let found =
+            context.iter().position(|(id, retained)| Some(id.as_str()) == known && !retained);
         match found {
             Some(index) => {
                 let summary = index == 0 && self.turns[&context[0].0].compaction.is_some();
                 let later = context[index + 1..].iter();
-                // The kept turns follow a summary in the context, and are older than it.
-                let later = later.filter(|(_, kept)| !(summary && *kept));
+                // The retained turns follow the summary in the context, although they are older.
+                let later = later.filter(|(_, retained)| !(summary && *retained));
                 (HistoryBase::Known, later.cloned().collect())
             }
             None => (HistoryBase::Root, context),
         }
     }
 
-    /// The turns that run nowhere and have not ended.
+    /// The open turns that no process runs.
     pub(super) fn interrupted(&self) -> Vec<&String> {
         let open = self.turns.iter().filter(|(_, turn)| {
             turn.open.as_ref().is_some_and(|open| self.check(&turn.session, open.epoch).is_err())

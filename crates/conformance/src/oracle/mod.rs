@@ -1,5 +1,5 @@
-//! The ledger against a model of it in memory: random sequences of all writes, through the journal and by
-//! the host, with crashes in between, and every read compared.
+//! Compares the ledger with a model in memory: random sequences of all writes, by the journal and by the host, with crashes
+//! in between; every read is compared.
 //!
 //! A backend's test passes the number of sequences (`LEDGER_CASES` for SQLite: `npm run proof:oracle`); the usual suite runs few. It must
 //! never sleep.
@@ -25,7 +25,7 @@ use crate::store::{Fixture, StoreFuture};
 const CASES: u32 = 24;
 const STEPS: std::ops::Range<usize> = 30..70;
 
-/// What every run of the proof reaches, and what only one of many sequences does.
+/// The steps that every run of the proof must reach; `SELDOM` has those that need many sequences.
 const REACHED: [&str; 12] = [
     "begin",
     "begin, busy",
@@ -44,10 +44,10 @@ const MANY: u32 = 200;
 const SELDOM: [&str; 5] =
     ["commit beside", "commit rebased", "commit with compaction", "end beside", "end rebased"];
 
-/// Runs so many sequences, or the usual number, each on a fresh store; `block_on` runs a future to its end.
+/// Runs `cases` sequences, or the usual number, each on a fresh store; `block_on` runs a future to completion.
 ///
 /// # Panics
-/// Where the store and the model differ.
+/// If the store and the model differ.
 pub fn agrees_with_a_model_in_memory(
     cases: Option<u32>,
     fresh: impl Fn() -> Fixture,

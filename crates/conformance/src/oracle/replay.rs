@@ -21,7 +21,7 @@ use model::{
 struct Run {
     turn: TurnEnd,
     epoch: i64,
-    /// How far it is written: 0 after W0, 3 after W3.
+    /// The last written commit point: 0 after W0, 3 after W3.
     stage: usize,
 }
 
@@ -37,7 +37,7 @@ fn pick<T>(all: &[T], number: usize) -> Option<&T> {
     all.get(number.checked_rem(all.len())?)
 }
 
-/// The turn of an id; every seventh has values too large for a row, the same ones.
+/// A turn with this id; every seventh one has the same values, which are too large for a row.
 fn made(id: &str, label: &str, parent: Option<&str>) -> TurnEnd {
     let mut made = turn(id, label, parent);
     if !id.trim_start_matches('t').parse::<usize>().is_ok_and(|number| number % 7 == 3) {
@@ -65,8 +65,8 @@ pub(super) async fn replay(
         replay.step(step).await?;
     }
     compare::all(&replay.fixture, &replay.memory).await?;
-    // Whatever was written, in whatever order: every row has the checksum of what is in it.
-    // The steps invent counts of calls and figures of compactions; the schema's other checks are for true ones.
+    // After every sequence of writes, the checksum of every row matches its values. The steps invent counts of calls and
+    // figures of compactions, so those checks are excluded.
     let mut problems = replay.fixture.ledger.admin.verify().await.unwrap().problems;
     problems.retain(|it| matches!(it.check, LedgerCheck::Checksum | LedgerCheck::Integrity));
     prop_assert_eq!(problems, []);
@@ -78,7 +78,7 @@ pub(super) async fn replay(
 }
 
 impl Replay {
-    /// A run by its number: mostly one that holds its session.
+    /// A run by its number; usually one that holds its session's lease.
     fn run_at(&self, number: usize) -> Option<usize> {
         let holds = |index: &usize| {
             let run = &self.runs[*index];
@@ -107,13 +107,13 @@ impl Replay {
         pick(&ids, number).map(|id| (*id).clone())
     }
 
-    /// A turn at `at`, with an id of its own.
+    /// A turn at `at`, with a new id.
     fn make(&mut self, at: Position) -> TurnEnd {
         let label = format!("s{}", at.session);
         let id = format!("t{:03}", self.turns);
         self.turns += 1;
         let head = self.memory.head(&label);
-        // Where it is not the head, mostly the one before it.
+        // If the parent is not the head, it is usually the head's parent.
         let before = head.as_ref().and_then(|head| self.memory.turns[head].parent.clone());
         let expected = match at.off {
             None => head,
@@ -126,7 +126,8 @@ impl Replay {
         made
     }
 
-    /// The last summarised and the first kept turn of a compaction after `before`; `next` is kept where no earlier turn is.
+    /// The last summarised and the first retained turn of a compaction after `before`; `next` is the first retained one if
+    /// no earlier turn is.
     fn cut(&self, before: &str, cut: usize, next: Option<&str>) -> Option<(String, String)> {
         if self.memory.turns.get(before).is_none_or(|turn| turn.open.is_some()) {
             return None;
@@ -140,7 +141,7 @@ impl Replay {
         Some((turns[index].clone(), turns[index + 1].clone()))
     }
 
-    /// The ledger makes the id of a summary's message.
+    /// Reads the id of a summary's message, which the ledger generates.
     async fn learn_summary(&mut self, id: &str) {
         let row = self.ledger().journal.history("", Some(id), None).await.unwrap();
         let turn = self.memory.turns.get_mut(id).unwrap();
@@ -215,11 +216,12 @@ impl Replay {
             (ends.status, ends.moves, ends.on_stale_head);
         if let (Some(cut), Some(parent)) = (compacts, commit.header.parent_turn_id.clone()) {
             let cut = self.cut(&parent, cut, Some(&commit.turn_id));
-            // Where the head has moved to a compaction of the parent, that is what is compacted: nothing the run has seen.
+            // If the head has moved to a compaction of the parent, a compaction would start from a turn that the run has not
+            // read.
             let rebases =
                 self.memory.head(&commit.header.session_label) != commit.header.expected_head;
-            if let Some((through, kept)) = cut.filter(|_| !rebases) {
-                commit.compaction = Some(compaction(&through, &kept));
+            if let Some((through, retained)) = cut.filter(|_| !rebases) {
+                commit.compaction = Some(compaction(&through, &retained));
             }
         }
         let answer = self.ledger().journal.commit(Box::new(commit.clone())).await;
@@ -251,7 +253,7 @@ impl Replay {
         let head = self.memory.head(&written.header.session_label);
         written.header.parent_turn_id = parent.and_then(|parent| self.turn_at(parent));
         let answer = self.ledger().admin.write_turn(written.clone()).await;
-        // It follows what it names, or the head; and what it follows has to be the head, where there is one.
+        // It follows the turn that it names, or the head. Its parent must be the head, if the session has one.
         written.header.parent_turn_id = written.header.parent_turn_id.or_else(|| head.clone());
         written.header.expected_head = head.and(written.header.parent_turn_id.clone());
         let expected = self.memory.commit(&written, None);
@@ -331,7 +333,7 @@ impl Replay {
         cut: usize,
     ) -> Result<(), TestCaseError> {
         let index = run.and_then(|run| self.run_at(run));
-        // Of no run: mostly while one runs, whose turn then follows the summary.
+        // A compaction without a run; usually another run is under way, whose turn then follows the summary.
         let label = pick(&self.runs, cut).map(|run| run.turn.header.session_label.clone());
         let session = label.map_or(session, |label| usize::from(label.ends_with('1')));
         let made = self.make(Position { session, off: None, beside: None });
@@ -340,8 +342,8 @@ impl Replay {
         let (turn, epoch) = run.map_or((&made, None), |run| (&run.turn, Some(run.epoch)));
         let Some(before) = turn.header.parent_turn_id.clone() else { return Ok(()) };
         let next = epoch.map(|_| turn.turn_id.as_str());
-        let Some((through, kept)) = self.cut(&before, cut, next) else { return Ok(()) };
-        let commit = compacting(&id, turn, epoch, compaction(&through, &kept));
+        let Some((through, retained)) = self.cut(&before, cut, next) else { return Ok(()) };
+        let commit = compacting(&id, turn, epoch, compaction(&through, &retained));
         let expected = self.memory.compact(&commit);
         self.did(if index.is_some() { "compact in a run" } else { "compact" }, &expected);
         let answer = self.ledger().journal.compact(commit).await;
@@ -390,7 +392,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Another process opens the store, after a close or a kill.
+    /// Another process opens the store after a close or a kill.
     async fn next_process(&mut self, end: ProcessEnd) -> Result<(), TestCaseError> {
         if end == ProcessEnd::Killed {
             // A release is submitted and not awaited: a later request is processed after it.

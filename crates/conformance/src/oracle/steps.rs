@@ -9,18 +9,18 @@ use model::{OnStaleHead, TurnStatus};
 /// One step. Its numbers are taken modulo the number of existing items.
 #[derive(Debug, Clone)]
 pub(super) enum Step {
-    /// A turn written at once, which expects the session's head or, where `off` is set, another turn.
+    /// A turn that is written at once and expects the session's head, or with `off` another turn.
     Commit {
         at: Position,
         ends: Ends,
         compacts: Option<usize>,
     },
-    /// A broker's own turn, after the head or after the turn it names.
+    /// A turn that a broker writes, after the head or after the turn that it names.
     WriteTurn {
         session: usize,
         parent: Option<usize>,
     },
-    /// A turn id that is taken.
+    /// A turn with an id that exists.
     Duplicate {
         turn: usize,
     },
@@ -55,7 +55,7 @@ pub(super) enum Step {
     Release {
         run: usize,
     },
-    /// An interrupted turn is taken over, or one that is not interrupted.
+    /// The take-over of an interrupted turn, or the attempt on another one.
     Reopen {
         turn: usize,
     },
@@ -63,16 +63,16 @@ pub(super) enum Step {
     Index,
     /// The process ends and the next one begins.
     Close,
-    /// The process is killed in the middle of everything.
+    /// The process is killed between two steps.
     Crash,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Position {
     pub(super) session: usize,
-    /// Another head than the session's is expected.
+    /// The turn expects another head than the session's.
     pub(super) off: Option<usize>,
-    /// It follows another turn than it expects.
+    /// The turn follows another turn than the expected head.
     pub(super) beside: Option<usize>,
 }
 
@@ -83,7 +83,7 @@ pub(super) struct Ends {
     pub(super) on_stale_head: OnStaleHead,
 }
 
-/// Seldom something.
+/// A value in 15 % of the cases.
 fn seldom() -> impl Strategy<Value = Option<usize>> {
     prop::option::weighted(0.15, any::<usize>())
 }

@@ -1,4 +1,5 @@
-//! Large values through the ledger's own reads: each is stored once and read whole, and a damaged one affects no other.
+//! Large values through the ledger's own reads: each is stored once and read whole, and a damaged one must never affect
+//! another.
 
 use rusqlite::Connection;
 use serde_json::json;
@@ -71,7 +72,7 @@ async fn the_same_file_read_twice_is_stored_once_and_read_whole_everywhere() {
         let result = result.as_deref().map(RawValue::get);
         assert_eq!(result, first.tool_calls[0].result.as_deref().map(RawValue::get));
     }
-    // What stays in the rows, and how a host reads the rest.
+    // The values that stay in the rows, and the host's way to read the others.
     let sql = "SELECT content, whole_text('content', content, blobs_json) AS whole FROM messages WHERE id = 't1-m2'";
     let rows: serde_json::Value = serde_json::from_str(&fixture.rows(sql).await).unwrap();
     assert_eq!(rows, json!([{ "content": "", "whole": file() }]));
@@ -120,7 +121,7 @@ async fn forks_exports_and_copies_have_them_too() {
 }
 
 #[tokio::test]
-async fn a_blob_that_is_damaged_is_named_and_takes_nothing_else_with_it() {
+async fn a_damaged_blob_is_named_and_affects_no_other_value() {
     let fixture = Fixture::new();
     fixture.commit(large("t1", "main", None)).await.unwrap();
     fixture.commit(turn("t2", "other", None)).await.unwrap();
@@ -146,7 +147,7 @@ async fn a_blob_that_is_damaged_is_named_and_takes_nothing_else_with_it() {
     let limits = model::QueryLimits::default();
     let refused = fixture.ledger.query(sql.to_owned(), "[]".to_owned(), limits).await.unwrap_err();
     assert_eq!(refused.kind, StorageErrorKind::Corrupt);
-    // The others are read and found.
+    // The other messages are read and found.
     assert_eq!(LedgerRead::history(&*fixture.ledger, "other").await.unwrap().len(), 4);
     let hits = fixture.ledger.search("ask".to_owned(), SearchOptions::default()).await.unwrap();
     assert_eq!(hits.items.len(), 2);
@@ -174,7 +175,7 @@ async fn a_name_without_a_blob_and_a_blob_without_a_name_are_found() {
 }
 
 #[tokio::test]
-async fn a_salvage_gives_them_back_and_names_what_is_lost() {
+async fn a_salvage_restores_them_and_names_the_losses() {
     for damage in [false, true] {
         let fixture = Fixture::new();
         let whole = large("t1", "main", None);

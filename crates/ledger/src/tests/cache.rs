@@ -1,10 +1,10 @@
-//! The rows of prompt caches that broke.
+//! The rows of broken prompt caches.
 
 use super::*;
 use model::{CacheBreak, CacheBreakCause, CacheChange, CachePart, CacheStep, Role};
 
 #[tokio::test]
-async fn the_breaks_of_a_failed_turn_are_rows_with_all_that_is_known_of_them() {
+async fn the_breaks_of_a_failed_turn_are_stored_with_all_their_facts() {
     let fixture = Fixture::new();
     fixture.commit(turn("t1", "main", None)).await.unwrap();
     let broken = CacheBreak {

@@ -1,10 +1,10 @@
-//! W4: what a commit writes, and what it refuses.
+//! W4: the rows that a commit writes, and its refusals.
 
 use super::*;
 use model::{AgentError, AgentErrorKind, AgentMessage, ErrorDetail, FailureKind, StorageErrorKind};
 
 #[tokio::test]
-async fn a_turn_comes_back_as_it_was_committed() {
+async fn a_turn_is_read_as_it_was_committed() {
     let fixture = Fixture::new();
     let committed = turn("t1", "main", None);
     let receipt = fixture.commit(committed.clone()).await.unwrap();
@@ -74,7 +74,7 @@ async fn a_failed_turn_is_written_and_the_pointer_stays() {
     fixture.commit(turn("t1", "main", None)).await.unwrap();
     let receipt = fixture.commit(failed("t2", Some("t1"))).await.unwrap();
     assert_eq!(receipt.head.as_deref(), Some("t1"));
-    // Nothing moves, so nothing can be stale.
+    // The pointer does not move, so the head cannot be stale.
     fixture.commit(turn("t3", "main", Some("t1"))).await.unwrap();
     let receipt = fixture.commit(failed("t4", Some("t1"))).await.unwrap();
     assert_eq!(receipt.head.as_deref(), Some("t3"));

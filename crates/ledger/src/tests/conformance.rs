@@ -1,4 +1,5 @@
-//! The contract's tests (`crates/conformance`) over SQLite: a file in a folder of its own, and crashes as copies of the files.
+//! The contract's tests (`crates/conformance`) over SQLite: a file in a new folder for each, and crashes as copies of the
+//! files.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
@@ -15,13 +16,13 @@ use crate::sqlite::error::sqlite;
 
 use super::{Arc, Clock, Ledger, LedgerAdmin, LedgerOptions, LedgerRead, Path};
 
-/// Its heartbeat comes three times in that time, by the machine's clock.
+/// The heartbeat renews it three times in that time, by the machine's clock, so never within a case.
 const LEASE: Duration = Duration::from_secs(3_600);
 
 struct File {
     ledger: Arc<Ledger>,
     /// The ledgers of other processes.
-    beside: Vec<Arc<Ledger>>,
+    others: Vec<Arc<Ledger>>,
     folder: tempfile::TempDir,
     times: Arc<TestTimes>,
 }
@@ -38,18 +39,18 @@ fn fresh() -> Fixture {
     times.shared.store(1_000_000, SeqCst);
     let options = options(&folder.path().join("ledger.db"));
     let ledger = Ledger::open(&options, Clock::set(&times)).unwrap();
-    Fixture::new(Box::new(File { ledger, beside: Vec::new(), folder, times }))
+    Fixture::new(Box::new(File { ledger, others: Vec::new(), folder, times }))
 }
 
 impl Drop for File {
     fn drop(&mut self) {
-        self.close_beside();
+        self.close_others();
     }
 }
 
 impl File {
-    fn close_beside(&mut self) {
-        for ledger in self.beside.drain(..) {
+    fn close_others(&mut self) {
+        for ledger in self.others.drain(..) {
             ledger.core().unwrap().stop();
         }
     }
@@ -75,15 +76,15 @@ impl Store for File {
                     std::fs::copy(self.folder.path().join(file), image.path().join(file)).unwrap();
                 }
                 path = image.path().join("ledger.db");
-                self.close_beside();
+                self.close_others();
                 self.ledger.close().await.unwrap();
                 self.folder = image;
             } else {
-                self.close_beside();
+                self.close_others();
                 self.ledger.close().await.unwrap();
             }
             self.ledger = Ledger::open(&options(&path), Clock::set(&self.times)).unwrap();
-            // The process that held them was this one, which lives: so that it does not.
+            // This process held the leases and is alive, so the rows get the pid of a dead one.
             let change = set(&[("pid", "2147483647")]);
             let dead = format!("UPDATE session_leases SET {change} WHERE owner IS NOT NULL");
             let core = self.ledger.core().unwrap();
@@ -94,11 +95,11 @@ impl Store for File {
         })
     }
 
-    fn beside(&mut self) -> StoreFuture<'_, LedgerPorts> {
+    fn other_process(&mut self) -> StoreFuture<'_, LedgerPorts> {
         Box::pin(async move {
             let options = options(&self.folder.path().join("ledger.db"));
             let ledger = Ledger::open_beside(&options, Clock::set(&self.times)).unwrap();
-            self.beside.push(Arc::clone(&ledger));
+            self.others.push(Arc::clone(&ledger));
             LedgerPorts::of(&ledger)
         })
     }
@@ -139,7 +140,7 @@ impl Store for File {
                 )
                 .await;
             let count = |name: &str| usize::try_from(counts[0][name].as_u64().unwrap()).unwrap();
-            assert_eq!(count("lost"), 0, "a large value is gone");
+            assert_eq!(count("lost"), 0, "a large value is lost");
             let text = |row: &serde_json::Value, name: &str| row[name].as_str().unwrap().to_owned();
             let threads = self.rows("SELECT * FROM threads ORDER BY turn_id").await;
             let threads = threads.iter().map(|row| {
@@ -176,8 +177,9 @@ impl Store for File {
 ::conformance::cases!(crate::tests::conformance::fresh, tokio::test);
 
 #[tokio::test]
-async fn a_session_comes_back_from_its_file_once() {
-    ::conformance::cases::transfer::a_session_comes_back_from_its_file_once(fresh(), fresh()).await;
+async fn a_session_is_imported_from_its_file_once() {
+    ::conformance::cases::transfer::a_session_is_imported_from_its_file_once(fresh(), fresh())
+        .await;
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! What a killed process leaves of a new ledger: taken away at the next open, and nothing that may be somebody's.
+//! The drafts that killed processes leave: the next open removes them. A file that a living process may own must never be
+//! removed.
 
 use std::fs::{self, File};
 use std::time::{Duration, UNIX_EPOCH};
@@ -17,14 +18,14 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn drafts_of_dead_processes_go_and_those_of_living_ones_and_of_strangers_stay() {
+fn drafts_of_dead_processes_are_removed_and_all_others_stay() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger.db");
     let clock = Clock::default();
     let own = draft::name(&path, &clock);
     let own = own.file_name().unwrap().to_str().unwrap().to_owned();
     let pid = std::process::id().to_string();
-    // The same, by a process that cannot be there: no pid is as large.
+    // The same draft of a process that cannot exist: its pid is too large.
     let dead = own.replacen(&format!("-{pid}-"), &format!("-{}-", i32::MAX), 1);
     let cut = own.rfind('-').unwrap();
     let elsewhere = format!("{}-{:016x}", &own[..cut], 7);
@@ -49,7 +50,7 @@ fn drafts_of_dead_processes_go_and_those_of_living_ones_and_of_strangers_stay() 
             .set_modified(long_ago)
             .unwrap();
     }
-    // A folder of that name is no draft.
+    // A folder with that name is not a draft.
     fs::create_dir(folder.path().join(format!("ledger.db.new-{}", clock.new_id()))).unwrap();
     let opened = Ledger::open(&LedgerOptions::at(path), clock).unwrap();
     let mut expected: Vec<String> = left.into_iter().chain(others).map(str::to_owned).collect();

@@ -1,4 +1,4 @@
-//! Kept events: what is written in whatever batches comes back event for event, from any number on.
+//! Stored events: they are read as they were emitted, after any number and for any division into batches.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -16,7 +16,7 @@ use model::{
     StorageErrorKind, StreamEvent,
 };
 
-fn told(seq: u64, kind: RunEventKind, message: &str, text: &str) -> RunEvent {
+fn run_event(seq: u64, kind: RunEventKind, message: &str, text: &str) -> RunEvent {
     let message_id = (kind != RunEventKind::Event).then(|| Arc::from(message));
     RunEvent { seq, kind, message_id, text: Arc::from(text) }
 }
@@ -43,7 +43,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn events_come_back_as_they_were_told_whatever_the_batches(
+    fn events_are_read_as_they_were_emitted_in_any_batches(
         given in prop::collection::vec(any_event(), 1..120),
         batches in prop::collection::vec(1_usize..40, 1..20),
     ) {
@@ -51,9 +51,9 @@ proptest! {
             .zip(&given)
             .map(|(seq, (kind, message, text))| match kind {
                 RunEventKind::Event => {
-                    told(seq, *kind, "", &serde_json::json!({ "text": text }).to_string())
+                    run_event(seq, *kind, "", &serde_json::json!({ "text": text }).to_string())
                 }
-                RunEventKind::Token | RunEventKind::Reasoning => told(seq, *kind, message, text),
+                RunEventKind::Token | RunEventKind::Reasoning => run_event(seq, *kind, message, text),
             })
             .collect();
         let connection = memory();
@@ -107,7 +107,7 @@ fn count(connection: &rusqlite::Connection, table: &str) -> i64 {
     connection.query_row(&format!("SELECT count(*) FROM {table}"), (), |row| row.get(0)).unwrap()
 }
 
-/// Adds the run of a turn; returns its number, which its first entry is to have.
+/// Adds the run of a turn; returns its number, which its first entry must have.
 fn add_run(connection: &rusqlite::Connection, turn_id: &str) -> i64 {
     let n = run_rows::next(connection).unwrap();
     let owner = Owner::this(&Clock::default());
@@ -115,7 +115,7 @@ fn add_run(connection: &rusqlite::Connection, turn_id: &str) -> i64 {
     n
 }
 
-/// A database with the schema and nothing else.
+/// An empty database with the schema.
 #[expect(clippy::disallowed_methods, reason = "a schema without a file")]
 fn memory() -> rusqlite::Connection {
     let connection = rusqlite::Connection::open_in_memory().unwrap();
@@ -128,20 +128,21 @@ fn memory() -> rusqlite::Connection {
 fn an_event_that_does_not_follow_the_last_one_is_refused() {
     let connection = memory();
     let n = add_run(&connection, "t");
-    let gap = [told(1, RunEventKind::Token, "m", "a"), told(3, RunEventKind::Token, "m", "b")];
+    let gap =
+        [run_event(1, RunEventKind::Token, "m", "a"), run_event(3, RunEventKind::Token, "m", "b")];
     let error = event_rows::append(&connection, n, 0, &gap, true).unwrap_err();
     assert_eq!(error.kind, StorageErrorKind::Corrupt);
 }
 
-/// A run that has told what a test says, and remembers what came of it.
+/// A run that has emitted what a test emit, and remembers what came of it.
 #[derive(Default)]
 struct Run {
-    told: Mutex<Vec<RunEvent>>,
-    kept: tokio::sync::watch::Sender<u64>,
+    emitted: Mutex<Vec<RunEvent>>,
+    acknowledged: tokio::sync::watch::Sender<u64>,
     aborted: AtomicBool,
-    forgotten: AtomicBool,
-    unkept: AtomicBool,
-    /// A bug: it panics when it is asked what it has told, or told what was kept.
+    stopped_storing: AtomicBool,
+    nacked: AtomicBool,
+    /// A simulated bug: the method that panics.
     broken: Option<Broken>,
 }
 
@@ -162,20 +163,20 @@ impl LiveRun for Run {
 
     fn unstored(&self, after: u64) -> Vec<RunEvent> {
         assert!(self.broken != Some(Broken::Unstored), "a bug in a run");
-        self.told.lock().unwrap().iter().filter(|told| told.seq > after).cloned().collect()
+        self.emitted.lock().unwrap().iter().filter(|emitted| emitted.seq > after).cloned().collect()
     }
 
     fn ack(&self, seq: u64) {
         assert!(self.broken != Some(Broken::Ack), "a bug in a run");
-        self.kept.send_replace(seq);
+        self.acknowledged.send_replace(seq);
     }
 
     fn nack(&self) {
-        self.unkept.store(true, Ordering::Relaxed);
+        self.nacked.store(true, Ordering::Relaxed);
     }
 
     fn stop_storing(&self) {
-        self.forgotten.store(true, Ordering::Relaxed);
+        self.stopped_storing.store(true, Ordering::Relaxed);
     }
 }
 
@@ -186,23 +187,23 @@ fn registered(ledger: &Ledger, turn_id: &str) -> (Arc<Run>, Arc<dyn RunRegistrat
     (run, registration)
 }
 
-async fn says(run: &Run, registration: &dyn RunRegistration, text: &str) {
+async fn emit(run: &Run, registration: &dyn RunRegistration, text: &str) {
     let seq = {
-        let mut all = run.told.lock().unwrap();
+        let mut all = run.emitted.lock().unwrap();
         let seq = all.len() as u64 + 1;
-        all.push(told(seq, RunEventKind::Token, "m", text));
+        all.push(run_event(seq, RunEventKind::Token, "m", text));
         seq
     };
     registration.notify(true);
-    run.kept.subscribe().wait_for(|kept| *kept >= seq).await.unwrap();
+    run.acknowledged.subscribe().wait_for(|acknowledged| *acknowledged >= seq).await.unwrap();
 }
 
 #[tokio::test]
 async fn the_last_event_is_in_the_transaction_of_the_turn() {
     let fixture = Fixture::new();
     let (run, registration) = registered(&fixture.ledger, "t0");
-    says(&run, &*registration, "a").await;
-    run.told.lock().unwrap().push(told(2, RunEventKind::Token, "m", "b"));
+    emit(&run, &*registration, "a").await;
+    run.emitted.lock().unwrap().push(run_event(2, RunEventKind::Token, "m", "b"));
     let end = StreamEvent::StreamError { error: "x".to_owned(), partial: true, seq: 0 };
     let mut refused = short_turn("t0", "main", Some("nobody"));
     refused.last_event = Some(end.clone());
@@ -230,14 +231,14 @@ async fn events_of_a_turn_whose_end_was_refused_are_written_by_its_next_step() {
     let (run, registration) = registered(&fixture.ledger, "t0");
     let turn = turn("t0", "main", None);
     let epoch = super::journal::begin(&fixture.ledger, &turn).await;
-    says(&run, &*registration, "a").await;
+    emit(&run, &*registration, "a").await;
     let mut refused = super::ending(&turn, epoch, 1);
     refused.header.expected_head = Some("nobody".to_owned());
     refused.on_stale_head = model::OnStaleHead::Refuse;
     refused.last_event =
         Some(StreamEvent::StreamError { error: "x".to_owned(), partial: true, seq: 0 });
     fixture.ledger.commit(refused).await.unwrap_err();
-    run.told.lock().unwrap().push(told(2, RunEventKind::Token, "m", "b"));
+    run.emitted.lock().unwrap().push(run_event(2, RunEventKind::Token, "m", "b"));
     fixture.ledger.record(super::step(&turn, epoch, 0..1, ToolCallStatus::Pending)).await.unwrap();
     assert_eq!(fixture.ledger.last_event("t0").await.unwrap(), 2);
 }
@@ -251,12 +252,12 @@ fn reader(path: &std::path::Path) -> rusqlite::Connection {
 }
 
 #[tokio::test]
-async fn a_run_that_ends_while_it_is_read_is_not_taken_for_one_that_nobody_runs() {
+async fn a_run_that_ends_during_a_read_is_not_reported_as_interrupted() {
     let fixture = Fixture::new();
     let (run, registration) = registered(&fixture.ledger, "t0");
     let mut turn = short_turn("t0", "main", None);
     let epoch = super::journal::begin(&fixture.ledger, &turn).await;
-    says(&run, &*registration, "a").await;
+    emit(&run, &*registration, "a").await;
     let reader = reader(&fixture.path());
     turn.last_event =
         Some(StreamEvent::StreamError { error: "x".to_owned(), partial: true, seq: 0 });
@@ -271,18 +272,18 @@ async fn a_run_that_ends_while_it_is_read_is_not_taken_for_one_that_nobody_runs(
 }
 
 #[tokio::test]
-async fn who_lost_the_lease_writes_no_event() {
+async fn a_run_without_its_lease_writes_no_event() {
     let fixture = Fixture::new();
     let core = fixture.ledger.core().unwrap();
     fixture.commit(short_turn("t0", "main", None)).await.unwrap();
     let (run, registration) = registered(&fixture.ledger, "t1");
-    says(&run, &*registration, "mine").await;
+    emit(&run, &*registration, "mine").await;
     core.runs.leased("t1", 7);
-    run.told.lock().unwrap().push(told(2, RunEventKind::Token, "m", "not mine"));
+    run.emitted.lock().unwrap().push(run_event(2, RunEventKind::Token, "m", "not mine"));
     registration.notify(true);
-    // Behind the batch: the writer serves one after the other.
+    // This job runs after the batch, because the writer runs jobs in order.
     core.writer.submit(|_| Ok(())).await.unwrap();
-    assert!(run.forgotten.load(Ordering::Relaxed));
+    assert!(run.stopped_storing.load(Ordering::Relaxed));
     assert_eq!(fixture.ledger.last_event("t1").await.unwrap(), 1);
 }
 
@@ -294,25 +295,25 @@ async fn a_run_that_panics_in_a_batch_leaves_no_other_waiting() {
         let (well, registration) = registered(&fixture.ledger, "t0");
         let bad = Arc::new(Run { broken: Some(broken), ..Run::default() });
         let weak: std::sync::Weak<Run> = Arc::downgrade(&bad);
-        let place = fixture.ledger.register(names("t1"), weak).unwrap();
-        // Both are in the batch that is written when the writer has time.
+        let other = fixture.ledger.register(names("t1"), weak).unwrap();
+        // Both runs are in the batch that is written when the writer is free.
         let (release, held) = std::sync::mpsc::channel::<()>();
-        let gate = core.writer.submit(move |_| {
+        let release_gate = core.writer.submit(move |_| {
             let _ = held.recv();
             Ok(())
         });
         for run in [&bad, &well] {
-            run.told.lock().unwrap().push(told(1, RunEventKind::Token, "m", "a"));
+            run.emitted.lock().unwrap().push(run_event(1, RunEventKind::Token, "m", "a"));
         }
-        place.notify(true);
+        other.notify(true);
         registration.notify(true);
         drop(release);
-        gate.await.unwrap();
-        // It is told either way, and the writer goes on meanwhile.
-        while *well.kept.subscribe().borrow() != 1 && !well.unkept.load(Ordering::Relaxed) {
+        release_gate.await.unwrap();
+        // The other run is answered either way, and the writer continues.
+        while *well.acknowledged.subscribe().borrow() != 1 && !well.nacked.load(Ordering::Relaxed) {
             core.writer.submit(|_| Ok(())).await.unwrap();
         }
-        // What could not be written goes with the next commit point, and the writer serves everybody.
+        // The next commit point writes the remaining events, and the writer serves all runs.
         fixture.commit(short_turn("t0", "main", None)).await.unwrap();
         assert_eq!(fixture.ledger.last_event("t0").await.unwrap(), 1);
     }
@@ -327,11 +328,12 @@ async fn a_command_without_a_run_is_refused() {
     assert_eq!(fixture.rows("SELECT count(*) AS n FROM session_commands").await, r#"[{"n":0}]"#);
 }
 
-/// A run that has ended with so many pieces in the archive.
+/// Adds an ended run with this number of pieces in the archive.
 fn add_archived(connection: &rusqlite::Connection, turn_id: &str, pieces: u64, ended_at: i64) {
     let n = add_run(connection, turn_id);
-    let events: Vec<RunEvent> =
-        (1..=pieces).map(|seq| told(seq, RunEventKind::Token, "m", &"x".repeat(70_000))).collect();
+    let events: Vec<RunEvent> = (1..=pieces)
+        .map(|seq| run_event(seq, RunEventKind::Token, "m", &"x".repeat(70_000)))
+        .collect();
     event_rows::append(connection, n, 0, &events, true).unwrap();
     run_rows::end(connection, turn_id, ended_at).unwrap();
     let mut sweep = Sweep::default();
@@ -339,27 +341,31 @@ fn add_archived(connection: &rusqlite::Connection, turn_id: &str, pieces: u64, e
 }
 
 #[test]
-fn old_events_go_a_few_pieces_at_a_time() {
+fn old_events_are_deleted_a_few_pieces_at_a_time() {
     let connection = memory();
     add_archived(&connection, "t0", 300, NOW);
     add_archived(&connection, "t1", 300, NOW + 1);
     let n = add_run(&connection, "t2");
-    event_rows::append(&connection, n, 0, &[told(1, RunEventKind::Token, "m", "a")], true).unwrap();
-    let keep = Retention { age: std::time::Duration::from_millis(10), turns: None };
-    assert!(!archive_rows::trim(&connection, &keep, NOW + 9).unwrap());
+    event_rows::append(&connection, n, 0, &[run_event(1, RunEventKind::Token, "m", "a")], true)
+        .unwrap();
+    let retention = Retention { age: std::time::Duration::from_millis(10), turns: None };
+    assert!(!archive_rows::trim(&connection, &retention, NOW + 9).unwrap());
     let mut left = vec![(count(&connection, "event_archive"), count(&connection, "runs"))];
-    while archive_rows::trim(&connection, &keep, NOW + 11).unwrap() {
+    while archive_rows::trim(&connection, &retention, NOW + 11).unwrap() {
         left.push((count(&connection, "event_archive"), count(&connection, "runs")));
     }
     assert_eq!(left, [(600, 3), (344, 3), (300, 2), (44, 2), (0, 1)]);
     let turns = Retention { turns: Some(0), ..Retention::default() };
-    assert!(!archive_rows::trim(&connection, &turns, NOW + 11).unwrap(), "what runs is kept");
+    assert!(
+        !archive_rows::trim(&connection, &turns, NOW + 11).unwrap(),
+        "events of a running turn stay"
+    );
 }
 
 #[test]
-fn the_journal_is_emptied_behind_a_run_that_goes_on_for_long() {
+fn a_long_run_does_not_stop_the_deletion_of_entries() {
     let connection = memory();
-    let event = |seq| [told(seq, RunEventKind::Token, "m", "a")];
+    let event = |seq| [run_event(seq, RunEventKind::Token, "m", "a")];
     let long = add_run(&connection, "long");
     event_rows::append(&connection, long, 0, &event(1), true).unwrap();
     let mut sweep = Sweep::default();
@@ -389,7 +395,7 @@ fn events_that_cannot_be_read_are_neither_archived_nor_deleted_nor_passed_over()
     let connection = memory();
     let n = add_run(&connection, "t");
     for seq in 1..=3 {
-        let event = [told(seq, RunEventKind::Token, "m", "a")];
+        let event = [run_event(seq, RunEventKind::Token, "m", "a")];
         event_rows::append(&connection, n, seq - 1, &event, seq == 1).unwrap();
     }
     connection

@@ -1,4 +1,4 @@
-//! Opening: what is created, what is shared, what is refused and left as it was, and what a kill leaves.
+//! Opening: files that are created, shared, or refused and left unchanged, and the state after a kill.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -19,7 +19,7 @@ pub(super) struct Sqlite3 {
     stdout: BufReader<ChildStdout>,
 }
 
-/// `None`, with a word, where the command is not installed.
+/// `None`, with a printed note, if the command is not installed.
 #[expect(clippy::disallowed_methods, reason = "a test's own child process")]
 pub(super) fn sqlite3(path: &Path) -> Option<Sqlite3> {
     let mut command = Command::new("sqlite3");
@@ -123,7 +123,7 @@ async fn a_new_ledger_is_private_whole_and_in_its_own_folder() {
 }
 
 #[tokio::test]
-async fn the_connection_is_set_as_the_facts_demand() {
+async fn the_connection_has_the_documented_settings() {
     let fixture = Fixture::new();
     let core = fixture.ledger.core().unwrap();
     let settings = |names: &'static [&'static str]| {
@@ -198,7 +198,7 @@ fn foreign_files_are_refused_and_left_alone() {
     fs::remove_file(&path).unwrap();
     drop(plain_database(&path));
     refused(&path, StorageErrorKind::Foreign);
-    // A foreign database whose newest rows stand in its log: closing must not fold them in.
+    // A foreign database whose newest rows are in its log: closing must not copy them into the file.
     let other = plain_database(&folder.path().join("live.db"));
     other.execute_batch("PRAGMA journal_mode = WAL; INSERT INTO other VALUES (2)").unwrap();
     for suffix in ["", "-wal"] {
@@ -278,7 +278,7 @@ fn folders_pipes_and_lost_logs_are_refused() {
     fs::write(folder.path().join("ledger.db-wal"), "the log of a ledger that was removed").unwrap();
     refused(&path, StorageErrorKind::Corrupt);
     assert!(!path.exists());
-    // A path in the form of a URI is a path.
+    // A path in the form of a URI is taken literally.
     let named = folder.path().join("file:x?mode=memory");
     open(&named).unwrap();
     assert!(named.exists());
@@ -314,7 +314,7 @@ async fn a_small_disk_that_fills_up_is_reported_as_such_and_works_again() {
     ledger.close().await.unwrap();
 }
 
-/// A mount that ends with the test; `None`, with a word, where mounting is not allowed.
+/// A mount that ends with the test; `None`, with a printed note, if mounting is not allowed.
 struct Mount(PathBuf);
 
 impl Mount {
@@ -361,7 +361,7 @@ async fn handles_of_one_file_share_one_ledger_until_the_last_is_closed() {
 async fn a_file_that_something_else_in_this_process_holds_is_refused() {
     let fixture = Fixture::new();
     fixture.commit(turn("t1", "main", None)).await.unwrap();
-    // While it is open here, another handle shares it whatever else is open.
+    // While the ledger is open here, another handle shares it, also if other descriptors are open.
     let held = File::open(fixture.path()).unwrap();
     open(&fixture.path()).unwrap();
     fixture.ledger.close().await.unwrap();
@@ -371,7 +371,7 @@ async fn a_file_that_something_else_in_this_process_holds_is_refused() {
     let again = open(&fixture.path()).unwrap();
     assert!(again.turn("t1").await.unwrap().is_some());
     again.close().await.unwrap();
-    // The companions count too.
+    // The companion files are checked too.
     fs::write(fixture.folder.path().join("ledger.db-shm"), "").unwrap();
     let held = File::open(fixture.folder.path().join("ledger.db-shm")).unwrap();
     refused(&fixture.path(), StorageErrorKind::InUse);
@@ -395,7 +395,7 @@ fn six_processes_that_open_a_new_path_at_once_get_one_ledger() {
             .collect();
         ids.dedup();
         assert_eq!(ids.len(), 1, "round {round}: {ids:?}");
-        // Two that close at the same moment may each leave the log to the other. Whoever closes next takes it away.
+        // Two processes that close at the same time may each leave the log to the other. The next close removes it.
         drop(open(&path).unwrap());
         let names: Vec<_> = bytes(&path).into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, [path.display().to_string()]);

@@ -1,4 +1,4 @@
-//! The guard: what is acknowledged of a file that is gone from its path, and which reads may pin the log.
+//! The guard: no commit to a file that is no longer at its path is acknowledged, and no read pins the log for long.
 
 use std::fs;
 use std::sync::mpsc;
@@ -26,10 +26,10 @@ async fn after(take: impl FnOnce(&Path)) -> (Fixture, [StorageErrorKind; 3]) {
 const REPLACED: [StorageErrorKind; 3] = [StorageErrorKind::Replaced; 3];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_ledger_that_was_deleted_acknowledges_nothing_more_and_is_made_anew() {
+async fn a_deleted_ledger_acknowledges_nothing_more_and_is_created_again() {
     let (fixture, kinds) = after(|folder| fs::remove_file(folder.join("ledger.db")).unwrap()).await;
     assert_eq!(kinds, REPLACED);
-    // While its engine is open the log of the lost one stands there.
+    // While its engine is open, the log of the lost ledger is at the path.
     assert_eq!(open(&fixture.path()).unwrap_err().kind, StorageErrorKind::Replaced);
     fixture.ledger.close().await.unwrap();
     let anew = open(&fixture.path()).unwrap();
@@ -51,7 +51,7 @@ async fn another_file_renamed_over_it_is_never_written_and_its_own_turns_are_rea
     assert_eq!(kinds, REPLACED);
     fixture.ledger.close().await.unwrap();
     assert_eq!(fs::read(fixture.path()).unwrap(), theirs);
-    // The log of the old one is empty, and is not replayed into the new one.
+    // The log of the old ledger is empty, and is not replayed into the new one.
     let anew = open(&fixture.path()).unwrap();
     assert!(anew.verify().await.unwrap().ok);
     assert!(anew.turn("o1").await.unwrap().is_some());
@@ -73,11 +73,11 @@ async fn a_ledger_that_was_moved_aside_has_its_turns() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_log_or_its_index_that_was_deleted_is_found_before_anything_goes_into_it() {
+async fn a_deleted_log_or_index_is_noticed_before_a_write() {
     for gone in [LOG, INDEX] {
         let (fixture, kinds) = after(|folder| fs::remove_file(folder.join(gone)).unwrap()).await;
         assert_eq!(kinds, REPLACED, "{gone}");
-        // Nothing of what went into the log since may be folded into a file that others may have gone on with.
+        // The log's later frames must not be copied into a file that other processes may have written.
         let before = fs::read(fixture.path()).unwrap();
         fixture.ledger.close().await.unwrap();
         assert_eq!(fs::read(fixture.path()).unwrap(), before, "{gone}");
@@ -85,12 +85,12 @@ async fn a_log_or_its_index_that_was_deleted_is_found_before_anything_goes_into_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_ledger_that_is_taken_away_within_a_commit_is_not_acknowledged() {
+async fn a_commit_to_a_ledger_that_is_removed_meanwhile_is_not_acknowledged() {
     let fixture = Fixture::new();
     fixture.commit(turn("t1", "main", None)).await.unwrap();
     let (path, core) = (fixture.path(), fixture.ledger.core().unwrap());
     let taken = core.writer.submit(move |_| {
-        // Run once: a second time there is nothing to take.
+        // The job may run twice, but the file can be removed only once.
         fs::remove_file(&path).unwrap();
         Ok(())
     });
@@ -109,7 +109,7 @@ fn log_bytes(folder: &Path) -> u64 {
 
 const BOUND: u64 = 8 << 20;
 
-/// Commits turns until the ledger warns of its log, or, where it must not, for as long as that would take.
+/// Commits turns until the ledger warns of its log, at most `most`, after which it would have warned.
 async fn write_until_warned(ledger: &Ledger, from: u32, most: u32) -> Option<u32> {
     for number in from..from + most {
         let (id, label) = (format!("t{number}"), format!("s{number}"));
@@ -129,7 +129,7 @@ async fn a_read_that_pins_the_log_over_its_bound_is_ended_and_the_log_is_folded_
     let ledger = bounded(folder.path(), BOUND);
     let core = ledger.core().unwrap();
     let (pinned, is_pinned) = mpsc::channel();
-    let (release, go_on) = mpsc::channel::<()>();
+    let (release, resume) = mpsc::channel::<()>();
     let work = move |connection: &rusqlite::Connection| {
         let one = |sql: &str| {
             connection
@@ -138,8 +138,8 @@ async fn a_read_that_pins_the_log_over_its_bound_is_ended_and_the_log_is_folded_
         };
         one("SELECT count(*) FROM turns")?;
         pinned.send(()).unwrap();
-        go_on.recv().unwrap();
-        // Without end: it ends when the read is ended.
+        resume.recv().unwrap();
+        // The statement is endless, and stops when the read is ended.
         one(
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n",
         )
@@ -156,7 +156,7 @@ async fn a_read_that_pins_the_log_over_its_bound_is_ended_and_the_log_is_folded_
     let (read, ()) = tokio::join!(read, writes);
     let error = read.unwrap_err();
     assert_eq!(error.kind, StorageErrorKind::ReadExpired, "{}", error.message);
-    // The log is folded in by the next commits, and begun anew.
+    // The next commits copy the log into the file and reset it.
     for number in 0..20 {
         let label = format!("later{number}");
         ledger.commit(Box::new(turn(&label, &label, None))).await.unwrap();
@@ -186,7 +186,7 @@ async fn a_read_of_another_process_is_warned_of_and_ends_none_of_ours() {
     other.send("COMMIT; SELECT 'over';");
     assert_eq!(other.receive(), "over");
     assert!(write_until_warned(&ledger, warned + 1, 1).await.is_none_or(|at| at == warned + 1));
-    // The log is folded in behind an answer, and before the next job.
+    // The log is copied into the file after an answer and before the next job.
     ledger.core().unwrap().writer.submit(|_| Ok(())).await.unwrap();
     assert_eq!(ledger.warnings(), []);
 }
@@ -201,7 +201,7 @@ fn only_a_read_with_its_own_share_of_the_growth_is_ended_and_the_oldest_first() 
     reads.committed(4, 100);
     let second = reads.begin(two);
     reads.committed(9, 100);
-    // Within its bound, or folded in, a log troubles nobody.
+    // A log within its bound, or one that was copied, ends no read.
     reads.bound_log(999, false);
     reads.bound_log(5_000, true);
     assert!(first.check().is_ok() && !reads.is_over());
@@ -209,7 +209,7 @@ fn only_a_read_with_its_own_share_of_the_growth_is_ended_and_the_oldest_first() 
     assert!(reads.is_over());
     assert!(first.check().is_err() && second.check().is_ok());
     drop(first);
-    // The log was begun anew: 900 bytes, and 400 more, of which the second saw 500 and 400.
+    // The log was reset: 900 bytes were written, then 400. The second read saw 500 and 400 of them.
     reads.committed(4, 100);
     let third = reads.begin(three);
     reads.bound_log(1_000, false);
@@ -222,12 +222,12 @@ fn only_a_read_with_its_own_share_of_the_growth_is_ended_and_the_oldest_first() 
 }
 
 #[test]
-fn what_is_not_there_has_no_identity() {
+fn a_missing_file_has_no_identity() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     fs::write(&file, "x").unwrap();
     assert_eq!(file::id_at(&folder.path().join("none")).unwrap(), None);
-    // A folder on the way that is a file by now.
+    // A folder of the path was replaced by a file.
     assert_eq!(file::id_at(&file.join("below")).unwrap(), None);
     assert!(file::id_at(&file).unwrap().is_some());
 }

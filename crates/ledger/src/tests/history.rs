@@ -1,4 +1,4 @@
-//! Histories: the chain, what is new in it, forks, and the context rule after a compaction.
+//! Histories: a damaged message in the chain.
 
 use super::*;
 use model::StorageErrorKind;

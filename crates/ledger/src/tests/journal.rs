@@ -1,4 +1,4 @@
-//! A turn under way, through the port: what each commit point leaves, and that no reader sees it before the last.
+//! A turn under way, through the port: the rows after each commit point; no reader must see the turn before the last one.
 
 use std::sync::Arc;
 
@@ -110,7 +110,7 @@ async fn a_turn_begins_only_on_the_head_it_has_read() {
 }
 
 #[tokio::test]
-async fn contexts_are_shared_and_old_ones_go() {
+async fn contexts_are_shared_and_old_ones_are_deleted() {
     let fixture = Fixture::new();
     let begin_with = |id: String, context: String| {
         let mut opening = opening(&short_turn(&id, &id, None));
@@ -140,7 +140,7 @@ async fn contexts_are_shared_and_old_ones_go() {
 }
 
 #[tokio::test]
-async fn a_turn_with_a_damaged_entry_is_closed_with_what_is_left_of_it() {
+async fn a_turn_with_a_damaged_entry_is_closed_with_its_remaining_parts() {
     for lost in 0..3 {
         let fixture = Fixture::new();
         let ledger = &fixture.ledger;
@@ -161,7 +161,7 @@ async fn a_turn_with_a_damaged_entry_is_closed_with_what_is_left_of_it() {
         let mut end = ending(&turn, open.epoch, 3);
         end.header.parent_turn_id.clone_from(&open.parent_turn_id);
         end.header.expected_head.clone_from(&open.expected_head);
-        // As a process numbers the answer that has seen two messages.
+        // The number of an answer for a process that has read two messages.
         end.messages[0].sequence = 2;
         ledger.commit(end).await.unwrap();
         assert_eq!(

@@ -10,7 +10,7 @@ use crate::lease::claim::{Claim, Held, held};
 use crate::lease::owner::Owner;
 use model::StorageErrorKind;
 
-/// A claim of a process that is not this one: its pids are elsewhere, so that only time shows its end.
+/// The claim of another process in another pid namespace, so that only the time shows its end.
 fn other(fixture: &Fixture, id: &str, lease_ms: i64) -> Claim {
     let mine = fixture.ledger.core().unwrap().claim.clone();
     let owner = Owner {
@@ -34,7 +34,7 @@ async fn session(fixture: &Fixture) {
 }
 
 #[tokio::test]
-async fn a_lease_is_anothers_until_it_is_given_back_or_its_time_is_up() {
+async fn a_lease_belongs_to_its_owner_until_it_is_released_or_expires() {
     let fixture = Fixture::new();
     session(&fixture).await;
     let (one, two) = (other(&fixture, "one", 60_000), other(&fixture, "two", 60_000));
@@ -48,7 +48,7 @@ async fn a_lease_is_anothers_until_it_is_given_back_or_its_time_is_up() {
         let second = two.take(connection, "main")?;
         let stale = one.check(connection, "main", first).unwrap_err();
         assert_eq!(stale.kind, StorageErrorKind::StaleWriter);
-        // What is stale gives nothing back and renews nothing.
+        // A stale epoch releases nothing and renews nothing.
         one.release(connection, "main", first)?;
         one.renew(connection, "main", first)?;
         two.check(connection, "main", second)?;
@@ -62,7 +62,7 @@ async fn a_lease_is_anothers_until_it_is_given_back_or_its_time_is_up() {
     write(&fixture, move |connection| {
         let lost = gone.take(connection, "main")?;
         assert!(!next.is_busy(connection, "main")?, "it ended as it began");
-        // Nobody has taken it: its owner may still write.
+        // No other process has taken the lease, so its owner may still write.
         gone.check(connection, "main", lost)?;
         let taken = next.take(connection, "main")?;
         let stale = gone.check(connection, "main", lost).unwrap_err();
@@ -74,7 +74,7 @@ async fn a_lease_is_anothers_until_it_is_given_back_or_its_time_is_up() {
 }
 
 #[tokio::test]
-async fn a_process_that_died_is_waited_for_no_longer() {
+async fn the_lease_of_a_dead_process_is_free_at_once() {
     let fixture = Fixture::new();
     session(&fixture).await;
     let mine = fixture.ledger.core().unwrap().claim.clone();
@@ -91,7 +91,7 @@ async fn a_process_that_died_is_waited_for_no_longer() {
 }
 
 #[tokio::test]
-async fn an_own_lease_that_nobody_holds_is_free_and_a_held_one_is_busy() {
+async fn an_own_lease_without_a_run_is_free_and_a_held_one_is_busy() {
     let fixture = Fixture::new();
     session(&fixture).await;
     let mine = fixture.ledger.core().unwrap().claim.clone();
@@ -118,7 +118,7 @@ enum Act {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever three processes do, whose lease ends at once: only the newest epoch writes, and epochs only grow.
+    /// For all actions of three processes whose leases expire at once: only the newest epoch writes, and epochs only grow.
     #[test]
     fn only_the_newest_epoch_writes(acts in proptest::collection::vec(
         (0..3_usize, 0..3_u8).prop_map(|(who, act)| match act {

@@ -1,10 +1,12 @@
-//! A ledger of schema version 1, as the first release wrote it: it opens, is migrated in one step, and has the same content.
+//! A ledger of schema version 1, written by the first release: it opens, is migrated in one transaction, and has the same
+//! content.
 
 use super::*;
 use crate::sqlite::schema;
 use model::SearchOptions;
 
-/// Made by version 0.1.0: a session of three turns (the last failed), one forked from it, and one a host wrote.
+/// Made by version 0.1.0: a session of three turns (the last failed), one that was forked from it, and one that a host
+/// wrote.
 const VERSION_1: &[u8] = include_bytes!("fixtures/version-1.db");
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Tests of the ledger through its handle: what the host and the engine see.
+//! Tests of the ledger through its handle, as the host and the engine use it.
 //!
 //! They must never sleep or measure time.
 
@@ -37,7 +37,7 @@ pub(super) use ::conformance::turns::{
     NOW, compaction, ending, message, noise, opening, raw, short_turn, step, turn,
 };
 
-/// A ledger in a folder of its own.
+/// A ledger in a new folder.
 pub(super) struct Fixture {
     pub(super) ledger: Arc<Ledger>,
     pub(super) folder: tempfile::TempDir,
@@ -65,7 +65,7 @@ impl Fixture {
         serde_json::to_string(&result.unwrap().rows).unwrap()
     }
 
-    /// How many rows each table has: turns, messages, tool calls, sessions, history.
+    /// The numbers of rows of turns, messages, tool calls, sessions and history.
     pub(super) async fn counts(&self) -> String {
         self.rows(
             "SELECT (SELECT count(*) FROM turns) AS turns, (SELECT count(*) FROM messages) AS messages,
@@ -81,7 +81,7 @@ pub(super) fn open(path: &Path) -> Result<Arc<Ledger>, StorageError> {
     Ledger::open(&options, Clock::fixed(NOW))
 }
 
-/// A connection to nothing, for what needs one.
+/// A connection without a file, for code that needs one.
 #[expect(clippy::disallowed_methods, reason = "it opens no file")]
 pub(super) fn memory() -> rusqlite::Connection {
     rusqlite::Connection::open_in_memory().unwrap()

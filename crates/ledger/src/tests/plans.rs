@@ -103,7 +103,7 @@ fn no_statement_scans_a_table_or_sorts() {
                 assert!(plan.contains("SEARCH"), "{sql}: {plan}");
                 assert!(!plan.contains("SCAN") && !plan.contains("TEMP B-TREE"), "{sql}: {plan}");
             }
-            // The index of words is what is scanned, newest first, for the words alone; the rest is found by its keys.
+            // Only the index of words is scanned, newest first; all other rows are found by their keys.
             for sql in [message_search::FOUND, recall::INDEXED] {
                 let words = plan(connection, sql);
                 let (first, rest) = words.split_once("; ").unwrap();
@@ -112,7 +112,7 @@ fn no_statement_scans_a_table_or_sorts() {
             }
             let chain = plan(connection, aliases::LEADING);
             assert!(!chain.contains("SCAN a") && !chain.contains("SCAN session_aliases"), "{chain}");
-            // The ancestry walks by the key; it scans only its own queue.
+            // The ancestry is walked by the key; only its own queue is scanned.
             let walk = plan(connection, "SELECT ancestry FROM threads WHERE turn_id = ?1");
             assert!(!walk.contains("SCAN turns") && !walk.contains("SCAN p"), "{walk}");
             // Only rows with blobs are read for the names of blobs.
@@ -120,7 +120,7 @@ fn no_statement_scans_a_table_or_sorts() {
             for index in ["messages_with_blobs", "tool_calls_with_blobs"] {
                 assert!(names.contains(&format!("INDEX {index}")), "{names}");
             }
-            // Only those runs are looked at that have something in the journal.
+            // Only runs with entries in the journal are read.
             for sql in [&*run_rows::OPEN, &*run_rows::OPEN_OF_SESSION, &*run_rows::ENDED] {
                 let runs = plan(connection, sql);
                 assert!(runs.contains("INDEX runs_in_journal"), "{runs}");

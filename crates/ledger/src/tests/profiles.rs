@@ -1,4 +1,4 @@
-//! The windows of profiles between processes whose wall clock is set: within a boot the shared clock counts.
+//! The windows of profiles between processes whose wall clock is changed: within a boot the shared clock decides.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -18,7 +18,7 @@ async fn windows(ledger: &Ledger) -> Vec<ProfileWindow> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_window_ends_by_the_shared_clock_whatever_the_wall_clock_is_set_to() {
+async fn a_window_ends_by_the_shared_clock_independent_of_the_wall_clock() {
     let times = Arc::new(TestTimes::default());
     times.wall.store(NOW, SeqCst);
     times.shared.store(1_000_000, SeqCst);
@@ -27,13 +27,13 @@ async fn a_window_ends_by_the_shared_clock_whatever_the_wall_clock_is_set_to() {
     let ledger = Ledger::open(&options, Clock::set(&times)).unwrap();
     let made = |usage: &mut ProfileUsage| usage.windows = vec![window(NOW, NOW + 30_000)];
     ledger.change("key", Box::new(made)).await.unwrap();
-    for (wall, gone) in [(NOW - 30 * DAY, 0), (NOW + 400 * DAY, 10_000), (NOW - 3_000, 29_999)] {
+    for (wall, elapsed) in [(NOW - 30 * DAY, 0), (NOW + 400 * DAY, 10_000), (NOW - 3_000, 29_999)] {
         times.wall.store(wall, SeqCst);
-        times.shared.store(1_000_000 + gone, SeqCst);
-        assert_eq!(windows(&ledger).await, [window(wall - gone, wall - gone + 30_000)]);
-        // A change of something else rewrites the row, and not the window.
+        times.shared.store(1_000_000 + elapsed, SeqCst);
+        assert_eq!(windows(&ledger).await, [window(wall - elapsed, wall - elapsed + 30_000)]);
+        // A change of another field rewrites the row without changing the window.
         let other = ledger.change("key", Box::new(|usage| usage.failures += 1)).await.unwrap();
-        assert_eq!(other.windows, [window(wall - gone, wall - gone + 30_000)]);
+        assert_eq!(other.windows, [window(wall - elapsed, wall - elapsed + 30_000)]);
     }
 }
 

@@ -1,4 +1,4 @@
-//! The host's SQL: what it may read, and everything it may not do.
+//! The host's SQL: the statements that are allowed, and those that are refused.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How much of a file a search among old messages reads.
+//! The bound on the messages that a recall reads.
 
 use super::*;
 use model::{Recall, Recalled};
@@ -30,7 +30,7 @@ async fn results_are_read_up_to_a_bound_and_a_cut_is_reported() {
     fixture.commit(third).await.unwrap();
     let found = recall(&fixture, "content").await;
     assert!(found.partial && found.messages.is_empty());
-    // Questions and answers are in the index, however far back.
+    // Questions and answers are in the index, independent of their age.
     let found = recall(&fixture, "ask").await;
     assert_eq!(turns(&found), ["t2", "t1"]);
 }

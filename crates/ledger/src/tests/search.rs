@@ -1,4 +1,4 @@
-//! The search: what is not indexed yet is found like what is, in one order, whoever wrote it and whatever fails.
+//! The search: unindexed and indexed messages are found in one order, also those of other processes and after failures.
 
 use proptest::prelude::*;
 
@@ -11,7 +11,7 @@ async fn page(ledger: &Ledger, text: &str, options: serde_json::Value) -> Page<S
     ledger.search(text.to_owned(), serde_json::from_value(options).unwrap()).await.unwrap()
 }
 
-/// The ids of all that is found, two at a time.
+/// The ids of all found messages, two for each page.
 async fn found(ledger: &Ledger, text: &str) -> Vec<String> {
     let (mut ids, mut after) = (Vec::new(), None);
     loop {
@@ -57,7 +57,7 @@ async fn a_commit_writes_no_words_and_they_are_found_at_once_and_by_the_next_pro
     fixture.commit(turn("t1", "main", None)).await.unwrap();
     assert_eq!(waiting(&fixture.ledger).await, 4);
     assert_eq!(found(&fixture.ledger, "ask").await, ["t1-m0"]);
-    // As a process leaves the files that is killed here.
+    // A copy of the files is their state after a kill at this point.
     let image = tempfile::tempdir().unwrap();
     for file in ["ledger.db", "ledger.db-wal"] {
         std::fs::copy(fixture.folder.path().join(file), image.path().join(file)).unwrap();
@@ -158,7 +158,7 @@ fn texts() -> impl Strategy<Value = Vec<String>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// The same whether the index knows it or not: two ledgers with the same turns, one of which is indexed now and then.
+    /// Two ledgers with the same turns, one of which is indexed from time to time, find the same messages.
     #[test]
     fn an_index_changes_nothing_that_is_found(
         turns in prop::collection::vec((texts(), any::<bool>()), 1..8),
@@ -188,7 +188,7 @@ proptest! {
 }
 
 #[tokio::test]
-async fn what_tools_answered_is_not_searched_and_no_words_find_nothing() {
+async fn tool_results_are_not_searched_and_no_words_find_nothing() {
     let fixture = Fixture::new();
     fixture.commit(turn("t1", "main", None)).await.unwrap();
     for indexed in [false, true] {

@@ -1,4 +1,4 @@
-//! The writer: groups, failures that stay with their job, full disks, panics, and the end.
+//! The writer: groups, isolated failures of jobs, full disks, panics, and closing.
 
 use futures_util::future::join_all;
 
@@ -31,10 +31,10 @@ async fn ten_sessions_commit_together_and_none_is_lost() {
 }
 
 #[tokio::test]
-async fn a_job_that_fails_takes_no_other_with_it() {
+async fn a_failed_job_affects_no_other_job() {
     let fixture = Fixture::new();
     let core = fixture.ledger.core().unwrap();
-    // Holds the writer until the group stands behind it.
+    // Blocks the writer until the group is queued.
     let (release, held) = std::sync::mpsc::channel::<()>();
     let gate = core.writer.submit(move |_| {
         // Ends when the sender is dropped; also when the job is run a second time.
@@ -74,7 +74,7 @@ async fn a_job_that_fails_takes_no_other_with_it() {
     );
 }
 
-/// A job that panics where a test wants it, and reports how it was answered.
+/// A job that panics in a chosen method, and reports its answer.
 struct Panicking {
     runs: bool,
     answers: bool,
@@ -100,8 +100,7 @@ impl Job for Panicking {
 }
 
 #[tokio::test]
-async fn a_job_of_any_kind_that_panics_is_answered_and_takes_neither_the_writer_nor_others_with_it()
-{
+async fn a_panicking_job_of_any_kind_is_answered_and_stops_neither_the_writer_nor_other_jobs() {
     for (runs, answers, alone) in [
         (true, false, false),
         (false, true, false),
@@ -126,13 +125,13 @@ async fn a_job_of_any_kind_that_panics_is_answered_and_takes_neither_the_writer_
         assert_eq!(after.await.unwrap().turn_id, "b");
         let failed = runs.then_some(StorageErrorKind::Io);
         assert_eq!(answered.recv().unwrap(), failed, "{runs} {answers} {alone}");
-        // A job of its own has no transaction that could be rolled back.
+        // A job that runs alone has no transaction that could be rolled back.
         let personas = if runs && !alone { 0 } else { 1 };
         assert_eq!(
             fixture.rows("SELECT count(*) AS n FROM personas").await,
             format!(r#"[{{"n":{personas}}}]"#)
         );
-        // And it goes on.
+        // The writer continues.
         fixture.commit(turn("c", "c", None)).await.unwrap();
         fixture.ledger.close().await.unwrap();
     }
@@ -176,7 +175,7 @@ async fn a_full_disk_fails_the_turn_that_does_not_fit_and_works_again_with_space
     let fails = fixture.ledger.commit(Box::new(large.clone()));
     drop(release);
     gate.await.unwrap();
-    // In one group: SQLite rolls all of it back, and the one that fits is committed by itself.
+    // Both jobs are in one group: SQLite rolls it back, and the job that fits is then committed alone.
     fits.await.unwrap();
     assert_eq!(fails.await.unwrap_err().kind, StorageErrorKind::Full);
     assert_ne!(fixture.counts().await, before);
@@ -196,7 +195,7 @@ async fn a_full_disk_fails_the_turn_that_does_not_fit_and_works_again_with_space
 async fn dropping_the_future_does_not_undo_the_commit() {
     let fixture = Fixture::new();
     drop(fixture.ledger.commit(Box::new(turn("t1", "main", None))));
-    // The next job is behind it.
+    // The next job runs after the checkpoint.
     fixture.commit(turn("t2", "main", Some("t1"))).await.unwrap();
     assert!(fixture.ledger.turn("t1").await.unwrap().is_some());
 }
@@ -216,7 +215,7 @@ async fn closing_commits_the_submitted_jobs_and_refuses_the_rest() {
         closed
     );
     fixture.ledger.close().await.unwrap();
-    // The log was folded in and the files are gone with the last handle.
+    // With the last handle, the log was copied into the file and removed.
     assert!(!fixture.folder.path().join("ledger.db-wal").exists());
     let again = open(&fixture.path()).unwrap();
     assert!(again.turn("t1").await.unwrap().is_some());

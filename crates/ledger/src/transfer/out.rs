@@ -1,5 +1,4 @@
-//! The file that an export writes, and its report. It must never be reported as complete before it is on disk. It must never
-//! be reported as complete before it is on disk.
+//! The file that an export writes, and its report. It must never be reported as complete before it is on disk.
 
 use std::io::{BufWriter, Write};
 use std::path::Path;

@@ -69,7 +69,7 @@ fn message(role: Role, blocks: Vec<Block>, api: Api) -> Message {
     }
 }
 
-/// What one turn is made of: rounds of tool calls, whether an answer ends it, how it ended.
+/// The parts of a turn: rounds of tool calls, whether an answer ends it, its status.
 type Shape = (u8, bool, bool, u8);
 
 fn turn(n: usize, (rounds, answers, aborted, text): Shape, api: Api) -> HistoryTurn {
@@ -128,7 +128,7 @@ proptest! {
             for turn in &turns {
                 conversation.push_turn(turn, &encoder);
             }
-            // The running turn goes out call by call: the question, then each round.
+            // The running turn is sent call by call: the question, then each round.
             let mut sent = String::new();
             let mut from = 0;
             for to in (1..=current.len()).step_by(2) {
@@ -137,11 +137,11 @@ proptest! {
                 let request = join_pieces(&conversation.pieces(&encoder));
                 let closed = join_pieces(&conversation.pieces);
                 if let (Some((back, _)), true) = (conversation.earlier, from > 2) {
-                    // The call before ended there.
+                    // The previous call ended there.
                     prop_assert_eq!(&closed[..closed.len() - back], &sent);
                 }
                 prop_assert!(conversation.sendable().is_ok());
-                // Anthropic's open message may grow at its end; all before its closing bracket stays.
+                // Anthropic's open message may grow at its end; the bytes before its closing bracket stay.
                 let stays = sent.strip_suffix("]}").unwrap_or(&sent);
                 prop_assert!(request.starts_with(stays), "{stays}\n{request}");
                 sent = request;

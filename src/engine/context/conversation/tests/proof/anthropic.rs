@@ -1,14 +1,17 @@
-//! What Anthropic accepts (docs/rules/wire/anthropic.md#order-of-messages), checked on the body it would get.
+//! The rules of Anthropic (docs/rules/wire/anthropic.md#order-of-messages), checked on the body of a request. It must never
+//! use the code that encodes the body.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::check::{Facts, Verdict, base64, by, fields, list, matches, rule, spoken, text, word};
+use super::check::{
+    Facts, Verdict, base64, by, fields, list, matches, non_blank, rule, text, word,
+};
 
 pub(super) fn check(messages: &[Value], facts: Facts<'_>) -> Verdict {
     let mut ids = HashSet::new();
-    // Client calls whose results come next, and provider-run uses whose results come later.
+    // Client calls, whose results must follow next, and provider-run uses, whose results may follow later.
     let mut open: Vec<String> = Vec::new();
     let mut waiting: HashSet<String> = HashSet::new();
     let mut previous = "";
@@ -23,7 +26,11 @@ pub(super) fn check(messages: &[Value], facts: Facts<'_>) -> Verdict {
                 rule(previous != "user", "two user messages", message)?;
                 results(message, content, &mut open)?;
                 let plain = content.iter().any(|block| block["type"] != "tool_result");
-                rule(!plain || waiting.is_empty(), "said before a provider-run result", message)?;
+                rule(
+                    !plain || waiting.is_empty(),
+                    "a block before a provider-run result",
+                    message,
+                )?;
                 for block in content.iter().filter(|block| block["type"] != "tool_result") {
                     shown(block)?;
                 }
@@ -31,7 +38,7 @@ pub(super) fn check(messages: &[Value], facts: Facts<'_>) -> Verdict {
             "assistant" => {
                 rule(!previous.is_empty(), "begins with the assistant", message)?;
                 rule(open.is_empty(), "calls without results before it", message)?;
-                // An answer may follow one that paused: the server joins them.
+                // An answer may follow a paused one: the server joins them.
                 answer(message, content, facts, &mut ids, &mut open, &mut waiting)?;
                 let thinks = content.iter().any(is_thinking);
                 let own = content
@@ -60,7 +67,7 @@ fn is_thinking(block: &Value) -> bool {
     block["type"] == "thinking" || block["type"] == "redacted_thinking"
 }
 
-/// All results first, each for a call that is open, none missing.
+/// Results precede other blocks, each for an open call, and none is missing.
 fn results(message: &Value, content: &[Value], open: &mut Vec<String>) -> Verdict {
     let count = content.iter().take_while(|block| block["type"] == "tool_result").count();
     rule(
@@ -71,8 +78,8 @@ fn results(message: &Value, content: &[Value], open: &mut Vec<String>) -> Verdic
     for block in content.iter().take(count) {
         fields(block, &["type", "tool_use_id", "content"], &["is_error", "cache_control"])?;
         let id = text(block, "tool_use_id")?;
-        let place = open.iter().position(|open| open == id);
-        rule(place == Some(0), "a result out of order, or without its call", block)?;
+        let position = open.iter().position(|open| open == id);
+        rule(position == Some(0), "a result out of order, or without its call", block)?;
         open.remove(0);
         let parts = list(block, "content")?;
         rule(!parts.is_empty(), "an empty result", block)?;
@@ -89,7 +96,7 @@ fn shown(block: &Value) -> Verdict {
     match text(block, "type")? {
         "text" => {
             fields(block, &["type", "text"], &["cache_control"])?;
-            spoken(block, "text").map(|_| ())
+            non_blank(block, "text").map(|_| ())
         }
         "image" => {
             fields(block, &["type", "source"], &["cache_control"])?;
@@ -116,7 +123,7 @@ fn answer(
         match text(block, "type")? {
             "text" => {
                 fields(block, &["type", "text"], &["citations"])?;
-                spoken(block, "text")?;
+                non_blank(block, "text")?;
                 rule(
                     block.get("citations").is_none_or(Value::is_array),
                     "citations that are no list",
@@ -140,7 +147,7 @@ fn answer(
                 rule(matches(text(block, "name")?, 64, word), "a bad name", block)?;
                 rule(block["input"].is_object(), "arguments that are no object", block)?;
                 if let Some(from) = block["caller"].get("tool_id").and_then(Value::as_str) {
-                    rule(begun.contains(from), "a caller that is not there", block)?;
+                    rule(begun.contains(from), "an unknown caller", block)?;
                 }
                 open.push(id.to_owned());
             }

@@ -1,10 +1,13 @@
-//! What Bedrock's Converse accepts of Claude (docs/rules/wire/bedrock.md#what-converse-does-not-take), checked on the body it would get.
+//! The rules of Bedrock's Converse for Claude (docs/rules/wire/bedrock.md#what-converse-does-not-take), checked on the body
+//! of a request. It must never use the code that encodes the body.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::check::{Facts, Verdict, base64, by, fields, list, matches, rule, spoken, text, word};
+use super::check::{
+    Facts, Verdict, base64, by, fields, list, matches, non_blank, rule, text, word,
+};
 
 pub(super) fn check(messages: &[Value], facts: Facts<'_>) -> Verdict {
     let mut ids = HashSet::new();
@@ -24,8 +27,8 @@ pub(super) fn check(messages: &[Value], facts: Facts<'_>) -> Verdict {
                 for (block, id) in content.iter().zip(open.drain(..)) {
                     result(block, &id)?;
                 }
-                let told = content.iter().skip(count);
-                told.filter(|block| block.get("cachePoint").is_none()).try_for_each(shown)?;
+                let outputs = content.iter().skip(count);
+                outputs.filter(|block| block.get("cachePoint").is_none()).try_for_each(shown)?;
                 previous = "user";
             }
             "assistant" => {
@@ -64,7 +67,7 @@ fn result(block: &Value, id: &str) -> Verdict {
 fn shown(block: &Value) -> Verdict {
     if block.get("text").is_some() {
         fields(block, &["text"], &[])?;
-        return spoken(block, "text").map(|_| ());
+        return non_blank(block, "text").map(|_| ());
     }
     fields(block, &["image"], &[])?;
     let image = &block["image"];
@@ -113,10 +116,10 @@ fn answer(
             }
         } else if let Some(cited) = block.get("citationsContent") {
             for part in list(cited, "content")? {
-                spoken(part, "text")?;
+                non_blank(part, "text")?;
             }
         } else {
-            spoken(block, "text")?;
+            non_blank(block, "text")?;
         }
     }
     rule(waiting.is_empty(), "a provider-run use without result", &Value::from(content))?;

@@ -1,12 +1,13 @@
-//! What Chat Completions accepts (docs/rules/wire/openai-chat.md#order-of-messages), checked on the body it would get; and what Mistral and DeepSeek ask beyond.
+//! The rules of Chat Completions (docs/rules/wire/openai-chat.md#order-of-messages), and the additional ones of Mistral and
+//! DeepSeek, checked on the body of a request. It must never use the code that encodes the body.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::check::{Facts, Verdict, base64, fields, list, matches, rule, spoken, text, word};
+use super::check::{Facts, Verdict, base64, fields, list, matches, non_blank, rule, text, word};
 
-/// Whose rules count.
+/// The server whose rules apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Server {
     OpenAi,
@@ -26,7 +27,7 @@ pub(super) fn check(messages: &[Value], server: Server, facts: Facts<'_>) -> Ver
         match role {
             "system" | "developer" => {
                 fields(message, &["role", "content"], &[])?;
-                spoken(message, "content")?;
+                non_blank(message, "content")?;
                 let first = previous.is_empty() || previous == "system";
                 rule(first || server != Server::Mistral, "a late system message", message)?;
             }
@@ -39,7 +40,7 @@ pub(super) fn check(messages: &[Value], server: Server, facts: Facts<'_>) -> Ver
                     message,
                 )?;
                 if message["content"].is_string() {
-                    spoken(message, "content")?;
+                    non_blank(message, "content")?;
                 } else {
                     let parts = list(message, "content")?;
                     rule(!parts.is_empty(), "no parts", message)?;
@@ -53,15 +54,15 @@ pub(super) fn check(messages: &[Value], server: Server, facts: Facts<'_>) -> Ver
             }
             "tool" => {
                 fields(message, &["role", "content", "tool_call_id"], &[])?;
-                spoken(message, "content")?;
+                non_blank(message, "content")?;
                 let id = text(message, "tool_call_id")?;
-                let place = open.iter().position(|open| open == id);
-                rule(place == Some(0), "a result out of order, or without its call", message)?;
+                let position = open.iter().position(|open| open == id);
+                rule(position == Some(0), "a result out of order, or without its call", message)?;
                 open.remove(0);
             }
             _ => return Err(format!("role `{role}`: {message}")),
         }
-        // A host's message between two others does not part them, but opens nothing.
+        // A host's message between two others does not separate them, and does not open an exchange.
         previous = match role {
             "system" | "developer" if previous.is_empty() => "system",
             "system" | "developer" => "host",
@@ -71,14 +72,14 @@ pub(super) fn check(messages: &[Value], server: Server, facts: Facts<'_>) -> Ver
         };
     }
     rule(open.is_empty(), "calls without results at the end", &Value::Null)?;
-    rule(!["", "assistant"].contains(&previous), "asks nothing", &Value::Null)
+    rule(!["", "assistant"].contains(&previous), "no question at the end", &Value::Null)
 }
 
 fn part(part: &Value) -> Verdict {
     match text(part, "type")? {
         "text" => {
             fields(part, &["type", "text"], &[])?;
-            spoken(part, "text").map(|_| ())
+            non_blank(part, "text").map(|_| ())
         }
         "image_url" => {
             fields(part, &["type", "image_url"], &[])?;
@@ -110,7 +111,7 @@ fn answer(
     if message["content"].is_null() {
         rule(calls.is_some(), "neither text nor calls", message)?;
     } else {
-        spoken(message, "content")?;
+        non_blank(message, "content")?;
     }
     if let Some(details) = message.get("reasoning_details") {
         rule(details.is_array(), "details that are no list", message)?;

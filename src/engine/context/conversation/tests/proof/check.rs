@@ -1,27 +1,27 @@
-//! What the validators share: looking into JSON, and saying what is wrong with it.
+//! The helpers of the validators: they read JSON and report violations. They must never depend on the projection.
 
 use serde_json::{Map, Value};
 
 use model::{Block, Message};
 use turn::transcript::Target;
 
-/// The first rule that a body breaks.
+/// The first violation of a body.
 pub(super) type Verdict = Result<(), String>;
 
-/// What a body does not tell of itself.
+/// The facts that a body does not contain.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Facts<'a> {
-    /// Whom the body is for, by its place among the writers.
+    /// The index of the body's target among the writers.
     pub(super) writer: usize,
-    /// Whether it may end with an answer: one of the target's own that paused.
+    /// Whether the body may end with an answer, which must be a paused one of the target.
     pub(super) may_continue: bool,
-    /// The ids of calls that the target made itself: it takes them back whatever they look like.
+    /// The ids of the target's own calls, which it accepts in any form.
     pub(super) own_ids: &'a [String],
 }
 
 impl Facts<'_> {
-    /// Whether a call may have this id: one of the alphabet, one of the target's own, or that with a number where it came
-    /// more than once.
+    /// Whether a call may have this id: one in the alphabet, one of the target's own, or such an id with a number, if it
+    /// occurred more than once.
     pub(super) fn takes(&self, id: &str, longest: usize, allowed: impl Fn(char) -> bool) -> bool {
         let is_own = |own: &String| {
             id.strip_prefix(own.as_str())
@@ -32,7 +32,7 @@ impl Facts<'_> {
     }
 }
 
-/// The ids of calls in messages that the target wrote.
+/// The ids of calls in the target's messages.
 pub(super) fn own_ids<'a>(
     target: &Target,
     messages: impl Iterator<Item = &'a Message>,
@@ -79,8 +79,8 @@ pub(super) fn list<'a>(value: &'a Value, name: &str) -> Result<&'a Vec<Value>, S
     value.get(name).and_then(Value::as_array).ok_or_else(|| format!("`{name}` is no list: {value}"))
 }
 
-/// Text that is there and not blank.
-pub(super) fn spoken<'a>(value: &'a Value, name: &str) -> Result<&'a str, String> {
+/// A text that exists and is not blank.
+pub(super) fn non_blank<'a>(value: &'a Value, name: &str) -> Result<&'a str, String> {
     let text = text(value, name)?;
     rule(!text.trim().is_empty(), "blank text", value)?;
     Ok(text)
@@ -94,14 +94,14 @@ pub(super) fn word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == '-'
 }
 
-/// Base64 of something.
+/// Base64 of at least one byte.
 pub(super) fn base64(text: &str) -> bool {
     !text.is_empty()
         && text.len().is_multiple_of(4)
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "+/=".contains(c))
 }
 
-/// Who made a call, where its arguments say so.
+/// The writer of a call, if its arguments name one.
 pub(super) fn by(input: &Value) -> Option<usize> {
     usize::try_from(input.get("by")?.as_u64()?).ok()
 }

@@ -1,5 +1,5 @@
-//! Histories that a host gives and edits, call after call: the conversation that continues a stored one is the one that is
-//! projected from the beginning. It must never compare less than all that a run reads of a conversation.
+//! Given histories that a host edits between calls: a conversation that continues a stored one equals the one that is
+//! projected from the beginning. It must never compare less than all values that a run reads of a conversation.
 
 use proptest::sample::Index;
 
@@ -9,18 +9,18 @@ use crate::engine::context::GivenConversations;
 use model::GivenHistory;
 use turn::prune::{Level, Pruned};
 
-/// What a host does to its history before the next call.
+/// A host's edit of its history before the next call.
 #[derive(Debug, Clone)]
 enum Edit {
-    /// Nothing: the same question again.
+    /// No edit: the same question again.
     Again,
-    /// So many of the messages that it has not given yet are appended.
+    /// A number of new messages is appended.
     Grow(usize),
-    /// All from here on is taken away.
+    /// The messages from this position on are removed.
     Cut(Index),
-    /// One message becomes another one.
+    /// One message is replaced.
     Replace(Index, Index),
-    /// One message is left out.
+    /// One message is removed.
     Remove(Index),
     /// Two messages change their positions.
     Swap(Index, Index),
@@ -69,7 +69,7 @@ impl Host<'_> {
         }
     }
 
-    /// As the border hands it over: what is unchanged since the last call is the same in memory.
+    /// The history as the border passes it: messages that are unchanged since the last call are shared in memory.
     fn history(&self, last: &(Vec<usize>, GivenHistory)) -> GivenHistory {
         let same = self.given.iter().zip(&last.0).take_while(|(now, before)| now == before).count();
         let mut history = last.1.prefix(same).unwrap();
@@ -79,7 +79,7 @@ impl Host<'_> {
     }
 }
 
-/// All that a run reads of a conversation.
+/// All values that a run reads of a conversation.
 fn seen(server: &Server, conversation: &Conversation) -> impl PartialEq + std::fmt::Debug {
     let (pieces, open_end) = conversation.request_pieces(&server.encoder);
     let sizes = (conversation.tokens(), conversation.text_tokens());

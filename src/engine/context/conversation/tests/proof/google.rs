@@ -1,10 +1,11 @@
-//! What Gemini accepts (docs/rules/wire/google.md#order-of-contents), checked on the body it would get. The model is one that demands signatures.
+//! The rules of Gemini (docs/rules/wire/google.md#order-of-contents) for a model that requires signatures, checked on the
+//! body of a request. It must never use the code that encodes the body.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::check::{Facts, Verdict, base64, fields, list, matches, rule, spoken, text};
+use super::check::{Facts, Verdict, base64, fields, list, matches, non_blank, rule, text};
 
 pub(super) fn check(contents: &[Value], facts: Facts<'_>) -> Verdict {
     let mut ids = HashSet::new();
@@ -29,10 +30,10 @@ pub(super) fn check(contents: &[Value], facts: Facts<'_>) -> Verdict {
         }
     }
     rule(open.is_empty(), "calls without responses at the end", &Value::Null)?;
-    rule(previous == "user", "asks nothing", &Value::Null)
+    rule(previous == "user", "no question at the end", &Value::Null)
 }
 
-/// As many responses as calls, first and in their order.
+/// One response for each call, before other parts and in the order of the calls.
 fn results(content: &Value, parts: &[Value], open: &mut Vec<(String, String)>) -> Verdict {
     let count = parts.iter().take_while(|part| part.get("functionResponse").is_some()).count();
     rule(count == open.len(), "not one response per call", content)?;
@@ -41,14 +42,18 @@ fn results(content: &Value, parts: &[Value], open: &mut Vec<(String, String)>) -
         let response = &part["functionResponse"];
         fields(response, &["id", "name", "response"], &[])?;
         rule(text(response, "id")? == id && text(response, "name")? == name, "a response", part)?;
-        let told = response["response"].as_object().filter(|told| told.len() == 1);
-        let told = told.and_then(|told| told.get("output").or(told.get("error")));
-        rule(told.and_then(Value::as_str).is_some_and(|it| !it.trim().is_empty()), "told", part)?;
+        let output = response["response"].as_object().filter(|output| output.len() == 1);
+        let output = output.and_then(|output| output.get("output").or(output.get("error")));
+        rule(
+            output.and_then(Value::as_str).is_some_and(|it| !it.trim().is_empty()),
+            "an empty output",
+            part,
+        )?;
     }
     for part in parts.iter().skip(count) {
         if part.get("text").is_some() {
             fields(part, &["text"], &[])?;
-            spoken(part, "text")?;
+            non_blank(part, "text")?;
         } else {
             image(part)?;
         }
@@ -72,7 +77,7 @@ fn model(
     ids: &mut HashSet<String>,
     open: &mut Vec<(String, String)>,
 ) -> Verdict {
-    let mut says = false;
+    let mut has_text = false;
     for part in parts {
         let signature = part.get("thoughtSignature");
         if let Some(signature) = signature {
@@ -96,18 +101,18 @@ fn model(
                 part,
             )?;
             open.push((id.to_owned(), name.to_owned()));
-            says = true;
+            has_text = true;
         } else if part.get("executableCode").is_some() {
             fields(part, &["executableCode"], &["thoughtSignature"])?;
-            says = true;
+            has_text = true;
         } else {
             fields(part, &["text"], &["thought", "thoughtSignature"])?;
-            let told = text(part, "text")?;
+            let part_text = text(part, "text")?;
             let thought = part["thought"] == true;
-            rule(!told.trim().is_empty() || signature.is_some(), "blank text", part)?;
+            rule(!part_text.trim().is_empty() || signature.is_some(), "blank text", part)?;
             rule(!thought || signature.is_some(), "a thought without signature", part)?;
-            says |= !thought && !told.trim().is_empty();
+            has_text |= !thought && !part_text.trim().is_empty();
         }
     }
-    rule(says, "nothing but thoughts", content)
+    rule(has_text, "nothing but thoughts", content)
 }

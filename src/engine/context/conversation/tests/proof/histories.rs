@@ -1,14 +1,15 @@
-//! Random histories, as hostile as ledgers, hosts and providers can make them: torn calls, ids that come twice, results out
-//! of order, answers of every API with what only that API understands. It must never use the projection it is to test.
+//! Random histories with every irregularity that ledgers, hosts and providers can cause: interrupted calls, repeated ids,
+//! results out of order, answers of every API with values that only that API understands. It must never use the projection
+//! that it tests.
 //!
-//! What is said carries a mark, so that a loss and a leak both show in the bytes: `U<n>.` a user's or host's text, `A<n>.`
-//! an answer's, `R<n>.` a result's, `OPQ-<writer>-` what only its writer may see again, `SECRET-<writer>-` thinking.
+//! Each text has a mark, so that the bytes show a loss and a leak: `U<n>.` a user's or host's text, `A<n>.` an answer's,
+//! `R<n>.` a result's, `OPQ-<writer>-` values that only their writer may receive again, `SECRET-<writer>-` thinking.
 
 use proptest::prelude::*;
 
 use model::{Api, Block, HistoryTurn, Message, Provenance, Role, TurnStatus};
 
-/// Who may have written an answer: every API, and another model at each.
+/// The possible writers of an answer: every API, and another model of each.
 pub(super) const WRITERS: [(Api, &str); 12] = [
     (Api::AnthropicMessages, "claude-a"),
     (Api::OpenaiChat, "chat-a"),
@@ -24,7 +25,7 @@ pub(super) const WRITERS: [(Api, &str); 12] = [
     (Api::Scripted, "script-z"),
 ];
 
-/// A history, and the turn that runs.
+/// A history, and the running turn.
 #[derive(Debug, Clone)]
 pub(super) struct Conversed {
     pub(super) turns: Vec<HistoryTurn>,
@@ -113,7 +114,7 @@ fn odd() -> impl Strategy<Value = &'static str> {
     prop_oneof![3 => Just(""), 1 => Just("\\ud83d")]
 }
 
-/// What an API attaches to a call.
+/// The values that an API attaches to a call.
 fn attached_to_call(writer: usize) -> impl Strategy<Value = Option<String>> {
     let own = odd().prop_map(move |odd| match WRITERS[writer].0 {
         Api::AnthropicMessages => Some(format!(
@@ -151,7 +152,7 @@ fn shown() -> impl Strategy<Value = Block> {
     prop_oneof![5 => texts().prop_map(Block::text), 1 => images()]
 }
 
-/// Thinking as the writer's API has it.
+/// Thinking in the form of the writer's API.
 fn thinking(writer: usize) -> impl Strategy<Value = Block> {
     (prop::bool::weighted(0.85), any::<bool>(), odd()).prop_map(move |(signed, empty, odd)| {
         let thinking =
@@ -175,7 +176,7 @@ fn thinking(writer: usize) -> impl Strategy<Value = Block> {
     })
 }
 
-/// A text with what the writer's API attaches to one.
+/// A text with the values that the writer's API attaches to it.
 fn attached_text(writer: usize, last: bool) -> impl Strategy<Value = Block> {
     (texts(), odd()).prop_map(move |(text, odd)| Block::Text {
         text,
@@ -295,7 +296,7 @@ fn results() -> impl Strategy<Value = Message> {
 /// An answer with calls and their results: in order, turned around, twice, or one missing.
 fn rounds(writers: Vec<usize>) -> impl Strategy<Value = Vec<Message>> {
     (answers(writers), 0..5u8).prop_flat_map(|(answer, order)| {
-        let asked: Vec<String> = answer
+        let call_ids: Vec<String> = answer
             .blocks
             .iter()
             .filter_map(|block| match block {
@@ -303,23 +304,23 @@ fn rounds(writers: Vec<usize>) -> impl Strategy<Value = Vec<Message>> {
                 _ => None,
             })
             .collect();
-        let given: Vec<_> = asked.into_iter().map(result_block).collect();
-        given.prop_map(move |blocks| {
-            let mut given: Vec<Message> =
+        let result_blocks: Vec<_> = call_ids.into_iter().map(result_block).collect();
+        result_blocks.prop_map(move |blocks| {
+            let mut result_blocks: Vec<Message> =
                 blocks.into_iter().map(|block| message(Role::Tool, vec![block])).collect();
             match order {
-                0 => given.reverse(),
-                1 => given.extend(given.clone()),
-                2 => drop(given.pop()),
+                0 => result_blocks.reverse(),
+                1 => result_blocks.extend(result_blocks.clone()),
+                2 => drop(result_blocks.pop()),
                 _ => {}
             }
-            given.insert(0, answer.clone());
-            given
+            result_blocks.insert(0, answer.clone());
+            result_blocks
         })
     })
 }
 
-/// A paused answer and the one that goes on from it.
+/// A paused answer and its continuation.
 fn pauses(writers: Vec<usize>) -> impl Strategy<Value = Vec<Message>> {
     let writers: Vec<usize> =
         writers.into_iter().filter(|writer| WRITERS[*writer].0 == Api::AnthropicMessages).collect();
@@ -348,11 +349,11 @@ fn pauses(writers: Vec<usize>) -> impl Strategy<Value = Vec<Message>> {
     )
 }
 
-fn said() -> impl Strategy<Value = Message> {
+fn host_text() -> impl Strategy<Value = Message> {
     prop_oneof![
         4 => prop::collection::vec(shown(), 0..4).prop_map(|blocks| message(Role::User, blocks)),
         1 => prop::collection::vec(shown(), 0..3).prop_map(|blocks| message(Role::System, blocks)),
-        // Results inside a message of the user, as some hosts have them.
+        // Results inside a message of the user, which some hosts write.
         1 => (ids().prop_flat_map(result_block), shown())
             .prop_map(|(result, more)| message(Role::User, vec![result, more])),
     ]
@@ -362,7 +363,7 @@ fn messages(writers: &[usize]) -> impl Strategy<Value = Vec<Message>> + use<> {
     let one = |message: Message| vec![message];
     prop::collection::vec(
         prop_oneof![
-            4 => said().prop_map(one),
+            4 => host_text().prop_map(one),
             3 => answers(writers.to_vec()).prop_map(one),
             5 => rounds(writers.to_vec()),
             1 => pauses(writers.to_vec()),
@@ -411,8 +412,8 @@ pub(super) fn conversed(target: usize) -> impl Strategy<Value = Conversed> {
     let mut writers: Vec<usize> = (0..WRITERS.len()).collect();
     writers.extend([target; 12]);
     let turns = prop::collection::vec((statuses(), messages(&writers)), 0..5);
-    // How many of the turns a compaction left as they were; 0 is no compaction.
-    (turns, messages(&writers), 0..6usize, said()).prop_map(|(turns, current, left, last)| {
+    // The number of turns that a compaction retained; 0 is no compaction.
+    (turns, messages(&writers), 0..6usize, host_text()).prop_map(|(turns, current, left, last)| {
         let mut n = 0;
         let mut out = Vec::new();
         let mut add = |status, edited, mut messages: Vec<Message>| {
@@ -426,14 +427,14 @@ pub(super) fn conversed(target: usize) -> impl Strategy<Value = Conversed> {
             });
         };
         if left > 0 {
-            let summary = Block::text("[Previous conversation summary]: much was said");
+            let summary = Block::text("[Previous conversation summary]: much was host_text");
             add(TurnStatus::Completed, false, vec![message(Role::User, vec![summary])]);
         }
         for (index, (status, messages)) in turns.into_iter().enumerate() {
             add(status, index + 1 < left, messages);
         }
         let mut current = current;
-        // Most runs begin with somebody who asks.
+        // Most runs begin with a question.
         if left != 3 {
             current.insert(0, Message { role: Role::User, ..last });
         }

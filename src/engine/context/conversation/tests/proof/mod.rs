@@ -1,8 +1,9 @@
 //! The proof of the projection: random histories, projected and encoded for every API, against a strict validator
 //! of each, which was written from docs/rules/wire and sees only the body.
 //!
-//! `PROJECTION_CASES=100000 cargo test --profile fast --no-default-features --lib proof::` is the whole of it (nextest ends a
-//! test after two minutes); the usual suite runs fewer. The validators must never share code with what they judge.
+//! `PROJECTION_CASES=100000 cargo test --profile fast --no-default-features --lib proof::` runs the whole proof (nextest
+//! ends a test after two minutes); the usual suite runs fewer cases. The validators must never share code with the code that
+//! they check.
 
 mod anthropic;
 mod bedrock;
@@ -29,11 +30,11 @@ use turn::transcript::TranscriptError;
 /// Histories per server in the usual suite.
 const CASES: u32 = 1_000;
 
-/// A server: who is asked, how its bodies are made, and what it accepts.
+/// A server: its target, its encoder, and its validator.
 struct Server {
     writer: usize,
     encoder: Encoder,
-    /// Where a body has its conversation.
+    /// The field of a body with the conversation.
     field: &'static str,
     accepts: for<'a> fn(&[Value], Facts<'a>) -> Verdict,
 }
@@ -120,8 +121,8 @@ fn converse() -> Server {
     }
 }
 
-/// Where the driver may have cut the running turn: before an answer of the model that is asked which says something, and
-/// which has the results that the answer before it was paused for.
+/// The positions at which the driver may have cut the running turn: before an answer of the target that is not empty, and
+/// that has the results for which the previous answer was paused.
 fn cuts(target: &Target, current: &[Message]) -> Vec<usize> {
     let usable = |block: &Block| match block {
         Block::Text { text, .. } => !text.trim().is_empty(),
@@ -152,8 +153,8 @@ fn cuts(target: &Target, current: &[Message]) -> Vec<usize> {
             .is_some_and(|from| from.api == target.api.as_str() && from.model == target.model);
         let waited = !waiting.is_empty();
         follow(message, &mut waiting);
-        let goes_on = !waited || waiting.is_empty();
-        if own && index > 0 && message.blocks.iter().any(usable) && goes_on {
+        let has_results = !waited || waiting.is_empty();
+        if own && index > 0 && message.blocks.iter().any(usable) && has_results {
             cuts.push(index);
         }
     }
@@ -175,14 +176,14 @@ fn kinds<'a>(messages: impl Iterator<Item = &'a Message>) -> [usize; 4] {
     count
 }
 
-/// Results that answer a usable call of the answer before them, each call's first one, with the calls.
+/// The results that answer a usable call of the previous answer, the first one for each call, with the calls.
 fn answered(messages: &[Message]) -> Vec<&Block> {
     let mut found = Vec::new();
-    let mut asked: Vec<&str> = Vec::new();
+    let mut open_calls: Vec<&str> = Vec::new();
     for message in messages {
         if message.role == Role::Assistant {
-            asked.clear();
-            asked.extend(message.blocks.iter().filter_map(|block| match block {
+            open_calls.clear();
+            open_calls.extend(message.blocks.iter().filter_map(|block| match block {
                 Block::ToolCall { id, name, incomplete: false, .. }
                     if !id.is_empty() && check::matches(name, 64, check::word) =>
                 {
@@ -193,9 +194,9 @@ fn answered(messages: &[Message]) -> Vec<&Block> {
         }
         for block in &message.blocks {
             if let Block::ToolResult { tool_call_id, .. } = block
-                && let Some(index) = asked.iter().position(|id| id == tool_call_id)
+                && let Some(index) = open_calls.iter().position(|id| id == tool_call_id)
             {
-                asked.remove(index);
+                open_calls.remove(index);
                 found.push(block);
             }
         }
@@ -244,7 +245,7 @@ fn marks(turn: &[Message]) -> (Vec<String>, usize) {
     found
 }
 
-/// How a run of the proof went.
+/// The outcome of a run of the proof.
 #[derive(Default)]
 struct Tally {
     bodies: Cell<usize>,
@@ -266,7 +267,7 @@ fn prove(server: &Server, case: &Conversed, tally: &Tally) -> Verdict {
         return fail("not idempotent", &format!("{}\nbecame\n{}", near(&whole), near(&again)));
     }
 
-    // The run, call by call, as the driver makes it.
+    // The run, call by call, as the driver executes it.
     let mut conversation = Conversation::new(target.clone());
     for turn in &case.turns {
         conversation.push_turn(turn, &server.encoder);
@@ -337,7 +338,7 @@ fn nothing_lost(case: &Conversed, body: &str) -> Verdict {
     for kind in ['U', 'A', 'R'] {
         let mut at = 0;
         let marks = wanted.iter().flatten().filter(|mark| mark.starts_with(kind));
-        // Results stand in the order of their calls, which need not be theirs.
+        // Results are in the order of their calls, which may differ from the stored order.
         for mark in marks {
             let found = body[at..].find(mark.as_str());
             match found {
@@ -379,7 +380,7 @@ fn accounted(target: &Target, case: &Conversed, whole: &[Message]) -> Verdict {
     let Dropped { thinking, opaque, calls, results, .. } = projector.dropped();
     let given = kinds(turns(case).flatten());
     let mut projected = kinds(whole.iter());
-    // A call without a result gets one that says so.
+    // A call without a result gets an interrupted one.
     let answered: usize = turns(case).map(|turn| answered(turn).len()).sum();
     projected[3] = answered;
     let counted = [

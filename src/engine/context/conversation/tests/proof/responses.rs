@@ -1,36 +1,37 @@
-//! What OpenAI Responses accepts (docs/rules/wire/openai-responses.md#pairing), checked on the body it would get.
+//! The rules of OpenAI Responses (docs/rules/wire/openai-responses.md#pairing), checked on the body of a request. It must
+//! never use the code that encodes the body.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::check::{Facts, Verdict, base64, fields, list, matches, rule, spoken, text, word};
+use super::check::{Facts, Verdict, base64, fields, list, matches, non_blank, rule, text, word};
 
 pub(super) fn check(items: &[Value], facts: Facts<'_>) -> Verdict {
     let mut ids = HashSet::new();
     let mut open: Vec<String> = Vec::new();
-    let mut asks = false;
+    let mut has_question = false;
     let mut any_user = false;
-    for (place, item) in items.iter().enumerate() {
+    for (index, item) in items.iter().enumerate() {
         let kind = text(item, "type")?;
         if let Some(id) = item.get("id") {
             let id = id.as_str().ok_or_else(|| format!("an id that is no text: {item}"))?;
             rule(matches(id, 64, |c| c.is_ascii_graphic()), "an id that is too long", item)?;
         }
-        // Calls of one answer stand together, and then their outputs, all of them.
+        // The calls of one answer are adjacent, followed by all their outputs.
         if !open.is_empty() && kind != "function_call_output" {
-            let results_began = place > 0 && items[place - 1]["type"] == "function_call_output";
-            let said = kind == "message" && item["role"] != "assistant";
-            rule(!results_began && !said, "calls without outputs before it", item)?;
+            let results_began = index > 0 && items[index - 1]["type"] == "function_call_output";
+            let host_message = kind == "message" && item["role"] != "assistant";
+            rule(!results_began && !host_message, "calls without outputs before it", item)?;
         }
         match kind {
             "message" => {
                 let role = text(item, "role")?;
                 if role == "assistant" {
                     rule(any_user, "begins with the assistant", item)?;
-                    let before = place > 0 && items[place - 1]["type"] == "reasoning";
+                    let before = index > 0 && items[index - 1]["type"] == "reasoning";
                     answer(item, before)?;
-                    asks = false;
+                    has_question = false;
                 } else {
                     rule(["user", "system", "developer"].contains(&role), "a role", item)?;
                     fields(item, &["type", "role", "content"], &[])?;
@@ -40,14 +41,14 @@ pub(super) fn check(items: &[Value], facts: Facts<'_>) -> Verdict {
                     let image = parts.iter().any(|part| part["type"] == "input_image");
                     rule(role == "user" || !image, "an image from the host", item)?;
                     any_user |= role == "user";
-                    asks = true;
+                    has_question = true;
                 }
             }
             "reasoning" => {
                 fields(item, &["type", "summary", "encrypted_content"], &["content", "status"])?;
                 list(item, "summary")?;
                 rule(!text(item, "encrypted_content")?.is_empty(), "nothing encrypted", item)?;
-                let next = items.get(place + 1);
+                let next = items.get(index + 1);
                 let followed = next.is_some_and(|next| {
                     next["type"] == "reasoning"
                         || next["type"] == "function_call"
@@ -66,32 +67,32 @@ pub(super) fn check(items: &[Value], facts: Facts<'_>) -> Verdict {
                 let arguments: Result<Value, _> = serde_json::from_str(text(item, "arguments")?);
                 rule(arguments.is_ok_and(|it| it.is_object()), "arguments", item)?;
                 open.push(id.to_owned());
-                asks = false;
+                has_question = false;
             }
             "function_call_output" => {
                 fields(item, &["type", "call_id", "output"], &[])?;
                 let id = text(item, "call_id")?;
-                rule(open.first().is_some_and(|open| open == id), "an output out of place", item)?;
+                rule(open.first().is_some_and(|open| open == id), "an output out of order", item)?;
                 open.remove(0);
                 if item["output"].is_string() {
-                    spoken(item, "output")?;
+                    non_blank(item, "output")?;
                 } else {
                     let parts = list(item, "output")?;
                     rule(!parts.is_empty(), "an empty output", item)?;
                     parts.iter().try_for_each(shown)?;
                 }
-                asks = true;
+                has_question = true;
             }
             "web_search_call" => {
                 rule(any_user, "begins with the assistant", item)?;
                 fields(item, &["type", "status", "action"], &["id"])?;
-                asks = false;
+                has_question = false;
             }
             _ => return Err(format!("an unknown item: {item}")),
         }
     }
     rule(open.is_empty(), "calls without outputs at the end", &Value::Null)?;
-    rule(asks, "asks nothing", &Value::Null)
+    rule(has_question, "no question at the end", &Value::Null)
 }
 
 /// Generated ids of messages that followed reasoning end in `-r`.
@@ -104,14 +105,14 @@ fn answer(item: &Value, after_reasoning: bool) -> Verdict {
         rule(phase == "commentary" || phase == "final_answer", "a phase", item)?;
     }
     if item["content"].is_string() {
-        return spoken(item, "content").map(|_| ());
+        return non_blank(item, "content").map(|_| ());
     }
     let parts = list(item, "content")?;
     rule(!parts.is_empty(), "an empty answer", item)?;
     for part in parts {
         rule(part["type"] == "output_text", "a part of an answer", part)?;
         fields(part, &["type", "text"], &["annotations"])?;
-        spoken(part, "text")?;
+        non_blank(part, "text")?;
     }
     Ok(())
 }
@@ -120,7 +121,7 @@ fn shown(part: &Value) -> Verdict {
     match text(part, "type")? {
         "input_text" => {
             fields(part, &["type", "text"], &[])?;
-            spoken(part, "text").map(|_| ())
+            non_blank(part, "text").map(|_| ())
         }
         "input_image" => {
             fields(part, &["type", "image_url"], &["detail"])?;

@@ -1,6 +1,7 @@
-//! The histories that interrupted and resumed turns come to, as the kill harness found them (`__test__/recovery/interrupted-turns.spec.ts`,
-//! `__test__/recovery/kill-points.spec.ts`): every provider's strict validator accepts each, at every call of the resumed run and of
-//! the run after it. It must never make a history up: what the harness finds and this has not seen fails there.
+//! The histories of interrupted and resumed turns that the kill harness recorded
+//! (`__test__/recovery/interrupted-turns.spec.ts`, `__test__/recovery/kill-points.spec.ts`): every provider's strict
+//! validator accepts each, at every call of the resumed run and of the run after it. It must never invent a history: a new
+//! one of the harness fails there until it is recorded.
 
 use serde_json::value::RawValue;
 
@@ -12,17 +13,17 @@ const FOUND: &str = include_str!("../../../../../../__test__/fixtures/resumed.js
 
 fn histories() -> Vec<Vec<Message>> {
     let found: Vec<Vec<Box<RawValue>>> = serde_json::from_str(FOUND).unwrap();
-    let parse = |(place, json): (usize, Box<RawValue>)| {
+    let parse = |(index, json): (usize, Box<RawValue>)| {
         let mut new_id = || "new".to_owned();
         let mut defaults = Defaults { new_id: &mut new_id, now_ms: 0 };
         let mut parsed = parse_message("message", json.get(), &mut defaults).unwrap();
-        parsed.sequence = place.try_into().unwrap();
+        parsed.sequence = index.try_into().unwrap();
         parsed
     };
     found.into_iter().map(|one| one.into_iter().enumerate().map(parse).collect()).collect()
 }
 
-/// The same history as an answer of the server's own model, which gets its thinking back, or of the one it had.
+/// The same history with answers of the server's own model, which receives its thinking again, or of the original one.
 fn written_by(server: &Server, own: bool, history: &[Message]) -> Vec<Message> {
     let mut history = history.to_vec();
     for message in history.iter_mut().filter(|_| own) {
@@ -36,7 +37,7 @@ fn written_by(server: &Server, own: bool, history: &[Message]) -> Vec<Message> {
 }
 
 #[test]
-fn every_provider_accepts_what_a_resumed_turn_comes_to() {
+fn every_provider_accepts_the_history_of_a_resumed_turn() {
     let servers = [
         anthropic(),
         openai_chat(),
@@ -54,7 +55,7 @@ fn every_provider_accepts_what_a_resumed_turn_comes_to() {
             let history = written_by(server, own, history);
             let own_ids = check::own_ids(&server.target(), history.iter());
             let facts = Facts { writer: server.writer, may_continue: false, own_ids: &own_ids };
-            // The run itself: each of its calls of the model, the next one beginning as the one before.
+            // The run itself: each of its model calls begins with the previous one.
             let mut running = Conversation::new(server.target());
             let answers = history.iter().enumerate().skip(1);
             let cuts = answers.filter(|(_, message)| message.role == Role::Assistant);
@@ -66,7 +67,7 @@ fn every_provider_accepts_what_a_resumed_turn_comes_to() {
                 bodies += 1;
             }
             assert!(bodies >= 2, "one round at least");
-            // The run after it, however the resumed one ended.
+            // The next run, for every end of the resumed one.
             for status in [TurnStatus::Completed, TurnStatus::Failed, TurnStatus::Aborted] {
                 let mut next = Conversation::new(server.target());
                 let (id, messages) = ("t".to_owned(), history.clone());

@@ -1,4 +1,5 @@
-//! Every pair of a model that wrote and a model that is asked next: between turns, and in the middle of one.
+//! Every pair of a writing model and the next called model: between turns, and inside a turn. A value must never reach
+//! another model than its writer.
 
 use super::histories::{WRITERS, answer, message};
 use super::*;
@@ -7,7 +8,7 @@ fn opaque(raw_json: String) -> Block {
     Block::Opaque { raw_json }
 }
 
-/// What an answer of the writer holds that only the writer may see again, with its text and a call.
+/// The values of a writer's answer that only the writer may receive again, with its text and a call.
 fn answer_of(writer: usize, call: &str) -> Message {
     let mark = format!("OPQ-{writer}-");
     let signed = |provider_data| Block::Thinking {
@@ -77,7 +78,7 @@ fn user(text: &str) -> Message {
 }
 
 #[test]
-fn every_model_goes_on_where_every_other_was() {
+fn every_model_continues_a_turn_of_every_other_model() {
     let servers = [
         anthropic(),
         openai_chat(),
@@ -102,7 +103,7 @@ fn every_model_goes_on_where_every_other_was() {
             let mut first = vec![user("U1.")];
             first.extend(round("call|1"));
             first.push(done);
-            // Asked after a turn of the other; and in the middle of one, with a result at the end.
+            // The call follows a turn of the other model, or a result inside such a turn.
             let between = (vec![turn(first.clone())], vec![user("U2.")]);
             let within = {
                 let mut current = vec![user("U2.")];
@@ -125,8 +126,8 @@ fn every_model_goes_on_where_every_other_was() {
                 for mark in ["U1.", "Acall|1.", "Rcall|1.", "A3.done", "U2."] {
                     assert!(body.contains(mark), "{mark} is lost in {body}");
                 }
-                let kept = body.matches(&format!("OPQ-{writer}-")).count() > 0;
-                assert_eq!(kept, writer == server.writer, "{body}");
+                let present = body.matches(&format!("OPQ-{writer}-")).count() > 0;
+                assert_eq!(present, writer == server.writer, "{body}");
                 pairs += 1;
             }
         }
