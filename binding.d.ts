@@ -106,13 +106,13 @@ export declare class NativeHub {
 }
 
 /**
- * The beginning of a history, which crossed before.
+ * The beginning of a history that was passed earlier.
  * @internal
  */
 export interface KnownHistory {
-  /** The number of the history that it is the beginning of; 0 for an empty one. */
+  /** The number of the history whose beginning it is; 0 for an empty one. */
   number: number
-  /** So many of its messages. */
+  /** The number of its messages. */
   length: number
 }
 

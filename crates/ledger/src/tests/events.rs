@@ -134,7 +134,7 @@ fn an_event_that_does_not_follow_the_last_one_is_refused() {
     assert_eq!(error.kind, StorageErrorKind::Corrupt);
 }
 
-/// A run that has emitted what a test emit, and remembers what came of it.
+/// A run that emits the events of a test, and records its acknowledgements.
 #[derive(Default)]
 struct Run {
     emitted: Mutex<Vec<RunEvent>>,
