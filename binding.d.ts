@@ -11,55 +11,55 @@ export declare class NativeEngine {
    * it has an `onRequest`.
    */
   compact(id: number, options: string, hooked: boolean): void
-  /** Ends the compaction of request `id`, which then writes nothing. */
+  /** Cancels the compaction of request `id`, which then writes nothing. */
   cancelCompaction(id: number): void
-  /** `options` is the JSON of `AgentEngineOptions`; `keys` the number under which its key functions are asked. */
+  /** `options` is the JSON of `AgentEngineOptions`; `keys` is the number that identifies its key functions. */
   constructor(hub: NativeHub, options: string, keys: number)
   /**
-   * Starts run number `run`; `context` is the JSON of an `AssembledContext`, whose history begins with `known`. `aborted`: its
-   * signal is aborted already. `hooked`: it has an `onRequest`. Returns the number of the whole history, 0 for none; null where
-   * `known` is not there any more: then nothing was started, and the whole history is to be sent. The caller drains the
-   * hub before it gives up the thread, whether this throws or not: the start of a run costs no wake.
+   * Starts run number `run`; `context` is the JSON of an `AssembledContext`, whose history begins with `known`. `aborted`:
+   * its signal is aborted already. `hooked`: it has an `onRequest`. Returns the number of the whole history, 0 for none, or
+   * null where `known` is not stored any more: then nothing was started, and the caller must pass the whole history. The
+   * caller drains the hub before it returns to the event loop, even if this throws, so that the start of a run needs no wake.
    */
   run(run: number, context: string, known: KnownHistory | undefined | null, aborted: boolean, hooked: boolean): number | null
   /** A history of this number is not named again. */
   forgetHistory(number: number): void
-  /** The models of the catalogue that `filter`, the JSON of a `ModelFilter`, lets through: a JSON array. */
+  /** The models of the catalogue that match `filter`, the JSON of a `ModelFilter`: a JSON array. */
   models(filter: string): string
-  /** What the budgets stand at: a JSON array of `BudgetState`. */
+  /** The balances of the budgets: a JSON array of `BudgetState`. */
   budgets(): string
-  /** What is known of rate limits: a JSON array of `LimitState`. */
+  /** The known rate limits: a JSON array of `LimitState`. */
   limits(): string
   /**
-   * Counts the tokens that a context would send, and answers request `id`. What is wrong with the context is thrown.
-   * `hooked`: it has an `onRequest`. `known` and what is returned are those of [`Self::run`].
+   * Counts the tokens that a context would send, and answers request `id`. An invalid context is thrown.
+   * `hooked`: it has an `onRequest`. `known` and the returned number are those of [`Self::run`].
    */
   countTokens(id: number, context: string, known: KnownHistory | undefined | null, exact: boolean, hooked: boolean): number | null
-  /** Answers question `number` for a key: the key and when it ends, or why there is none. */
+  /** Answers key request `number`: the key and its expiry, or why there is none. */
   answerKey(number: number, key?: string | undefined | null, expiresAt?: number | undefined | null, error?: string | undefined | null): void
   /** Answers `onRequest` for a compaction or a count: as [`super::hub::NativeHub::answer_request`] does for a run. */
   answerLook(number: number, body?: string | undefined | null, error?: string | undefined | null): void
   /** Opens a gate of a scripted provider. */
   openGate(provider: string, gate: string): void
-  /** The requests a scripted provider got, as a JSON array. */
+  /** The requests that a scripted provider received, as a JSON array. */
   scriptedRequests(provider: string): string
-  /** Closes: no more runs, the running ones commit, the connections and the ledger's files are closed. Answers request `id`. */
+  /** Refuses new runs, waits for the running ones to commit, and closes connections and ledger. Answers request `id`. */
   close(id: number): void
   /** The next events of a run; answers request `id`. */
   attach(id: number, args: string): void
   /** The next events of a session's runs; answers request `id`. */
   watch(id: number, args: string): void
-  /** Nobody waits for the page of request `id` any more. */
+  /** Cancels the page of request `id`. */
   leave(id: number): void
   /** The number of the newest stored event of a turn; answers request `id`. */
   lastEvent(id: number, turn: string): void
   /** Aborts the run of a session, or, with a message, steers it; answers request `id`. */
   command(id: number, args: string): void
-  /** Asks the ledger; the answer comes for request `id`. A wrong argument is thrown here. */
+  /** Calls a method of the ledger and answers request `id`. A wrong argument is thrown here. */
   ledger(id: number, method: string, args: string): void
   /** The state of the auth profiles as a JSON array; answers request `id`. */
   profiles(id: number): void
-  /** Forgets the failures of an auth profile; answers request `id`. */
+  /** Resets the failures of an auth profile; answers request `id`. */
   resetProfile(id: number, profile: string): void
   /** The parts of a session's label, as the JSON of a `SessionKey`. */
   static parseSessionKey(label: string): string
@@ -67,18 +67,18 @@ export declare class NativeEngine {
   recover(id: number): void
   /** The stored context of an interrupted turn as JSON; answers request `id`. */
   interruptedContext(id: number, turn: string): void
-  /** Resumes an interrupted turn as run number `run`; otherwise as `run`. */
+  /** Resumes an interrupted turn as run number `run`, after the last event of `from`; the other arguments are those of `run`. */
   resume(run: number, from: ResumePoint, context: string, known: KnownHistory | undefined | null, aborted: boolean, hooked: boolean): number | null
   /** Closes an interrupted turn as failed; answers request `id`. */
   discard(id: number, turn: string): void
 }
 
 /**
- * The queue and the wake of one JavaScript environment. Made once by `index.js`.
+ * The queue and the wake of one JavaScript environment. Created once by `index.js`.
  * @internal
  */
 export declare class NativeHub {
-  /** `wake` is called when there is something to drain; it must not throw. */
+  /** `wake` is called when there are records to drain; it must not throw. */
   constructor(wake: () => void)
   /**
    * Moves records into `rows` (count, more, then five numbers each: run, kind, first seq, last seq, end of text) and
@@ -87,21 +87,21 @@ export declare class NativeHub {
   drain(rows: Uint32Array): string
   /** Ends a run as aborted. */
   abort(run: number): void
-  /** Queues a message for the run's next tool boundary; false when it takes none any more. */
+  /** Queues a message for the run's next tool boundary; false when the run accepts none any more. */
   steer(run: number, message: string): boolean
-  /** Whether the run still works on its answer. */
+  /** Whether the run is still working on its answer. */
   isStreaming(run: number): boolean
-  /** Whether the run compacts its context right now. */
+  /** Whether the run is compacting its context. */
   isCompacting(run: number): boolean
-  /** The reader has consumed `count` events of a run that does not merge. */
+  /** Records that the reader has consumed `count` events of a run that does not merge. */
   consumed(run: number, count: number): void
-  /** Nobody reads the run's deltas any more; they are dropped, and its socket does not wait. */
+  /** Records that the reader is gone: deltas are dropped, and the socket does not wait. */
   release(run: number): void
   /** Answers one execution of a tool: `{"content":[blocks],"resultJson":text?,"isError":bool}`. */
   answerTool(run: number, execution: number, answer: string): void
-  /** Answers `onRequest`: the JSON of the body to send, nothing to send it as it is, or why it must not be sent. */
+  /** Answers `onRequest`: the JSON of the body to send, nothing for the original body, or why it must not be sent. */
   answerRequest(run: number, number: number, body?: string | undefined | null, error?: string | undefined | null): void
-  /** Reads what can be read of a damaged ledger into a fresh one; answers request `id`. */
+  /** Copies everything that is readable in a damaged ledger to a new one; answers request `id`. */
   salvage(id: number, damaged: string, fresh: string): void
 }
 
@@ -117,7 +117,7 @@ export interface KnownHistory {
 }
 
 /**
- * Where an interrupted turn goes on.
+ * The position from which an interrupted turn is resumed.
  * @internal
  */
 export interface ResumePoint {

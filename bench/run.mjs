@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// `npm run bench`: our engine beside the floors and its peers, in one interleaved run, as one table against docs/rules/performance.md.
+// `npm run bench`: our engine, the floors and its peers in one interleaved run, as one table with the targets of docs/rules/performance.md.
 // It must never run as a test, and never print a figure without the load it was measured under.
 
 import { spawnSync } from 'node:child_process'
@@ -10,7 +10,7 @@ import { parseArgs } from 'node:util'
 import { measureAlone } from './lib/alone.mjs'
 import { measureCommits } from './lib/commits.mjs'
 import { measureCounts, missingTools } from './lib/counts.mjs'
-import { install, installed, measure, placeAdapters, workFolder } from './lib/harness.mjs'
+import { copyAdapters, install, installed, measure, workFolder } from './lib/harness.mjs'
 import { chosen, OTHERS, OURS, VARIANTS } from './lib/plan.mjs'
 import { measureStart } from './lib/start.mjs'
 import { remarks, table } from './lib/table.mjs'
@@ -47,7 +47,7 @@ async function main() {
     throw new Error('nothing to install; set NEXUS_BENCH to the shared bench')
   }
   if (options.install) install(work)
-  if (work !== undefined) placeAdapters(work, BENCH)
+  if (work !== undefined) copyAdapters(work, BENCH)
   const { adapters: present, node, server } = installed(work)
   const engine = path.resolve(process.env.NEXUS_ENGINE ?? path.join(ROOT, 'index.js'))
   const engineError = loadError(node, engine)

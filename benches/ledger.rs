@@ -33,6 +33,7 @@ use tokio::runtime::Runtime;
 
 fn main() {
     println!("load average {}", std::fs::read_to_string("/proc/loadavg").unwrap_or_default());
+    log_per_turn();
     size();
     divan::main();
 }
@@ -426,6 +427,66 @@ fn fork_a_turn(bencher: divan::Bencher<'_, '_>) {
     let (ledger, [_, head]) = thread(folder.path(), &runtime, 1_000);
     let head = head.unwrap();
     bencher.bench_local(|| runtime.block_on(ledger.fork(&head, None)).unwrap());
+}
+
+/// Bytes of the log that a turn adds, before the log is copied into the file for the first time, and the pages of each table and
+/// index among them.
+fn log_per_turn() {
+    const TURNS: u16 = 16;
+    let (runtime, clock) = (runtime(), Clock::default());
+    for (name, by_steps) in [("at once", false), ("by its commit points", true)] {
+        let folder = folder();
+        let path = folder.path().join("ledger.db");
+        let ledger = open(&path, Synchronous::Normal);
+        let (mut head, mut before) = (None, 0);
+        for number in 0..=TURNS {
+            if number == 1 {
+                before = logged_pages(&path).len();
+            }
+            let turn = turn(&clock, "main", head);
+            head = if by_steps {
+                runtime.block_on(journalled(&ledger, &turn))
+            } else {
+                runtime.block_on(ledger.commit(turn)).unwrap().head
+            };
+        }
+        let pages = logged_pages(&path).split_off(before);
+        println!(
+            "a turn written {name}: {} bytes of the log",
+            pages.len() * FRAME / usize::from(TURNS)
+        );
+        let names = names_of_pages(&path);
+        let mut counts = std::collections::BTreeMap::<&str, u32>::new();
+        for page in &pages {
+            *counts.entry(names.get(page).map_or("free", String::as_str)).or_default() += 1;
+        }
+        for (name, count) in counts {
+            println!("  {:5.2} pages of {name}", f64::from(count) / f64::from(TURNS));
+        }
+        runtime.block_on(ledger.close()).unwrap();
+    }
+}
+
+/// Bytes of a page in the log, with its header.
+const FRAME: usize = 4_096 + 24;
+
+/// The number of each page in the log of a ledger.
+fn logged_pages(path: &Path) -> Vec<u32> {
+    let log = std::fs::read(path.with_extension("db-wal")).unwrap_or_default();
+    let frames = log.get(32..).unwrap_or_default().chunks_exact(FRAME);
+    frames.map(|frame| u32::from_be_bytes(frame[..4].try_into().unwrap())).collect()
+}
+
+/// The table or index of each page, read from a copy: a second connection would be refused.
+fn names_of_pages(path: &Path) -> std::collections::BTreeMap<u32, String> {
+    let folder = folder();
+    let copy = folder.path().join("copy.db");
+    for file in ["db", "db-wal"] {
+        std::fs::copy(path.with_extension(file), copy.with_extension(file)).unwrap();
+    }
+    let connection = Connection::open(&copy).unwrap();
+    let mut pages = connection.prepare("SELECT pageno, name FROM dbstat").unwrap();
+    pages.query_map((), |row| Ok((row.get(0)?, row.get(1)?))).unwrap().map(Result::unwrap).collect()
 }
 
 /// The size of the file compared with its content: texts, arguments, results, and all ids and JSON columns of the broker

@@ -1,4 +1,4 @@
-// The public face of @nexus/agent-engine. It owns the list of exports and holds no logic; see the folders beside it.
+// The public API of @nexus/agent-engine. It owns the list of exports and must never hold logic.
 
 import type * as declared from '../index.d.ts'
 import { AgentEngine } from './engine/engine.ts'

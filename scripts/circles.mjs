@@ -1,4 +1,4 @@
-// Owns that no two files of JavaScript or TypeScript import each other in a circle: in `lib/`, in the helpers of the tests, and here.
+// Checks that no files of JavaScript or TypeScript import each other in a circle: in `lib/`, in the helpers of the tests, and here.
 // It must never run a file that it checks. Imports of types count too: a circle of them is hard to read as well.
 // Prints each circle, and exits 1 if there is any.
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'

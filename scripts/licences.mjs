@@ -24,7 +24,7 @@ const development = new Set([
 
 /** Packages whose package.json names no licence; each entry names where it was read instead. */
 const stated = {
-  '@mistralai/mistralai': { licence: 'Apache-2.0', file: 'LICENSE', says: 'Apache License' },
+  '@mistralai/mistralai': { licence: 'Apache-2.0', file: 'LICENSE', text: 'Apache License' },
 }
 
 /** Whether an SPDX expression can be met with the allowed licences. `A/B` is the old way to write OR. */
@@ -100,7 +100,7 @@ for (const lock of ['package-lock.json', 'scripts/nodes/package-lock.json']) {
     const known = stated[name]
     if (!licence && known) {
       const text = join(folder, path, known.file)
-      if (existsSync(join(root, text)) && read(text).includes(known.says)) licence = known.licence
+      if (existsSync(join(root, text)) && read(text).includes(known.text)) licence = known.licence
     }
     check('npm package', `${name} ${entry.version}`, licence, development)
   }

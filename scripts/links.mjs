@@ -1,4 +1,4 @@
-// Owns that no link of a document, and no page that a source file cites, leads nowhere: relative links and anchors in `*.md`,
+// Checks that every link of a document, and every page that a source file cites, exists: relative links and anchors in `*.md`,
 // and every `docs/….md#anchor` in the sources. It must never use a network: links with a scheme are skipped.
 // Prints what does not resolve, and exits 1 if there is any.
 import { execFileSync } from 'node:child_process'

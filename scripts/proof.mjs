@@ -1,5 +1,5 @@
 // Owns the proofs at full size, which a normal run does in small form: `npm run proof:NAME`, and `npm run proof` lists them.
-// It must never build an addon: what `npm run build` left in the project's root is what is proven.
+// It must never build an addon: the proofs use the one that `npm run build` left in the project's root.
 
 import { spawnSync } from 'node:child_process'
 import { dirname, join } from 'node:path'

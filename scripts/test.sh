@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Everything the project promises, checked: `npm test`, which is also what `.ci/run` calls.
+# The whole check of the project: `npm test`, which `.ci/run` calls too.
 # It owns the order: cheap checks that often fail come first, and the first failure ends it.
 # It must never need more than Rust, Node.js 20.19+, git and a C compiler, never ask a question, and never
 # change a committed file (what it regenerates is compared and, when it differs, left for `git diff`).

@@ -35,12 +35,12 @@ const LEVELS = ['minimal', 'low', 'medium', 'high']
 const npm = (args, cwd) =>
   execFileSync('npm', args, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
 
-function fetchPackage(name, version, room) {
-  const resolved = JSON.parse(npm(['view', `${name}@${version}`, 'version', '--json'], room))
-  const date = JSON.parse(npm(['view', name, 'time', '--json'], room))[resolved].slice(0, 10)
-  const [{ filename }] = JSON.parse(npm(['pack', `${name}@${resolved}`, '--json'], room))
-  const folder = mkdtempSync(join(room, 'package-'))
-  execFileSync('tar', ['xzf', join(room, filename), '-C', folder])
+function fetchPackage(name, version, workFolder) {
+  const resolved = JSON.parse(npm(['view', `${name}@${version}`, 'version', '--json'], workFolder))
+  const date = JSON.parse(npm(['view', name, 'time', '--json'], workFolder))[resolved].slice(0, 10)
+  const [{ filename }] = JSON.parse(npm(['pack', `${name}@${resolved}`, '--json'], workFolder))
+  const folder = mkdtempSync(join(workFolder, 'package-'))
+  execFileSync('tar', ['xzf', join(workFolder, filename), '-C', folder])
   return { name, version: resolved, date, dist: join(folder, 'package/dist') }
 }
 
@@ -265,10 +265,10 @@ function previous() {
   }
 }
 
-const room = mkdtempSync(join(tmpdir(), 'catalogue-'))
+const workFolder = mkdtempSync(join(tmpdir(), 'catalogue-'))
 try {
-  const newest = fetchPackage(NEWEST, process.argv[2] ?? 'latest', room)
-  const older = fetchPackage(OLDER.name, OLDER.version, room)
+  const newest = fetchPackage(NEWEST, process.argv[2] ?? 'latest', workFolder)
+  const older = fetchPackage(OLDER.name, OLDER.version, workFolder)
   const models = collect(newTables(newest.dist), await oldTables(older.dist))
   const source = ({ name, version, date }) => ({ package: name, version, date })
   const header = {
@@ -283,5 +283,5 @@ try {
   writeFileSync(TARGET, text)
   console.log(`${models.length} models, ${Buffer.byteLength(text)} bytes, data of ${newest.date}`)
 } finally {
-  rmSync(room, { recursive: true, force: true })
+  rmSync(workFolder, { recursive: true, force: true })
 }

@@ -1,16 +1,16 @@
 // The hand-written part of the public types: the classes, and what holds functions. The data types below it are generated
 // from the Rust types (`npm run types`); `index.d.ts` is both, and is never edited.
 
-/** Where an answer goes: the host's own value, handed through in `stream_start`. */
+/** Where an answer is delivered: a value of the host, passed on unchanged in `stream_start`. */
 export type DeliveryTarget = unknown
 
 /** A permission of the host, stored in the ledger unchanged. */
 export type Permission = unknown
 
-/** A message a context may hold: the engine's own, the broker interface's flat form, or pi's. */
+/** A message of a context: in the engine's form, the broker interface's flat form, or pi's. */
 export type Message = MessageInput | AgentMessage | PiMessage
 
-/** The plainest message. `content` is text, or blocks (the engine's, or pi's `text`, `image`, `thinking`, `toolCall`). */
+/** The simplest message. `content` is text, or blocks (the engine's, or pi's `text`, `image`, `thinking`, `toolCall`). */
 export interface MessageInput {
   id?: string
   role: 'user' | 'assistant' | 'system' | 'tool'
@@ -52,7 +52,7 @@ export interface PiMessage {
   model?: string
 }
 
-/** What a tool gives back in pi's shape. `details` is the host's own: it never reaches the model. */
+/** The result of a tool in pi's shape. `details` is for the host: it is never sent to the model. */
 export interface AgentToolResult<Details = unknown> {
   content: readonly (
     | { type: 'text'; text: string }
@@ -62,15 +62,15 @@ export interface AgentToolResult<Details = unknown> {
   isError?: boolean
 }
 
-/** How a tool may run, and what may be done with it after a crash. */
+/** How a tool may run, and how its calls are handled after a crash. */
 export interface ToolPolicy {
-  /** `parallel`: may run beside other parallel tools of the same message. Default `sequential`. */
+  /** `parallel`: may run at the same time as other parallel tools of the same message. Default `sequential`. */
   executionMode?: ExecutionMode
   /** Limit of one execution in milliseconds; the run's remaining time where absent. */
   timeoutMs?: number
-  /** What may be done with a call whose outcome a crash left unknown. Default `unsafe`. */
+  /** How a call is handled whose outcome is unknown after a crash. Default `unsafe`. */
   replay?: ReplayClass
-  /** How often a failed execution is tried again; only with `replay: 'pure' | 'idempotent'`. */
+  /** How often a failed execution is retried; only with `replay: 'pure' | 'idempotent'`. */
   retries?: number
   /**
    * Reports the outcome of a call that a crash left in doubt; only with `replay: 'reconcilable'`. A throw, or any other
@@ -83,7 +83,10 @@ export interface ToolPolicy {
   ): Reconciled | Promise<Reconciled>
 }
 
-/** What a tool knows of a call in doubt: it had its effect (and this is its result), it had none (it is run), or neither. */
+/**
+ * The outcome of a call in doubt: `done` (it had its effect, and this is its result), `not_done` (it had none; it is run), or
+ * `unknown`.
+ */
 export type Reconciled =
   | { outcome: 'done'; result: unknown }
   | { outcome: 'not_done' }
@@ -94,14 +97,14 @@ export interface PiTool extends ToolPolicy {
   name: string
   label?: string
   description: string
-  /** JSON Schema; a TypeBox schema is one. Patterns may look around; checking a value is bounded in steps. */
+  /** JSON Schema; a TypeBox schema is one. Patterns may contain look-around; the check of a value is bounded in steps. */
   parameters: unknown
   execute(
     toolCallId: string,
     params: any,
     signal?: AbortSignal,
     onUpdate?: (partial: any) => void,
-    /** What pi's tools do not take: the idempotency key among it. */
+    /** An extension of pi's signature, with the idempotency key. */
     call?: ToolCallInfo,
   ): unknown
 }
@@ -116,21 +119,21 @@ export interface PlainTool extends ToolPolicy {
   run(params: any, call: ToolCallInfo): unknown
 }
 
-/** What a plain tool receives about its call. */
+/** The facts of a call that a plain tool receives. */
 export interface ToolCallInfo {
   /** The provider's id of the call. */
   toolCallId: string
   /** The engine's ULID of the call: the same for every execution of it. */
   idempotencyKey: string
-  /** Aborted when nobody waits for the answer any more. */
+  /** Aborted when the result is no longer needed. */
   signal: AbortSignal
-  /** Tells `onToolUpdate` of progress. */
+  /** Reports progress to `onToolUpdate`. */
   onUpdate: (partial: unknown) => void
 }
 
 export type AgentTool = PiTool | PlainTool
 
-/** The broker interface's context. What it calls required is required here. */
+/** The broker interface's context. A field that it requires is required here. */
 export interface AssembledContext {
   /** Layer 1. */
   systemPrompt: string
@@ -140,17 +143,17 @@ export interface AssembledContext {
   currentMessage: Message
   tools: readonly AgentTool[]
   model: string
-  /** A name among the engine's providers. */
+  /** The name of one of the engine's providers. */
   provider: string
   /**
-   * The models to go to, in order, when this one fails: by id, or with their provider. A plain id is a model of the run's
-   * provider, else of the first that knows it. Default: the engine's `failover.fallbacks`.
+   * The models to use, in order, when this one fails: by id, or with their provider. A plain id is a model of the run's
+   * provider, else of the first provider that has it. Default: the engine's `failover.fallbacks`.
    */
   fallbacks?: readonly (string | ModelName)[]
-  /** The one profile of `provider` that is used: it is never rotated. */
+  /** The only profile of `provider` that is used: it is never rotated. */
   authProfileId?: string
   thinkingConfig?: ThinkingConfig
-  /** Whether the model must call tools. Default: it decides. */
+  /** Whether the model must call tools. Default: the model decides. */
   toolChoice?: ToolChoice
   /** False: at most one call of a tool per answer, where the provider's API has such a setting. */
   parallelToolCalls?: boolean
@@ -159,13 +162,13 @@ export interface AssembledContext {
   /** Texts at which the answer ends. */
   stopSequences?: readonly string[]
   promptCache?: PromptCache
-  /** What the provider stores with the request; `user_id` is sent in the field in which its API names the user. */
+  /** Metadata that the provider stores with the request; `user_id` is sent in the API's field for the user. */
   metadata?: Readonly<Record<string, string>>
-  /** Headers for this turn's requests, besides the provider's. */
+  /** Headers of this turn's requests, in addition to the provider's. */
   headers?: Readonly<Record<string, string>>
   /** Tools that the provider runs (web search, code execution), as its API writes them. */
   providerTools?: readonly Readonly<Record<string, unknown>>[]
-  /** Cap of one answer in tokens. Default: 32,000, or what the model allows. */
+  /** Cap of one answer in tokens. Default: 32,000, or the model's limit if that is lower. */
   maxResponseTokens?: number
   /** 0 to 2; left out for models that refuse it. */
   temperature?: number
@@ -176,22 +179,22 @@ export interface AssembledContext {
   runId: string
   /** At most 512 bytes, no control characters. */
   sessionLabel: string
-  /** The turn this one follows. Null or absent: the session's head. */
+  /** The parent of this turn. Null or absent: the session's head. */
   parentTurnId?: string | null
   role: AgentRole
   toolsetName: string
   permissionsGranted: readonly Permission[]
   sourceEventId?: string
   workspacePath: string
-  /** Handed through in `stream_start`. */
+  /** Passed on unchanged in `stream_start`. */
   target?: DeliveryTarget
-  /** Calls of the model at most. Default 25. */
+  /** The maximum number of calls of the model. Default 25. */
   maxIterations?: number
-  /** Limit of one tool in milliseconds, where the tool names none. */
+  /** Limit of one tool in milliseconds, where the tool has none. */
   toolTimeoutMs?: number
   /** Inspects each request before it is sent; replaces the engine's `onRequest`. */
   onRequest?: OnRequest
-  /** False: a slow reader slows the socket instead of getting merged deltas. Default true. */
+  /** False: a slow reader delays the socket, and receives no merged deltas. Default true. */
   coalesce?: boolean
   /** True: leaving the iterator does not abort the run. */
   detached?: boolean
@@ -199,17 +202,17 @@ export interface AssembledContext {
 
 /**
  * Inspects a request before it is sent over HTTP (an answer of a run, a summary, an exact count: see `purpose`), and may replace
- * its body: a returned value is sent, byte for byte as `JSON.stringify` writes it. Without a returned value the original body is
- * sent, even when the object was mutated. Keys are in headers, which it never receives. A throw, or anything else returned, fails the run (`error.detail.code` is
- * `on_request_failed`), the compaction or the count, and nothing is sent.
+ * its body: a returned object is sent, byte for byte as `JSON.stringify` writes it. Without a returned value the original body is
+ * sent, even when the object was mutated. Keys are in headers, which it never receives. A throw, or a return value that is no
+ * object, fails the run (`error.detail.code` is `on_request_failed`), the compaction or the count, and nothing is sent.
  */
 export type OnRequest = (
   request: OutgoingRequest,
 ) => object | undefined | void | Promise<object | undefined | void>
 
 /**
- * Callbacks of a run, instead of or besides the iterator. Read once, when the run begins. A throw in one does not affect the run: it
- * becomes a process warning (`AGENT_ENGINE_CALLBACK`), once a run.
+ * Callbacks of a run, in place of the iterator or in addition to it. They are read once, when the run begins. A throw in one does
+ * not affect the run: it becomes a process warning (`AGENT_ENGINE_CALLBACK`), once per run.
  */
 export interface AgentEngineCallbacks {
   onPartialReply?: (payload: { text: string; messageId?: string }) => void
@@ -221,7 +224,7 @@ export interface AgentEngineCallbacks {
     summary?: string
   }) => void
   onAgentEvent?: (event: { phase: AgentPhase; timestamp: number }) => void
-  /** What a running tool passes to its `onUpdate`. */
+  /** Receives what a running tool passes to its `onUpdate`. */
   onToolUpdate?: (payload: { toolCallId: string; toolName: string; partial: unknown }) => void
 }
 
@@ -229,14 +232,14 @@ export interface AgentEngineCallbacks {
 export interface BrokerStreamHandle {
   onEvent(callback: (event: StreamEvent) => void): void
   abort(): void
-  /** Injects a message at the next tool boundary. False when the run takes none any more, or compacts: queue it then. */
+  /** Injects a message at the next tool boundary. False when the run accepts none any more, or compacts: queue it then. */
   steer(message: string): boolean
   isStreaming(): boolean
   isCompacting(): boolean
 }
 
 /**
- * A running turn: an async iterator of its events that also has its result.
+ * A running turn: an async iterator over its events, with its result.
  *
  * @example
  * const run = engine.run(context)
@@ -246,11 +249,11 @@ export interface BrokerStreamHandle {
 export interface AgentRun extends AsyncIterableIterator<StreamEvent> {
   /**
    * Resolves for every stop reason, after the commit and the terminal event. Rejects only for defects, and with `result_too_large`
-   * where its JSON would have more than 256 MiB: its turn is in the ledger.
+   * where the result's JSON would have more than 256 MiB: the turn is in the ledger.
    */
   readonly result: Promise<AgentResult>
   readonly stream: BrokerStreamHandle
-  /** Ends the run as aborted; the result comes within a quarter of a second, also when a tool ignores its signal. */
+  /** Ends the run as aborted; the result settles within a quarter of a second, even when a tool ignores its signal. */
   abort(): void
   /** See {@link BrokerStreamHandle.steer}. */
   steer(message: string): boolean
@@ -258,33 +261,33 @@ export interface AgentRun extends AsyncIterableIterator<StreamEvent> {
 }
 
 export interface LedgerOptions {
-  /** The file. Several processes may use it at once. */
+  /** The file. Several processes may use it at the same time. */
   path: string
-  /** `normal`: the last turns may be lost by a power cut, never by a crash. Default `full`. */
+  /** `normal`: a power cut may lose the last turns, a crash never does. Default `full`. */
   synchronous?: 'full' | 'normal'
   /**
-   * `full` (default): a turn is written as it goes on, so that it can be resumed after a crash, and one process at a time
-   * runs a session. `final`: it is written once, when it has ended.
+   * `full` (default): a turn is written step by step, so that it can be resumed after a crash, and one process at a time
+   * runs a session. `final`: a turn is written once, when it has ended.
    */
   journal?: 'full' | 'final'
-  /** How long a session stays leased to a process whose heartbeat stopped, in milliseconds. Default 15,000. */
+  /** How long a session remains leased to a process whose heartbeat has stopped, in milliseconds. Default 15,000. */
   leaseMs?: number
   /**
-   * The events of runs, which {@link AgentEngine.attach} and {@link Ledger.watch} deliver. `false` stores none; needs the
-   * journal `full`. The first engine that opens a ledger in a process decides for all.
+   * How long the events of runs are stored; {@link AgentEngine.attach} and {@link Ledger.watch} deliver them. `false` stores none.
+   * Needs the journal `full`. The first engine of a process that opens a ledger decides for all engines of the process.
    */
   events?: EventRetention | boolean
 }
 
-/** How long the events of a run stay in the ledger once it has ended. */
+/** How long the events of a run remain in the ledger after its end. */
 export interface EventRetention {
   /** In milliseconds. Default 604,800,000: seven days. */
   keepMs?: number
-  /** The number of runs whose events stay, newest first. Default: unlimited. */
+  /** The number of newest runs whose events remain. Default: unlimited. */
   keepTurns?: number
 }
 
-/** What {@link AgentEngine.attach} takes. */
+/** Options of {@link AgentEngine.attach}. */
 export interface AttachOptions {
   /** Events up to this number are skipped. Default 0: all are delivered. */
   afterSeq?: number
@@ -297,22 +300,25 @@ export interface SessionEvent {
   event: StreamEvent
 }
 
-/** What {@link AgentEngine.resume} takes: what the ledger does not store, or may be given anew. The rest is as the turn began. */
+/**
+ * Options of {@link AgentEngine.resume}: values that the ledger does not store, or that may change. All others are those with
+ * which the turn began.
+ */
 export interface ResumeOptions {
-  /** The tools, with their functions. Left out: none. */
+  /** The tools, with their functions. Default: none. */
   tools?: readonly AgentTool[]
   callbacks?: AgentEngineCallbacks
-  /** The ledger does not store headers: they may be secret. */
+  /** Headers of the requests. The ledger does not store them, because they may be secret. */
   headers?: Readonly<Record<string, string>>
-  /** Where the turn was begun with a history of the host's. Left out: the session's, from the ledger. */
+  /** The history, if the turn began with one of the host. Default: the session's, from the ledger. */
   history?: readonly Message[]
-  /** The time from now on. Left out: all of what the turn began with, anew. */
+  /** The time limit from now on. Default: the limit with which the turn began, in full. */
   timeoutMs?: number
   toolTimeoutMs?: number
   abortSignal?: AbortSignal
 }
 
-/** What became of an interrupted turn when the engine was opened. */
+/** The outcome for an interrupted turn when the engine was opened. */
 export type RecoveredTurn =
   | { turn: InterruptedTurn; outcome: 'resumed'; run: AgentRun }
   | { turn: InterruptedTurn; outcome: 'discarded' | 'left' }
@@ -322,49 +328,50 @@ export interface AgentEngineOptions {
   /** Where turns are stored. Without it they are not stored. */
   ledger?: LedgerOptions
   /**
-   * What becomes of turns that a crash has interrupted, when the engine is opened. `list` (default): nothing, see
-   * {@link AgentEngine.recover}. `discard`: they are closed. `resume`: they go on with what `toolsFor` gives; those whose
-   * session has gone on without them are closed.
+   * How turns that a crash has interrupted are handled when the engine is opened. `list` (default): not at all, see
+   * {@link AgentEngine.recover}. `discard`: they are closed. `resume`: they continue with the options that `toolsFor` returns;
+   * those whose session has continued without them are closed.
    */
   recovery?: 'list' | 'resume' | 'discard'
-  /** The tools of a turn that is resumed at open; null leaves it as it is. */
+  /** Returns the options of a turn that is resumed when the engine is opened; null leaves the turn as it is. */
   toolsFor?: (
     turn: InterruptedTurn,
   ) => ResumeOptions | null | undefined | Promise<ResumeOptions | null | undefined>
   /**
-   * Left out: `anthropic` and `openai`, with their keys from `ANTHROPIC_API_KEY` and `OPENAI_API_KEY`. A known service needs its name
-   * only: `{ groq: {}, ollama: {} }`; docs/services.md lists them.
+   * Default: `anthropic` and `openai`, with their keys from `ANTHROPIC_API_KEY` and `OPENAI_API_KEY`. A known service needs only
+   * its name: `{ groq: {}, ollama: {} }`; docs/services.md lists the services.
    */
   providers?: Readonly<Record<string, ProviderOptions | ScriptedProvider>>
   /**
-   * Keys. Several for one provider are rotated: see {@link FailoverOptions}. A key is a text, `{ env: 'NAME' }`, or a
-   * function that gives one.
+   * Keys. Several keys of one provider are rotated: see {@link FailoverOptions}. A key is a text, `{ env: 'NAME' }`, or a
+   * function that returns one.
    */
   authProfiles?: readonly (AuthProfile | AuthProfileWithFunction)[]
-  /** How runs go on when a key or a model fails. */
+  /** How runs continue when a key or a model fails. */
   failover?: FailoverOptions
   /**
-   * Calls wait while their provider's rate limits, as its headers report them, are used up: all sessions share one queue per
-   * provider, auth profile and model, interactive sessions before workers before summaries. Default on; `false`: none waits.
+   * Calls wait while their provider's rate limits, as its headers report them, are used up. All sessions share one queue per
+   * provider, auth profile and model: interactive sessions come first, then workers, then summaries. Default on; `false`: no
+   * call waits.
    */
   rateGovernor?: boolean | RateGovernorOptions
   models?: readonly ModelDeclaration[]
-  /** Limit of one tool in milliseconds, where neither the tool nor the context names one. */
+  /** Limit of one tool in milliseconds, where neither the tool nor the context has one. */
   toolTimeoutMs?: number
-  /** Inspects each request before it is sent, where the context has no `onRequest` of its own. */
+  /** Inspects each request before it is sent, where the context has no `onRequest`. */
   onRequest?: OnRequest
-  /** How room is made in a full window. `false`: never; what does not fit ends with `context_overflow`. */
+  /** How a full window is reduced. `false`: never; a run that does not fit ends with `context_overflow`. */
   compaction?: CompactionOptions | false
   /**
    * Whether old tool results are shortened once the provider's cache is cold. `true` for the defaults; off by default.
-   * In requests only: the ledger stores them whole.
+   * Only requests are shortened: the ledger stores the whole results.
    */
   pruning?: PruningOptions | boolean
-  /** When a run is warned of its window, or refused for it. */
+  /** When a run gets a warning because of its window, or is refused. */
   contextGuard?: ContextGuard
   /**
-   * Hard limits in tokens and US dollars. What a call may come to at its worst is held back before it is made, so that
-   * runs at the same time cannot pass a limit together; compaction and retries pay too.
+   * Hard limits in tokens and US dollars. The maximum cost of a call is reserved before it is sent, so that concurrent runs
+   * cannot exceed a limit together; compactions and retries count too.
    *
    * @example
    * budgets: [{ per: 'run', maxTokens: 500_000 }, { per: 'day', maxCost: 20 }]
@@ -372,7 +379,7 @@ export interface AgentEngineOptions {
   budgets?: readonly BudgetOptions[]
 }
 
-/** What a key function receives. */
+/** The argument of a key function. */
 export interface KeyRequest {
   profileId: string
   /** True: the provider has refused the last key. */
@@ -387,50 +394,50 @@ export type AuthProfileWithFunction = { id: string; provider: string } & (
   | { type?: 'api_key' | 'token'; key: (request: KeyRequest) => KeyGiven | Promise<KeyGiven> }
   | {
       type: 'oauth'
-      /** The access token to begin with. */
+      /** The first access token. */
       key?: KeyText
-      /** When that ends, in Unix milliseconds. */
+      /** When it expires, in Unix milliseconds. */
       expiresAt?: number
-      /** Gives a new access token: a minute before the old one ends, and when it was refused. */
+      /** Returns a new access token: called a minute before the old one expires, and when it was refused. */
       refresh: (request: KeyRequest) => KeyGiven | Promise<KeyGiven>
     }
 )
 
-/** How calls are held back for rate limits. */
+/** How calls wait for rate limits. */
 export interface RateGovernorOptions {
   /**
-   * The longest that headers alone hold back the first call in line, in milliseconds: then it is sent all the same, and if it is
-   * answered, they are not believed for ten minutes. Default and most: 60,000.
+   * The longest wait of the first call in the queue because of headers alone, in milliseconds. It is sent after that, and if it is
+   * answered, the headers are ignored for ten minutes. Default and maximum: 60,000.
    */
   maxWaitMs?: number
 }
 
 /**
- * How runs go on when a key or a model fails. A profile that fails is not used for a while, and the next one is; where
- * none is left, the next model is. None of this happens once a token of a message was delivered.
+ * How runs continue when a key or a model fails. A profile that fails is not used for a while, and the next one is used; where
+ * none is left, the next model is used. Nothing is retried once a token of the message was delivered.
  *
  * @example
  * new AgentEngine({ failover: { fallbacks: ['claude-haiku-4-5'], order: { anthropic: ['work', 'home'] } } })
  */
 export interface FailoverOptions {
-  /** How long a failed profile is not used: 30 s, 1 min, 5 min; `legacy`: 1 min, 5 min, 25 min, 1 h. */
+  /** The cooldowns of a failed profile: 30 s, 1 min, 5 min; `legacy`: 1 min, 5 min, 25 min, 1 h. */
   ladder?: 'default' | 'legacy'
-  /** The first window after a billing failure, in milliseconds; doubled up to a day. Default 600,000. */
+  /** The first cooldown after a billing failure, in milliseconds; doubled up to a day. Default 600,000. */
   billingBaseMs?: number
   /**
    * The longest wait while another model is available, in milliseconds: for a limited key, or a pause that a provider
    * requests. 0 to 60,000; default 2,000. Each wait is an event, `waiting`.
    */
   maxWaitMs?: number
-  /** The profiles of a provider that are used, in this order. Default: by type (oauth, token, key), then by turns. */
+  /** The profiles of a provider that are used, in this order. Default: by type (oauth, token, key), then round robin. */
   order?: Readonly<Record<string, readonly string[]>>
-  /** The models to go to, where a context names none. */
+  /** The fallback models, where a context names none. */
   fallbacks?: readonly (string | ModelName)[]
-  /** The only models that may be gone to; others are left out with a warning. */
+  /** The only models allowed as fallbacks; others are left out with a warning. */
   allow?: readonly (string | ModelName)[]
 }
 
-/** A way to make room. `tool_result_truncation` shortens results in requests only; the ledger always stores everything. */
+/** A way to reduce a context. `tool_result_truncation` shortens results in requests only; the ledger always stores everything. */
 export type CompactionStrategy =
   | 'summary'
   | 'sliding_window'
@@ -438,35 +445,35 @@ export type CompactionStrategy =
   | 'tool_result_truncation'
 
 /**
- * How room is made in a full window: before a call that would not fit, and after one that the provider has refused.
- * Sessions in the ledger are compacted; of a `history` that the context gives, nothing is, only the running turn itself.
+ * How a full window is reduced: before a call that would not fit, and after one that the provider has refused.
+ * Sessions in the ledger are compacted. With a `history` in the context, only the running turn is compacted.
  */
 export interface CompactionOptions {
-  /** Tried in order, until there is room. Default `['summary']`. */
+  /** Tried in order, until the context fits. Default `['summary']`. */
   strategies?: readonly CompactionStrategy[]
   /** The summariser's model; the run's by default. */
   model?: string
   /** The summariser's provider; needs `model`. */
   provider?: string
-  /** What the summariser should mind. */
+  /** Additional instructions for the summariser. */
   instructions?: string
   /** Compactions after a refused prompt, at most 3. Default 1. */
   maxOverflowRecoveries?: number
   /** Limit of one compaction in milliseconds. Default 300,000. */
   timeoutMs?: number
-  /** `myclaw`: the last 10 messages stay, and the summary has no sections. */
+  /** `myclaw`: the last 10 messages are not summarised, and the summary has no sections. */
   preset?: 'myclaw'
   /**
-   * Offers the model a built-in tool `recall` (`{ query, limit? }`), from the first call of every session on, that finds the
-   * original words of what is no longer in the context: those of this session's own thread, with the results of tools.
-   * Needs a ledger (`invalid_options`); a tool of your own named `recall` is refused then (`invalid_tool`). Default false.
+   * Offers the model a built-in tool `recall` (`{ query, limit? }`), from the first call of every session. It searches the
+   * original messages and tool results of the session's thread that are no longer in the context. Needs a ledger
+   * (`invalid_options`); a host's tool named `recall` is then refused (`invalid_tool`). Default false.
    */
   recall?: boolean
 }
 
 /**
- * When old tool results are shortened: before a call so long after the last one that the provider's cache no longer has the
- * prompt. What is pruned stays so while the cache is warm; what follows the third-last answer is never touched.
+ * When old tool results are shortened: before a call so long after the previous one that the provider's cache no longer has the
+ * prompt. A pruned result stays pruned while the cache is warm. Messages after the third-last answer are never pruned.
  *
  * @example
  * new AgentEngine({ ledger: { path: './agent.db' }, pruning: { trimAt: 0.2 } })
@@ -484,22 +491,22 @@ export interface PruningOptions {
 export interface ContextGuard {
   /** The share of the window from which `result.warnings` has an entry. Default 0.8. */
   warnThreshold?: number
-  /** The most tokens a prompt may have, whatever the window. */
+  /** The maximum number of tokens of a prompt, for any window. */
   hardLimit?: number
-  /** The fewest tokens that must be left for the answer. Default 0. */
+  /** The minimum number of tokens that must remain for the answer. Default 0. */
   minAvailable?: number
   /** Runs are refused below this window. Default 16,000. */
   minWindow?: number
 }
 
-/** What {@link AgentEngine.compact} takes. */
+/** Options of {@link AgentEngine.compact}. */
 export interface CompactOptions {
   /** Instructions for the summariser; they replace the engine's. */
   instructions?: string
-  /** The summariser's model. Default: the engine's option, or that of the session's last answer. */
+  /** The summariser's model. Default: the engine's option, or the model of the session's last answer. */
   model?: string
   provider?: string
-  /** Ends it; nothing is written then. */
+  /** Cancels the compaction; nothing is written then. */
   signal?: AbortSignal
 }
 
@@ -517,12 +524,12 @@ export declare class AgentEngine {
   constructor(options?: AgentEngineOptions)
   /** @throws {AgentEngineError} before anything is written or sent: `invalid_context`, `unknown_model`, … with `field`. */
   run(context: AssembledContext, callbacks?: AgentEngineCallbacks): AgentRun
-  /** What is known of models: built in, or declared in the options. By provider and name. */
+  /** The known models, built in or declared in the options, by provider and name. */
   models(filter?: ModelFilter): ModelInfo[]
-  /** What the budgets stand at that something was paid from, in the order of the options. */
+  /** The balances of the budgets that were used so far, in the order of the options. */
   budgets(): BudgetState[]
   /**
-   * What is known of rate limits, by provider, auth profile and model: from the headers of the last answers, and what was sent
+   * The known rate limits by provider, auth profile and model, computed from the headers of the last answers and the calls sent
    * since. Empty with `rateGovernor: false`.
    *
    * @example
@@ -543,8 +550,8 @@ export declare class AgentEngine {
   countTokens(context: AssembledContext, options?: { exact?: boolean }): Promise<TokenCount>
   /**
    * Compacts a session between its turns: all but its newest turns become a summary. Null where there is nothing to
-   * summarise. Rejects with the signal's reason when it came first, and with `compaction_failed` when no summary would do;
-   * the history is as it was then.
+   * summarise. Rejects with the signal's reason if it was aborted before the end, and with `compaction_failed` if no summary
+   * was accepted; the history is then unchanged.
    *
    * @example
    * const done = await engine.compact('agent:main:main', { instructions: 'Keep every invoice number.' })
@@ -552,14 +559,14 @@ export declare class AgentEngine {
    */
   compact(label: string, options?: CompactOptions): Promise<CompactionResult | null>
   /**
-   * The auth profiles and the windows in which they are left alone, as the ledger has them now: other processes' too.
+   * The auth profiles and the windows in which they are not used, as the ledger has them now, those of other processes included.
    *
    * @example
    * for (const { id, windows } of await engine.profiles()) console.log(id, windows)
    */
   profiles(): Promise<ProfileState[]>
   /**
-   * Forgets the failures of a profile: it may be used again at once.
+   * Clears the failures of a profile: it may be used again immediately.
    *
    * @throws {AgentEngineError} `unknown_profile`
    */
@@ -567,7 +574,7 @@ export declare class AgentEngine {
   /** The ledger. @throws {AgentEngineError} `no_ledger` */
   readonly ledger: Ledger
   /**
-   * The turns that were begun, have not ended and run nowhere, oldest first: their process is gone or lost its lease.
+   * The turns that were begun, have not ended and run nowhere, oldest first: their process ended or lost its lease.
    *
    * @example
    * for (const turn of await engine.recover()) {
@@ -577,7 +584,7 @@ export declare class AgentEngine {
    */
   recover(): Promise<InterruptedTurn[]>
   /**
-   * Goes on with an interrupted turn from its last commit point, in the same turn. Tools that finished are not run again.
+   * Continues an interrupted turn from its last commit point, in the same turn. Tools that finished are not run again.
    * Calls whose outcome is in doubt: `pure` and `idempotent` ones run again with the same idempotency key, `reconcilable`
    * ones are reported by `reconcile`, `unsafe` ones get the result `outcome_unknown`.
    *
@@ -585,18 +592,18 @@ export declare class AgentEngine {
    */
   resume(turnId: string, options?: ResumeOptions): Promise<AgentRun>
   /**
-   * Closes an interrupted turn as failed with the code `interrupted`. What it produced stays.
+   * Closes an interrupted turn as failed with the code `interrupted`. Its messages and tool calls remain.
    *
    * @throws {AgentEngineError} `unknown_turn` for a turn that is not interrupted.
    */
   discard(turnId: string): Promise<void>
   /**
-   * The events of a run from any number on: the stored ones, then those to come, whichever process runs it. The numbers
-   * are the run's own, without a gap. It ends after the terminal event, or without one where the run's process is gone: see
-   * {@link AgentEngine.recover}, and attach again when the turn was resumed. Leaving it does not abort the run. It holds
-   * the process while a `next()` waits, as a run does.
+   * The events of a run from any number on, in whichever process it runs: first the stored ones, then the new ones. Their
+   * numbers have no gap. The iterator ends after the terminal event, or without one if the run's process ended: see
+   * {@link AgentEngine.recover}, and attach again when the turn was resumed. Leaving the iterator does not abort the run. It
+   * keeps the process alive while a `next()` waits, as a run does.
    *
-   * The iterator rejects with `unknown_run`, with `events_expired` where they are not stored (any more), or `no_ledger`.
+   * The iterator rejects with `unknown_run`, with `events_expired` if the events are not stored (any more), or with `no_ledger`.
    *
    * @example
    * for await (const event of engine.attach('run-17', { afterSeq: lastSeen })) show(event)
@@ -604,45 +611,45 @@ export declare class AgentEngine {
    */
   attach(runId: string, options?: AttachOptions): AsyncIterableIterator<StreamEvent>
   /**
-   * Aborts the run that is under way in a session, in any process of this machine; resolves when the command is in the ledger. Needs
-   * the journal `full`.
+   * Aborts the run that is under way in a session, in any process of this machine; resolves when the command is in the ledger.
+   * Needs the journal `full`.
    *
    * @throws {AgentEngineError} `not_running` where none is under way, `no_ledger`, `invalid_label`.
    */
   abortSession(label: string): Promise<void>
   /**
-   * Hands a message to the run that is under way in a session, in whatever process: see {@link AgentRun.steer}. False when it
-   * takes none any more, or compacts.
+   * Sends a message to the run that is under way in a session, in any process: see {@link AgentRun.steer}. False when the run
+   * accepts none any more, or compacts.
    *
    * @throws {AgentEngineError} as `abortSession`; `invalid_options` for an empty text.
    */
   steerSession(label: string, text: string): Promise<boolean>
   /** What `recovery` did when the engine was opened; empty for `list`. */
   readonly recovered: Promise<RecoveredTurn[]>
-  /** Takes no more runs, waits for the running ones to commit, closes the connections and the ledger. */
+  /** Refuses new runs, waits for the running ones to commit, and closes the connections and the ledger. */
   close(): Promise<void>
 }
 
-/** What {@link Ledger.export} takes. */
+/** Options of {@link Ledger.export}. */
 export interface ExportOptions {
   /** Default `ledger`. */
   format?: LedgerFormat
-  /** The label of the session. `pi` and `myclaw` need one; left out with `ledger`, all are written. */
+  /** The label of the session. `pi` and `myclaw` need one; with `ledger`, the default is all sessions. */
   session?: string
 }
 
-/** What {@link Ledger.import} takes. */
+/** Options of {@link Ledger.import}. */
 export interface ImportOptions {
   /** Default `ledger`. */
   format?: LedgerFormat
-  /** With `pi` and `myclaw`: the label it gets. Default `pi:<its id>`, `myclaw:<the name of the file>`. */
+  /** With `pi` and `myclaw`: the label of the imported session. Default `pi:<its id>`, `myclaw:<the name of the file>`. */
   session?: string
 }
 
 /** A part of a list. */
 export interface Page<Item, After = string> {
   items: Item[]
-  /** What the next page comes `after`: the key of the last item. Null where the list ends. */
+  /** The `after` of the next page: the key of the last item. Null at the end of the list. */
   next: After | null
 }
 
@@ -655,19 +662,19 @@ export interface ForkOptions {
 
 /** The stored turns. Reads never wait for writes. */
 export interface Ledger {
-  /** Writes a finished turn for a broker that commits itself; one transaction. Resolves with the turn's id. */
+  /** Writes a finished turn, for a broker that commits turns itself, in one transaction. Resolves with the turn's id. */
   writeTurn(context: AssembledContext, result: AgentResultInput): Promise<string>
   /** The session of a label or an alias. */
   session(label: string): Promise<SessionRow | null>
   /**
-   * The messages a next call would see, oldest first: of a session's label, or of a turn. After a compaction they begin with
-   * its summary, then the turns that it does not cover; {@link Ledger.ancestry} has the turns before.
+   * The messages that the next call would send, oldest first, of a session's label or of a turn. After a compaction they begin
+   * with its summary, followed by the turns that it does not cover; {@link Ledger.ancestry} has the earlier turns.
    */
   history(labelOrTurnId: string): Promise<HistoryMessage[]>
   turn(id: string): Promise<TurnRow | null>
   /**
-   * A new session that goes on from `turnId`, with its persona. Default label: `fork-<ulid>`. With `atToolCall` (a call's
-   * `callId`) it goes on from where that call, and those of the same answer, had their results; the forked turn is never touched.
+   * Creates a session that continues from `turnId`, with its persona. Default label: `fork-<ulid>`. With `atToolCall` (a call's
+   * `callId`) it continues after the results of that call and of those in the same answer. The forked turn is never changed.
    *
    * @example
    * const call = result.toolCalls[0]
@@ -678,19 +685,19 @@ export interface Ledger {
    */
   fork(turnId: string, options?: string | ForkOptions): Promise<SessionRow>
   /**
-   * Takes the session's last compaction back: its pointer goes to the turn before it, so that every message is in the
-   * context again. Turns that came after it stay in the ledger, beside the thread. Null where there is none to take back.
+   * Undoes the session's last compaction: the session's pointer moves to the turn before it, so that every message is in the
+   * context again. Later turns stay in the ledger, outside the thread. Null where there is no compaction.
    */
   uncompact(label: string): Promise<SessionRow | null>
   /**
-   * The events of whatever runs in a session, in any process: the runs under way from their beginning, then all that come.
-   * It goes on until it is left (`break`) or the engine closes (`engine_closed`), and does not hold the process.
+   * The events of all runs in a session, in any process: those under way from their beginning, then all later runs. The
+   * iterator ends when it is left (`break`) or when the engine closes (`engine_closed`); it does not keep the process alive.
    *
    * @throws {AgentEngineError} `invalid_label`
    */
   watch(label: string): AsyncIterableIterator<SessionEvent>
   /**
-   * The turn and all those it follows: the turn first, the root last.
+   * The turn and all its ancestors: the turn first, the root last.
    *
    * @example
    * let page: Page<TurnSummary> = await engine.ledger.ancestry(turnId)
@@ -699,7 +706,7 @@ export interface Ledger {
    * @throws {AgentEngineError} `unknown_turn`
    */
   ancestry(turnId: string, page?: PageOptions): Promise<Page<TurnSummary>>
-  /** The turns that follow a turn, in the order of their ids. @throws {AgentEngineError} `unknown_turn` */
+  /** The children of a turn, in the order of their ids. @throws {AgentEngineError} `unknown_turn` */
   children(turnId: string, page?: PageOptions): Promise<Page<TurnSummary>>
   /** Each move of a session's pointer, oldest first. @throws {AgentEngineError} `unknown_session` */
   sessionHistory(label: string, page?: PageOptions): Promise<Page<SessionMove>>
@@ -714,16 +721,16 @@ export interface Ledger {
    */
   asOf(label: string, time: Date | number): Promise<SessionMove | null>
   /**
-   * The messages of users and assistants that hold every word of `text`, newest first. Words are compared without case; `*` at
-   * the end makes the last one a beginning. What tools answered is not searched, nor what comes after the first 256 KiB of a message.
-   * All that was committed before is found, although no commit waits for the index of words.
+   * The messages of users and assistants that contain every word of `text`, newest first. Words are compared without case; with
+   * `*` at the end the last word is a prefix. Results of tools are not searched, and of each message only the first 256 KiB.
+   * Every message that was committed before is found, although no commit waits for the index.
    *
    * @example
    * const { items, next } = await engine.ledger.search('invoice overd*', { limit: 20 })
    */
   search(text: string, options?: SearchOptions): Promise<Page<SearchHit, number>>
   /**
-   * What turns have used, by session, agent, model or day (UTC), in the order of the keys. A turn that runs is not in it.
+   * The usage of turns by session, agent, model or day (UTC), in the order of the keys. Running turns are not included.
    *
    * @example
    * for (const { key, usage, cost } of (await engine.ledger.usage({ by: 'agent' })).items) {
@@ -735,12 +742,12 @@ export interface Ledger {
   sessions(filter?: SessionFilter): Promise<Page<SessionRow>>
   /** The tool calls, by turn. @example await engine.ledger.toolCalls({ toolName: 'bash', status: 'failed' }) */
   toolCalls(filter?: ToolCallFilter): Promise<Page<ToolCallRow>>
-  /** The label of the session that a label or an alias names, whether it is there yet or not. */
+  /** The label of the session that a label or an alias names, whether or not the session exists yet. */
   resolve(label: string): Promise<string>
   /**
-   * Makes `alias` a name of the session `label` (or of another alias), everywhere a label is taken. So a session is renamed,
-   * too: its own label is its key and never changes. The session may come later. A session in use wins over an alias of its name, so
-   * that is refused; an archived one gives way.
+   * Makes `alias` a name of the session `label` (or of another alias), wherever a label is accepted. This is also how a session is
+   * renamed, because its label is its key and never changes. The session need not exist yet. The name of an active session is
+   * refused; the name of an archived one is accepted.
    *
    * @example
    * await engine.ledger.alias('support', 'agent:main:dm:+49301234')
@@ -749,24 +756,24 @@ export interface Ledger {
    * @throws {AgentEngineError} `invalid_label`; `storage_constraint` for a cycle, and for more than 8 aliases in a row.
    */
   alias(alias: string, label: string): Promise<AliasRow>
-  /** Takes an alias away; false where there was none. Its session stays. */
+  /** Removes an alias; false where there was none. Its session is unchanged. */
   removeAlias(alias: string): Promise<boolean>
-  /** The aliases by name; with `sessionLabel`, those that lead straight to it. */
+  /** The aliases by name; with `sessionLabel`, only those that name it directly. */
   aliases(page?: PageOptions & { sessionLabel?: string }): Promise<Page<AliasRow>>
   /**
-   * Archives a session: nothing is deleted, and an alias may take its name. The next run on it brings it back.
+   * Archives a session: nothing is deleted, and an alias may get its name. Its next run makes it active again.
    *
    * @throws {AgentEngineError} `unknown_session`; `storage_locked` while a turn of it runs.
    */
   archive(label: string): Promise<SessionRow>
-  /** Makes an archived session active again. @throws {AgentEngineError} `storage_constraint` where an alias has its name by now. */
+  /** Makes an archived session active again. @throws {AgentEngineError} `storage_constraint` where an alias now has its name. */
   unarchive(label: string): Promise<SessionRow>
   persona(id: string): Promise<PersonaRow | null>
   /** The personas, by id. */
   personas(page?: PageOptions): Promise<Page<PersonaRow>>
   /**
-   * Creates a persona, or gives it another main session: `agent:<id>:main` where none is named. That session is created on first
-   * use, and has this persona.
+   * Creates a persona, or changes its main session (default `agent:<id>:main`). That session is created on first use, and has this
+   * persona.
    *
    * @throws {AgentEngineError} `storage_constraint` where another persona has that main session.
    */
@@ -774,8 +781,8 @@ export interface Ledger {
   /**
    * Read-only SQL. Never open the file with another SQLite in this process.
    *
-   * A value over 64 KiB stands in `blobs`, and not in its column of `messages` (`content`, `thinking`, `blocks_json`) or `tool_calls`
-   * (`params_json`, `result_json`). `whole_text(name, column, blobs_json)` gives any of them as it was written; the view
+   * A value over 64 KiB is in `blobs`, and not in its column of `messages` (`content`, `thinking`, `blocks_json`) or `tool_calls`
+   * (`params_json`, `result_json`). `whole_text(name, column, blobs_json)` returns any of them as it was written; the view
    * `blob_references` lists which row refers to which blob.
    *
    * @example
@@ -783,8 +790,8 @@ export interface Ledger {
    */
   query(sql: string, params?: readonly (string | number | boolean | null)[]): Promise<QueryResult>
   /**
-   * Reads the whole file and reports what does not hold: SQLite's integrity, the checksum of every row, and the
-   * invariants that {@link LedgerCheck} lists. Any single byte that changed in a value is found. Damage is in the report, not an error. Runs go on meanwhile.
+   * Checks the whole file: SQLite's integrity, the checksum of every row, and the invariants that {@link LedgerCheck} lists. Any
+   * single changed byte of a value is found. Damage is in the report and is no error. Runs continue meanwhile.
    *
    * @example
    * const { ok, problems } = await engine.ledger.verify()
@@ -792,32 +799,33 @@ export interface Ledger {
    */
   verify(): Promise<LedgerReport>
   /**
-   * Copies the ledger as it stands at one moment to a new file, which only its owner can read. Runs commit meanwhile.
-   * Rejects with `storage_exists` (`field` is `path`) where there is a file, and never leaves a part of one.
+   * Copies the ledger, as it is at one moment, to a new file that only its owner can read. Runs commit meanwhile.
+   * Rejects with `storage_exists` (`field` is `path`) if the file exists, and never leaves a partial file.
    *
    * @example
    * const { bytes } = await engine.ledger.backup(`./backups/${Date.now()}.db`)
    */
   backup(path: string): Promise<LedgerBackup>
   /**
-   * What is in the ledger, and how large it is.
+   * The contents of the ledger in numbers, and its size.
    *
    * @example
    * const { turns, usage, fileBytes } = await engine.ledger.stats()
    */
   stats(): Promise<LedgerStats>
   /**
-   * Rewrites the file without its free pages. Commits wait meanwhile, and the disk needs room for a second copy. Rejects
-   * with `storage_locked` while another process writes, and with `storage_full`; the ledger is as it was then.
+   * Rewrites the file without its free pages. Commits wait meanwhile, and the disk needs space for a second copy. Rejects
+   * with `storage_locked` while another process writes, and with `storage_full`; the ledger is then unchanged.
    *
    * @example
    * const { bytesBefore, bytesAfter } = await engine.ledger.vacuum()
    */
   vacuum(): Promise<LedgerVacuum>
   /**
-   * Writes sessions, as they stand at one moment, to a new file that only its owner can read. Without options: all of them
-   * in our own JSONL, which {@link Ledger.import} takes back as they were (docs/jsonl.md). `pi` and `myclaw` hold one session.
-   * Turns that still run are not in it. Rejects with `storage_exists` (`field` is `path`) and `unknown_session`.
+   * Writes sessions, as they are at one moment, to a new file that only its owner can read. Without options: all sessions in
+   * the ledger's JSONL format (docs/jsonl.md), from which {@link Ledger.import} restores them unchanged. A file of `pi` or
+   * `myclaw` contains one session. Running turns are not written. Rejects with `storage_exists` (`field` is `path`) and
+   * `unknown_session`.
    *
    * @example
    * const { turns, problems } = await engine.ledger.export('./ledger.jsonl')
@@ -825,9 +833,9 @@ export interface Ledger {
    */
   export(path: string, options?: ExportOptions): Promise<LedgerExport>
   /**
-   * Takes in what a file holds. A damaged line is in `problems` with its number, and everything else is imported. Turns that
-   * are there already are skipped, and a session that is there is never moved. Rejects with `invalid_import` (`field` is
-   * `path`) for what is no file of that format.
+   * Imports the sessions of a file. A damaged line is in `problems` with its number, and everything else is imported. Turns that
+   * exist already are skipped, and the head of an existing session is never moved. Rejects with `invalid_import` (`field` is
+   * `path`) for a file that does not have the format.
    *
    * @example
    * const { sessions, problems } = await engine.ledger.import('./old.jsonl', { format: 'pi' })
@@ -837,9 +845,10 @@ export interface Ledger {
 }
 
 /**
- * Reads what can still be read of a damaged ledger into a fresh one at `fresh`, page by page, also where SQLite refuses the
- * file. The damaged one is never written to. Rejects with an {@link AgentEngineError}: `storage_exists` (`field` is `fresh`),
- * `invalid_import` (`field` is `damaged`) where nothing of a ledger is in it, `ledger_in_use` while an engine has it open.
+ * Copies everything that is still readable in a damaged ledger to a new one at `fresh`, page by page, even where SQLite refuses
+ * the file. The damaged file is never written to. Rejects with an {@link AgentEngineError}: `storage_exists` (`field` is
+ * `fresh`), `invalid_import` (`field` is `damaged`) where the file has no part of a ledger, `ledger_in_use` while an engine has it
+ * open.
  *
  * @example
  * const { turns, problems } = await salvageLedger('./agent.db', './agent.saved.db')
@@ -847,7 +856,7 @@ export interface Ledger {
  */
 export declare function salvageLedger(damaged: string, fresh: string): Promise<LedgerSalvage>
 
-/** A result as a broker may have it: the broker interface's fields; the engine's own are optional. */
+/** The result of a broker's own turn: the broker interface's fields; the fields that this engine adds are optional. */
 export type AgentResultInput = Pick<AgentResult, 'stopReason' | 'durationMs' | 'usage'> &
   Partial<
     Omit<
@@ -855,7 +864,7 @@ export type AgentResultInput = Pick<AgentResult, 'stopReason' | 'durationMs' | '
       'stopReason' | 'durationMs' | 'usage' | 'messages' | 'toolCalls' | 'compaction'
     >
   > & {
-    /** Without `compactionType`, a summary. */
+    /** A summary where `compactionType` is absent. */
     compaction?: Omit<CompactionResult, 'compactionType'> & Partial<CompactionResult>
     messages: readonly (Omit<AgentMessage, 'blocks'> & { blocks?: Block[] })[]
     toolCalls: readonly (Omit<AgentToolCall, 'callId' | 'messageId'> & {
@@ -910,7 +919,7 @@ export type AgentEngineErrorCode =
 export declare class AgentEngineError extends Error {
   readonly name: 'AgentEngineError'
   readonly code: AgentEngineErrorCode
-  /** The path of the field that is wrong: `history[3].content`. */
+  /** The path of the invalid field: `history[3].content`. */
   readonly field?: string
   /** With `provider_failed`: the error of the provider or of the connection. */
   readonly error?: AgentError
@@ -918,14 +927,14 @@ export declare class AgentEngineError extends Error {
 
 /** A model that answers from a script: for tests and demos, without key or network. */
 export interface ScriptedProvider {
-  /** Lets calls that wait at the gate `name` go on, now and later. */
+  /** Opens the gate `name`: calls that wait at it continue, and later calls do not wait. */
   open(name: string): void
   /** The requests of the engine, oldest first (the last 1,000). */
   readonly requests: readonly ScriptedRequest[]
 }
 
 /**
- * Makes a scripted provider. Each call of the model takes one reply.
+ * Creates a scripted provider. Each call of the model consumes one reply.
  *
  * @example
  * const engine = new AgentEngine({

@@ -1,5 +1,5 @@
 // Failures that real users had with long conversations, reproduced end to end (docs/rules/compaction.md and docs/rules/projection.md): histories that were emptied,
-// messages that were lost or doubled, sizes and sums that were mixed up. A number is the report's.
+// messages that were lost or doubled, sizes and sums that were mixed up.
 // It must never read internal state of the engine: requests are read from a loopback server, persisted turns from the ledger.
 
 import { beforeEach, describe, expect, test } from 'vitest'
@@ -76,7 +76,7 @@ const textsOf = ({ body }: { body: any }): string[] =>
     typeof content === 'string' ? [content] : content.map(({ text = '' }: any) => text),
   )
 
-describe('47 % of one fleet’s compactions had emptied the history (#114696, #120663)', () => {
+describe('47 % of one fleet’s compactions had emptied the history', () => {
   const failing: [string, Handler][] = [
     ['answers 500', failWith(500, 'broken', soon)],
     ['returns no text', replyWith('')],
@@ -176,7 +176,7 @@ test('the turns after a compaction stay in the context: of the next turn, and of
   for (const n of [1, 2]) expect(sent.join('\n')).not.toContain(`question ${n}`)
 })
 
-test('six calls with a growing cache: usage is their sum, the context’s size is that of the last one (#13698, #17016)', async () => {
+test('six calls with a growing cache: usage is their sum, the context’s size is that of the last one', async () => {
   const engine = open()
   const uses = Array.from({ length: 6 }, (_, n) => ({
     input: 10 + n,
@@ -226,7 +226,7 @@ test('a run that failed without output moves no pointer, so that a repetition du
   expect(textsOf(sentTo('large').at(-1) as never)).toEqual(['first', 'ok', 'second'])
 })
 
-test('consecutive user messages are joined, and none is dropped (#12029)', async () => {
+test('consecutive user messages are joined, and none is dropped', async () => {
   const engine = open()
   // Three turns that were aborted before any output: their questions stay.
   for (const content of ['one', 'two', 'three']) {

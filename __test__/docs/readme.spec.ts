@@ -24,7 +24,9 @@ import { chat } from '../support/servers/chat.js'
 import { sse, testServer } from '../support/servers/server.js'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
-const guide = readdirSync(join(root, 'docs/guide')).filter((name) => name.endsWith('.md'))
+const guide = readdirSync(join(root, 'docs/guide'), { recursive: true, encoding: 'utf8' })
+  .filter((name) => name.endsWith('.md'))
+  .sort()
 const pages = ['README.md', 'docs/jsonl.md', ...guide.map((name) => `docs/guide/${name}`)]
 const texts = new Map(pages.map((page) => [page, read(page)]))
 

@@ -167,7 +167,8 @@ const content = [
   "SELECT * FROM sessions WHERE label <> 'barrier' ORDER BY label",
   "SELECT session_label, thread_id, changed_at FROM session_history WHERE session_label <> 'barrier' ORDER BY id",
   "SELECT session_label, epoch, owner IS NULL AS free FROM session_leases WHERE session_label <> 'barrier'",
-  ...['messages', 'tool_calls', 'compactions', 'open_turns'].map(
+  "SELECT turn_id, ended_at FROM runs WHERE session_label <> 'barrier' ORDER BY n",
+  ...['messages', 'tool_calls', 'compactions'].map(
     (table) =>
       `SELECT x.* FROM ${table} x JOIN turns t ON t.id = x.turn_id WHERE t.session_label <> 'barrier' ORDER BY 1, 2`,
   ),

@@ -1,5 +1,5 @@
 // Failures that real users had, reproduced end to end (docs/rules/failover.md#classification): misclassified errors, useless
-// requests with keys and models. A number is the report's. It must never assert a duration.
+// requests with keys and models. It must never assert a duration.
 //
 // Elsewhere: compaction and histories in `compaction/field-failures`, every kind of error with every profile and model in
 // `error-matrix`, an abort at each phase in `engine/abort-is-final` (that it never falls back: `failover`), and in `failover`
@@ -48,7 +48,7 @@ describe('a text that resembles an error', () => {
       states.map(() => [true, []]),
     )
 
-  test('in an answer of the model is an answer, for any chunking (#12022)', async () => {
+  test('in an answer of the model is an answer, for any chunking', async () => {
     const { file } = folder()
     it.answers((model) =>
       model === 'o1'
@@ -78,7 +78,7 @@ describe('a text that resembles an error', () => {
     expect(it.requested).toEqual(['m1/a', 'o1/o', 'm1/a'])
   })
 
-  test('in a tool result, or a tool’s error, is passed to the model (#13467)', async () => {
+  test('in a tool result, or a tool’s error, is passed to the model', async () => {
     const rounds: Handler[] = [
       sse(anthropic.calls(['c1', 'fetch', {}], ['c2', 'break', {}])),
       replyWith('read'),

@@ -119,9 +119,9 @@ describe('values over 64 KiB', () => {
     // The file, and the part that the model received.
     expect((await stats(engine)).count).toBe(2)
     const { rows } = await engine.ledger.query(
-      `SELECT length(result_json) AS stands, whole_text('result_json', result_json, blobs_json) AS whole FROM tool_calls`,
+      `SELECT length(result_json) AS length, whole_text('result_json', result_json, blobs_json) AS whole FROM tool_calls`,
     )
-    expect(rows.map(({ stands, whole }) => [stands, JSON.parse(String(whole))])).toEqual([
+    expect(rows.map(({ length, whole }) => [length, JSON.parse(String(whole))])).toEqual([
       [2, file],
       [2, file],
     ])

@@ -23,10 +23,10 @@ const reads: [string, string, string, (engine: AgentEngine, id: string) => Promi
   ],
   [
     'the events of a run',
-    "UPDATE run_events SET events = replace(events, 'ndows', 'ndaws') WHERE log_id = {id}",
-    "SELECT log_id AS id FROM run_events WHERE events LIKE '%ndows%' LIMIT 1",
+    'UPDATE event_archive SET events = zeroblob(length(events)) WHERE key >> 20 = {id}',
+    'SELECT key >> 20 AS id FROM event_archive LIMIT 1',
     async (engine, id) => {
-      const [log] = (await engine.ledger.query('SELECT run_id FROM event_logs WHERE id = ?', [id]))
+      const [log] = (await engine.ledger.query('SELECT run_id FROM runs WHERE n = ?', [Number(id)]))
         .rows
       for await (const _ of engine.attach(String(log?.run_id)));
     },
@@ -34,13 +34,13 @@ const reads: [string, string, string, (engine: AgentEngine, id: string) => Promi
   [
     'the context of an interrupted turn',
     "UPDATE run_contexts SET context_json = replace(context_json, 'You are', 'You ate') WHERE '{id}' <> ''",
-    'SELECT turn_id AS id FROM open_turns',
+    'SELECT turn_id AS id FROM runs WHERE ended_at IS NULL',
     (engine, id) => engine.resume(id),
   ],
   [
-    'the progress of an interrupted turn',
-    "UPDATE open_turns SET expected_head = 'x' WHERE turn_id = '{id}'",
-    'SELECT turn_id AS id FROM open_turns',
+    'what an interrupted turn has recorded',
+    "UPDATE journal SET entry = zeroblob(length(entry)) WHERE id = (SELECT n FROM runs WHERE turn_id = '{id}')",
+    'SELECT turn_id AS id FROM runs WHERE ended_at IS NULL',
     (engine, id) => engine.resume(id),
   ],
 ]

@@ -329,7 +329,8 @@ describe('stats and vacuum', () => {
       path: file,
       fileBytes: statSync(file).size,
       logBytes: 0,
-      freeBytes: 0,
+      // Pages of tables that a migration has removed, for the next rows.
+      freeBytes: expect.any(Number),
       sessions: 1,
       turns: { completed: 4, aborted: 0, failed: 0, open: 0, compactions: 1 },
       messages: 11,

@@ -199,9 +199,9 @@ describe('writeTurn', () => {
       error: error as AgentResultInput['error'],
     })
     expect((await ledger.session('agent:main:main'))?.threadId).toBe(first)
-    const spoken = await ledger.writeTurn(context(), { ...plain, stopReason: 'timeout' })
-    expect((await ledger.session('agent:main:main'))?.threadId).toBe(spoken)
-    const turns = await Promise.all([silent, spoken].map((id) => ledger.turn(id)))
+    const answered = await ledger.writeTurn(context(), { ...plain, stopReason: 'timeout' })
+    expect((await ledger.session('agent:main:main'))?.threadId).toBe(answered)
+    const turns = await Promise.all([silent, answered].map((id) => ledger.turn(id)))
     expect(turns.map((turn) => [turn?.status, turn?.error, turn?.parentTurnId])).toEqual([
       ['failed', { ...error, code: null }, first],
       ['failed', null, first],

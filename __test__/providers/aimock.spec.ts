@@ -6,7 +6,7 @@ import { describe, expect, type TestContext, test } from 'vitest'
 import { AgentEngine, type AgentResult, type Api, type AssembledContext } from '../../index.js'
 import { context, readAll, textOf } from '../support/engine.js'
 
-interface Spoken {
+interface WireServer {
   api: Api
   /** The base paths of the APIs at this server. */
   base: string
@@ -19,7 +19,7 @@ interface Spoken {
 
 const cuts = [1, 3, 5, 8, 13, 21]
 
-const SPOKEN: Spoken[] = [
+const SERVERS: WireServer[] = [
   { api: 'anthropic-messages', base: '', model: 'claude-sonnet-4-5', cuts, without: {} },
   { api: 'openai-chat', base: '/v1', model: 'gpt-4.1', cuts, without: {} },
   { api: 'openai-responses', base: '/v1', model: 'gpt-5', cuts, without: {} },
@@ -40,7 +40,7 @@ const usage = { prompt_tokens: 20, completion_tokens: 7, total_tokens: 27 }
 type Cleanup = Pick<TestContext, 'onTestFinished'>
 
 function engineFor(
-  { api, base, model }: Spoken,
+  { api, base, model }: WireServer,
   mock: LLMock,
   { onTestFinished }: Cleanup,
 ): AgentEngine {
@@ -63,7 +63,7 @@ async function mockServer({ onTestFinished }: Cleanup): Promise<LLMock> {
   return mock
 }
 
-function isSpoken(one: Spoken): boolean {
+function isSupported(one: WireServer): boolean {
   try {
     void new AgentEngine({
       providers: { test: { api: one.api, baseUrl: 'http://127.0.0.1:9' } },
@@ -74,10 +74,10 @@ function isSpoken(one: Spoken): boolean {
   }
 }
 
-const spoken = SPOKEN.filter(isSpoken)
+const supported = SERVERS.filter(isSupported)
 
 // In parallel: most of a test is the wait for a limit without a time.
-describe.concurrent.each(spoken)('a third-party server of $api', (one) => {
+describe.concurrent.each(supported)('a third-party server of $api', (one) => {
   const runPrompt = (
     mock: LLMock,
     until: Cleanup,

@@ -14,7 +14,7 @@ import {
   type Folder,
   fixtures,
   here,
-  isSpoken,
+  isSupported,
   providerAt,
   replayServer,
 } from '../support/recordings/recordings.js'
@@ -234,9 +234,9 @@ function compare(folder: Folder, how: string, played: Played[]): void {
 describe.skipIf(!here).each(['anthropic', 'chat', 'responses', 'google', 'bedrock'] as const)(
   'recordings of %s',
   (folder) => {
-    const spoken = isSpoken(folder)
+    const supported = isSupported(folder)
     let replay: Awaited<ReturnType<typeof replayServer>>
-    const all = here && spoken ? cases(folder) : []
+    const all = here && supported ? cases(folder) : []
     const streams = all.filter((one) => one.isStream)
 
     beforeAll(async () => {
@@ -244,17 +244,17 @@ describe.skipIf(!here).each(['anthropic', 'chat', 'responses', 'google', 'bedroc
     })
     afterAll(() => replay.close())
 
-    test.skipIf(!spoken)('every exchange is decoded as expected', async () => {
+    test.skipIf(!supported)('every exchange is decoded as expected', async () => {
       compare(folder, 'as recorded', await play(all, ({ id }) => `${replay.origin}/case/${id}`))
     })
 
-    test.skipIf(!spoken)('every stream in pieces of one byte is decoded alike', async () => {
+    test.skipIf(!supported)('every stream in pieces of one byte is decoded alike', async () => {
       const small = streams.filter(({ body }) => body.length <= BYTE_BY_BYTE)
       const played = await play(small, ({ id }) => `${replay.origin}/case/${id};chunk=1`)
       compare(folder, 'byte by byte', played)
     })
 
-    test.skipIf(!spoken || folder === 'bedrock').each(DISGUISES)(
+    test.skipIf(!supported || folder === 'bedrock').each(DISGUISES)(
       'every stream %s is decoded alike',
       async (name, disguise) => {
         const bodies = streams.map(({ headers, body }) => ({
@@ -267,7 +267,7 @@ describe.skipIf(!here).each(['anthropic', 'chat', 'responses', 'google', 'bedroc
       },
     )
 
-    test.skipIf(!spoken)('a cut stream is a failure and runs no tool', async () => {
+    test.skipIf(!supported)('a cut stream is a failure and runs no tool', async () => {
       // Every byte of every stream is cut in `tests/it/recordings.rs`; here a few cuts of some streams with calls.
       const isOdd = ({ id }: Case) => DIFFERENT[folder].some(([end]) => id.endsWith(end))
       const calling = streams.filter(

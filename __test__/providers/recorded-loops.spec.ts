@@ -15,7 +15,7 @@ import {
   FOLDERS,
   type Folder,
   here,
-  isSpoken,
+  isSupported,
   providerAt,
   recorded,
   replayServer,
@@ -213,7 +213,7 @@ describe.skipIf(!here).each(['anthropic', 'chat', 'responses', 'google', 'bedroc
       return { session, result, ran, requests }
     }
 
-    test.skipIf(!isSpoken(folder))('every loop runs as recorded', async () => {
+    test.skipIf(!isSupported(folder))('every loop runs as recorded', async () => {
       const expected = new Map(cases(folder).map((one) => [one.id, one.expected]))
       const report: string[] = []
       let agree = 0

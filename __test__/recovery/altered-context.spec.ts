@@ -31,9 +31,10 @@ test.skipIf(!sqlite3)(
     expect(turn).toMatchObject({ sessionLabel: 'main', resumable: false })
     const id = turn?.turnId ?? ''
     expect(await refusal(engine.resume(id))).toEqual({ code: 'ledger_corrupt' })
-    const [turnRow] = (await engine.ledger.query('SELECT status, permissions_granted FROM turns'))
-      .rows
-    expect(turnRow).toEqual({ status: 'streaming', permissions_granted: '[]' })
+    expect(await engine.ledger.turn(id)).toMatchObject({
+      status: 'streaming',
+      permissionsGranted: [],
+    })
     // It can be closed, with its output.
     await engine.discard(id)
     expect(await engine.recover()).toEqual([])
@@ -45,14 +46,22 @@ test.skipIf(!sqlite3)(
 )
 
 test.skipIf(!sqlite3)(
-  'altered permissions in the turn’s own row: it is not resumable, and they are not used',
+  'an altered entry of the turn: it is not resumable, and its values are not used',
   async () => {
     const file = await interrupted()
-    rows(file, `UPDATE turns SET permissions_granted = '["everything"]'`)
+    rows(
+      file,
+      'UPDATE journal SET entry = zeroblob(length(entry)) WHERE id = (SELECT min(id) FROM journal WHERE kind = 1)',
+    )
     const engine = new AgentEngine({ ledger: { path: file } })
     const [turn] = await engine.recover()
     expect(turn).toMatchObject({ resumable: false })
-    expect(JSON.stringify(turn)).not.toContain('everything')
+    const id = turn?.turnId ?? ''
+    expect(await refusal(engine.resume(id))).toEqual({ code: 'ledger_corrupt' })
+    // It can be closed, with what can still be read of it.
+    await engine.discard(id)
+    expect(await engine.recover()).toEqual([])
+    expect(await engine.ledger.turn(id)).toMatchObject({ status: 'failed' })
     await engine.close()
   },
 )

@@ -84,7 +84,9 @@ test.each(['full', 'final'])(title, { timeout: 180_000 }, async (journal) => {
       unlogged: [],
     })
     // Interrupted turns are listed; with `final` no turn is written before it has ended.
-    const open = await query("SELECT id FROM turns WHERE status = 'streaming' ORDER BY id")
+    const open = await query(
+      'SELECT turn_id AS id FROM runs WHERE ended_at IS NULL AND epoch IS NOT NULL ORDER BY turn_id',
+    )
     const listed = await engine.recover()
     expect(listed.map((turn) => turn.turnId)).toEqual(open.map((row) => row.id))
     if (journal === 'final') expect(listed).toEqual([])

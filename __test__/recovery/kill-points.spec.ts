@@ -89,16 +89,16 @@ for (const kind of kinds) {
       `killed ${moment} each ${kind} of a turn, it is whole or invisible, and resumed to its end (cc, Linux)`,
       { timeout: 1_800_000 },
       async () => {
-        const stood: string[] = []
+        const reached: string[] = []
         for (let number = 1; ; number++) {
           const where = await killedAt(moment, kind, number)
           if (where === null) break
-          stood.push(where)
+          reached.push(where)
         }
         // The kills covered every state of a turn.
         const states = ['nothing', 'begun', 'rppp', 'crpp', 'ccrp', 'cccr', 'ended']
-        expect(states.filter((state) => stood.includes(state))).toEqual(states)
-        console.log(`${stood.length} kills ${moment} a ${kind}: ${stood.join(' ')}`)
+        expect(states.filter((state) => reached.includes(state))).toEqual(states)
+        console.log(`${reached.length} kills ${moment} a ${kind}: ${reached.join(' ')}`)
       },
     )
   }

@@ -23,7 +23,7 @@ async function interrupted(): Promise<string> {
   const child = killable('recovery/recovery.mjs', [file, 'none', 'run', 'main', changes])
   await child.line('at stream_start')
   let listed: unknown[] = []
-  while (listed.length === 0) listed = rows(file, 'SELECT * FROM open_turns')
+  while (listed.length === 0) listed = rows(file, 'SELECT * FROM runs WHERE epoch IS NOT NULL')
   child.kill()
   await child.ended
   return file

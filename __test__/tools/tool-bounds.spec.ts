@@ -43,7 +43,7 @@ test('the two ends of a text of 30 million characters are stored, and the rest i
   // The caller has its own whole object.
   expect(result.toolCalls[0]?.result).toBe(text)
   expect(stored).toMatch(
-    /^beginx+\n\[… \d+ of 30000008 characters were cut here: of one result 4194304 characters of JSON are kept …\]\nx+end$/,
+    /^beginx+\n\[… \d+ of 30000008 characters were cut here: of one result 4194304 characters of JSON are stored …\]\nx+end$/,
   )
   expect(String(stored).length).toBeLessThanOrEqual(MAX_RESULT)
   expect(String(stored).length).toBeGreaterThan(MAX_RESULT - 1_000)
@@ -161,14 +161,14 @@ test('within the limit the JSON equals that of JSON.stringify, for any value', (
     const value = make(0)
     const expected = JSON.stringify(value)
     expect(boundedJson(value, 1e9)).toEqual({ json: expected, cut: false })
-    const room = random(40)
+    const limit = random(40)
     // Plain JSON is cut to a prefix. (A field without JSON is detected after its name.)
     const plain = expected === undefined ? null : JSON.parse(expected)
     const whole = JSON.stringify(plain)
-    const { json, cut } = boundedJson(plain, room)
+    const { json, cut } = boundedJson(plain, limit)
     if (json === undefined) throw new Error(`no JSON of ${whole}`)
-    expect(json.length).toBeLessThanOrEqual(room)
-    expect(cut).toBe(whole.length > room)
+    expect(json.length).toBeLessThanOrEqual(limit)
+    expect(cut).toBe(whole.length > limit)
     expect(whole.startsWith(json)).toBe(true)
   }
 })
@@ -181,10 +181,10 @@ test('the longest part that fits is found from both ends', () => {
     '"'.repeat(80),
     `${'\u0001'.repeat(40)}${'x'.repeat(40)}`,
   ]) {
-    for (const room of [2, 3, 9, 20, 60, 1_000]) {
+    for (const limit of [2, 3, 9, 20, 60, 1_000]) {
       for (const end of [false, true]) {
-        const part = fitting(text, room, end)
-        expect(JSON.stringify(part).length).toBeLessThanOrEqual(room)
+        const part = fitting(text, limit, end)
+        expect(JSON.stringify(part).length).toBeLessThanOrEqual(limit)
         expect(end ? text.endsWith(part) : text.startsWith(part)).toBe(true)
         expect(part).not.toMatch(/\p{Surrogate}/u)
       }

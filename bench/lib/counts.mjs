@@ -1,4 +1,4 @@
-// What a call costs in counts that do not depend on the machine's load: instructions, system calls, bytes written to the ledger's log.
+// The cost of a call in counts that do not depend on the machine's load: instructions, system calls, bytes written to the ledger's log.
 // It must never time anything, and must report which of its tools is missing.
 
 import { spawnSync } from 'node:child_process'
@@ -33,7 +33,7 @@ const TOOLS = [
         if (call === 'fsync' || call === 'fdatasync') counts.fsyncs += 1
         if (call === 'pwrite64' && line.includes('-wal>')) {
           counts.logWrites += 1
-          // What is asked for: a call that another thread interrupts has its result on a line of its own.
+          // The requested system calls: a call that another thread interrupts has its result on a line of its own.
           counts.logBytes += Number(/, (\d+), \d+(?:\)| <unfinished)/.exec(line)?.[1] ?? 0)
         }
       }

@@ -72,7 +72,7 @@ export function installed(work) {
 }
 
 /** Copies our adapters into the harness's folder. */
-export function placeAdapters(work, bench) {
+export function copyAdapters(work, bench) {
   for (const folder of ['adapters', 'lib']) {
     for (const file of fs.readdirSync(path.join(bench, folder))) {
       if (!file.startsWith('nexus')) continue

@@ -1,5 +1,5 @@
-// What is measured and what it must reach: the workloads and targets of docs/rules/performance.md as data.
-// It must never be relaxed to fit a measurement; a missed target is reported with what bounds it.
+// The workloads and targets of docs/rules/performance.md as data.
+// A target must never be relaxed to fit a measurement; a missed one is reported with its cause.
 
 /** Our adapters: in memory, with the ledger on disk, and in memory read by callbacks. */
 export const OURS = ['nexus-mem', 'nexus-ledger', 'nexus-cb']

@@ -1,5 +1,5 @@
-// W7: how long the package takes to load and what an idle engine weighs, in fresh processes, interleaved.
-// It must measure each thing in a process of its own: what is loaded once is loaded for good.
+// W7: the time to load the package and the memory of an idle engine, in new processes, interleaved.
+// It must measure each in a separate process, because a loaded module cannot be unloaded.
 
 import { spawnSync } from 'node:child_process'
 import fs from 'node:fs'

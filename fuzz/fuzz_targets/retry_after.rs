@@ -1,4 +1,4 @@
-//! Feeds the target `retry_after` with libFuzzer's inputs. It must never judge them: `src/fuzz` does.
+//! Runs the fuzz target `retry_after` on the inputs of libFuzzer. It must never contain assertions: `src/fuzz` does.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| nexus_agent_engine::fuzz::run("retry_after", data));

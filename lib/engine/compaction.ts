@@ -1,4 +1,4 @@
-// A compaction on request: arguments in, a promise of its result, ended by an AbortSignal.
+// Manual compaction: checks the arguments, returns a promise of the result, and cancels by an AbortSignal.
 // It must never leave a listener on the caller's signal.
 
 import type { NativeEngine } from '../../binding.d.ts'
@@ -36,7 +36,7 @@ async function compact(
         native.compact(id, json, hooked)
       },
     )
-    // What was written before the signal came stays, and is returned.
+    // A summary that was written before the abort stays, and is returned.
     if (result === null) signal?.throwIfAborted()
     return result
   } finally {

@@ -1,5 +1,5 @@
-// The engine as its caller holds it: options in, runs out, one close.
-// It must never let a wrong option or context get further than this call.
+// The public class `AgentEngine`: reads the options, starts runs, closes once.
+// It must never pass a wrong option or context to the native side.
 
 import type { KnownHistory, NativeEngine } from '../../binding.d.ts'
 import type {
@@ -54,7 +54,7 @@ class AgentEngine implements Declared {
   #onRequest: OnRequest | undefined
   #closing: Promise<void> | undefined
   #ledger: Ledger | undefined
-  /** The number under which the native side asks for keys; 0 where no key is a function. */
+  /** The number that identifies the key functions for the native side; 0 where no key is a function. */
   #keys = 0
   readonly recovered: Promise<RecoveredTurn[]>
 
@@ -81,7 +81,7 @@ class AgentEngine implements Declared {
     }
     if (recovery.ledger) this.#ledger = new Ledger(this.#native)
     this.recovered = recoverAtOpen(this, recovery)
-    // It need not be awaited: what failed is in its list, and a ledger that cannot be read fails the next call.
+    // It need not be awaited: failures are in its list, and a ledger that cannot be read fails the next call.
     this.recovered.catch(() => {})
   }
 
@@ -163,7 +163,7 @@ class AgentEngine implements Declared {
     return hub.request((id) => this.#native.profiles(id))
   }
 
-  /** Forgets the failures of an auth profile. */
+  /** Clears the failures of an auth profile. */
   async resetProfile(profileId: string): Promise<void> {
     readName(profileId, 'id', 'unknown_profile')
     await hub.request((id) => this.#native.resetProfile(id, profileId))
@@ -185,7 +185,7 @@ class AgentEngine implements Declared {
     return this.#begin({ ...persisted, ...fields }, callbacks, start, hub.drainLater)
   }
 
-  /** Closes an interrupted turn as failed. What it produced stays in the ledger. */
+  /** Closes an interrupted turn as failed. Its messages stay in the ledger. */
   async discard(turnId: string): Promise<void> {
     readName(turnId, 'turnId', 'invalid_context')
     await hub.request((id) => this.#native.discard(id, turnId))
@@ -196,12 +196,12 @@ class AgentEngine implements Declared {
     return attach(this.#native, runId, options)
   }
 
-  /** Aborts the run that is under way in a session, in whatever process. */
+  /** Aborts the run that is under way in a session, in any process. */
   async abortSession(label: string): Promise<void> {
     return abortSession(this.#native, label)
   }
 
-  /** Passes a message to the run that is under way in a session, in whatever process. */
+  /** Sends a message to the run that is under way in a session, in any process. */
   async steerSession(label: string, text: string): Promise<boolean> {
     return steerSession(this.#native, label, text)
   }

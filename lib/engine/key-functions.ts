@@ -1,4 +1,4 @@
-// Auth profiles whose key is a function: taken out of the options, called when a key is needed, and read.
+// Auth profiles whose key is a function: removes the functions from the options, calls them when a key is needed, and checks what they return.
 // It must never store, print or throw a key.
 
 import type { KeyRequest } from '../../index.d.ts'
@@ -6,23 +6,23 @@ import { messageOf, refusal } from '../values/errors.ts'
 import { isObject, readFields, readList } from '../values/reader.ts'
 
 const CODE = 'invalid_options'
-/** Characters that a key may have: no header holds more. */
+/** The maximum length of a key: no header is longer. */
 const MAX_KEY = 65_536
 
-/** A function that gives the key of a profile. Nothing is known of what it returns. */
+/** A function that returns the key of a profile. Its result is not checked yet. */
 interface KeyFunction {
   get: (request: KeyRequest) => unknown
   profileId: string
 }
 
-/** What a key function gave: a key, and when it ends, or why there is none. */
+/** The result of a key function: a key with its expiry, or why there is none. */
 interface KeyAnswer {
   key?: string
   expiresAt?: number
   error?: string
 }
 
-/** The profiles as they cross, and the key functions among them by the index of their profile. */
+/** The profiles as JSON for the native side, and the key functions by the index of their profile. */
 function readProfiles(given: unknown): {
   profiles: unknown
   functions: Map<number, KeyFunction>

@@ -1,4 +1,4 @@
-// The engine's options, made ready to cross: what the native side would misread is refused here, the rest is its to check.
+// The engine's options, prepared for the native side: refuses what it would misread; it checks everything else itself.
 // It must never store or print a key.
 
 import type { OnRequest } from '../../index.d.ts'
@@ -10,13 +10,13 @@ import { type Recovery, readRecovery } from './recovery.ts'
 
 const CODE = 'invalid_options'
 
-/** The options as they were read: JSON that crosses, and what stays in this process. */
+/** The options after reading: JSON for the native side, and the values that stay in JavaScript. */
 interface ReadOptions {
   json: string
   /** The key functions, by the index of their profile. */
   functions: Map<number, KeyFunction>
   onRequest: OnRequest | undefined
-  /** The providers as they were given. */
+  /** The providers as they were passed. */
   providers: Fields
   recovery: Recovery & { ledger: boolean }
 }
@@ -43,7 +43,7 @@ function readOptions(given: unknown): ReadOptions {
   }
 }
 
-/** Refuses lists in the options as they were read: none of the caller's code runs any more. */
+/** Refuses lists in the options after reading, so that no code of the caller runs. */
 function refuseLists(options: Fields): void {
   for (const field of ['ledger', 'providers', 'failover', 'rateGovernor', 'pruning']) {
     refuseList(options[field], field, CODE)

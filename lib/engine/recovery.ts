@@ -1,5 +1,5 @@
-// What becomes of interrupted turns when an engine is opened, and what a host may change when one is resumed.
-// It must never run a tool by itself: a resumed turn is a run like any other.
+// Handles interrupted turns when an engine is opened, and checks what a host may change when one is resumed.
+// It must never run a tool itself: a resumed turn is a normal run.
 
 import type {
   AgentEngine,
@@ -13,7 +13,7 @@ import { refusal } from '../values/errors.ts'
 import { type Fields, readFields, readName } from '../values/reader.ts'
 
 const POLICIES: readonly unknown[] = ['list', 'resume', 'discard']
-/** The parts of a turn's context that may be given anew. The rest is as it began. */
+/** The parts of a turn's context that a host may replace. All others are those with which it began. */
 const CHANGES: readonly string[] = [
   'tools',
   'callbacks',
@@ -24,10 +24,10 @@ const CHANGES: readonly string[] = [
   'abortSignal',
 ] satisfies (keyof ResumeOptions)[]
 
-/** What an engine does with interrupted turns when it is opened. */
+/** How an engine handles interrupted turns when it is opened. */
 type Recovery = Pick<AgentEngineOptions, 'recovery' | 'toolsFor'>
 
-/** The fields a host gives for a resumption, each checked by name. */
+/** The options of a resumption, each checked by name. */
 function readResumption(
   turnId: unknown,
   options: unknown,
@@ -36,16 +36,16 @@ function readResumption(
   const changes: Fields = {}
   for (const [field, value] of Object.entries(readFields(options, 'options', 'invalid_context'))) {
     if (!CHANGES.includes(field)) {
-      throw refusal('invalid_context', field, 'cannot be changed; a turn goes on as it began')
+      throw refusal('invalid_context', field, 'cannot be changed when a turn is resumed')
     }
     if (value !== undefined) changes[field] = value
   }
   const { callbacks, ...fields } = changes
-  // Functions are not persisted: without them the turn goes on without tools, and calls in doubt are reported as such.
+  // Functions are not persisted: without them the turn continues without tools, and calls in doubt are reported as such.
   return { callbacks: readCallbacks(callbacks), fields: { tools: [], ...fields } }
 }
 
-/** Checks the engine's `recovery` and `toolsFor`, and takes them out of what crosses. */
+/** Checks the engine's `recovery` and `toolsFor`, and removes them from the options for the native side. */
 function readRecovery(options: Fields): { recovery: Recovery; rest: Fields } {
   const { recovery, toolsFor, ...rest } = options
   if (recovery !== undefined && recovery !== null && !POLICIES.includes(recovery)) {
@@ -58,7 +58,7 @@ function readRecovery(options: Fields): { recovery: Recovery; rest: Fields } {
   return { recovery: { recovery, toolsFor } as Recovery, rest }
 }
 
-/** Treats each interrupted turn as `recovery` decides, one after the other: they may be of one session. */
+/** Handles each interrupted turn by `recovery`, one after the other, because they may belong to one session. */
 async function recoverAtOpen(
   engine: AgentEngine,
   { ledger, recovery, toolsFor }: Recovery & { ledger: boolean },

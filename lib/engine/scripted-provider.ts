@@ -1,5 +1,5 @@
-// The scripted provider: a model that answers by a script, for tests and demos. No key, no network.
-// It must never behave unlike a real provider on the way to the engine: it runs where they run.
+// The scripted provider: a model that answers from a script, for tests and demos. No key, no network.
+// It must never bypass the path of a real provider: its script runs on the native side.
 
 import type { NativeEngine } from '../../binding.d.ts'
 import type { ScriptedProvider as Declared, ScriptedReply, ScriptedRequest } from '../../index.d.ts'
@@ -11,7 +11,7 @@ const CODE = 'invalid_options'
 class ScriptedProvider implements Declared {
   #replies: unknown[]
   #repeat: unknown
-  /** The engine that uses it, and under which name. */
+  /** The engine that uses it, and its name there. */
   #attached: { native: NativeEngine; name: string } | undefined
   /** Gates that were opened before an engine used it. */
   #opened: string[] = []
@@ -23,7 +23,7 @@ class ScriptedProvider implements Declared {
     this.#repeat = readFields(options, 'options', CODE).repeat
   }
 
-  /** Lets calls that wait at the gate `name` go on, now and later. */
+  /** Opens the gate `name`: calls that wait at it continue, and later calls do not wait. */
   open(name: string): void {
     readName(name, 'name', CODE)
     if (this.#attached === undefined) this.#opened.push(name)
@@ -36,7 +36,7 @@ class ScriptedProvider implements Declared {
     return JSON.parse(this.#attached.native.scriptedRequests(this.#attached.name))
   }
 
-  /** @internal Whether a value is one. It looks at the value itself, so that no proxy can answer for it. */
+  /** @internal Whether a value is a scripted provider. It checks a private field, so that no proxy can pass for one. */
   static is(value: unknown): value is ScriptedProvider {
     return value !== null && typeof value === 'object' && #replies in value
   }
@@ -52,7 +52,7 @@ class ScriptedProvider implements Declared {
   }
 }
 
-/** A provider that answers with `replies`, one a call. */
+/** A provider that answers with `replies`, one per call. */
 function scriptedProvider(
   replies: readonly ScriptedReply[],
   options: { repeat?: boolean } = {},

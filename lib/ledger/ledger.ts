@@ -1,4 +1,4 @@
-// The ledger as a broker uses it: reads and writes as promises, answered by the native side off this thread.
+// The public ledger API: reads and writes as promises, executed by the native side on other threads.
 // It must never open the file itself: a second SQLite in the process destroys it (docs/rules/faults.md#no-second-sqlite).
 
 import { resolve } from 'node:path'
@@ -11,7 +11,7 @@ import { type AgentEngineError, type Code, refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
 import { attempt, type Fields, readFields, readList, readName } from '../values/reader.ts'
 
-/** Values that a statement may be given: SQLite takes no more. */
+/** The maximum number of parameters of a statement in SQLite. */
 const MAX_PARAMS = 32_766
 
 class Ledger implements types.Ledger {
@@ -111,7 +111,7 @@ class Ledger implements types.Ledger {
   }
 
   async fork(turnId: string, options: string | types.ForkOptions = {}): Promise<types.SessionRow> {
-    // A label alone is enough.
+    // A label is allowed in place of the options.
     const given = options !== null && typeof options === 'object' ? options : { label: options }
     const { label, atToolCall, ...rest } = object('options', given)
     return this.#request('fork', {
@@ -233,7 +233,7 @@ function wrong(field: string, what: string, code: Code = 'invalid_context'): Age
   return refusal(code, field, `is not ${what}`)
 }
 
-/** A text of the caller's. */
+/** A text of the caller. */
 function text(field: string, value: unknown, code: Code = 'invalid_context'): string {
   return readName(value, field, code)
 }
@@ -249,7 +249,7 @@ function milliseconds(time: Date): number | undefined {
 
 const FORMATS: readonly unknown[] = ['ledger', 'pi', 'myclaw']
 
-/** What an import and an export have in common. */
+/** The common part of an import and an export. */
 interface Transfer {
   format: types.LedgerFormat
   session: string | undefined
@@ -285,18 +285,18 @@ function name(field: string, value: unknown): string {
   return text(field, value, 'invalid_label')
 }
 
-/** The fields of an object, each read once. */
+/** The fields of an object, each read exactly once. */
 function object(field: string, value: unknown, code: Code = 'invalid_query'): Fields {
   return readFields(value, field, code, `${field}.`)
 }
 
-/** Whether SQLite takes the value as it is. JSON would turn the rest into null or into nothing. */
+/** Whether SQLite accepts the value unchanged. JSON would drop other values or turn them into null. */
 function bindable(value: unknown): boolean {
   if (typeof value === 'number') return Number.isFinite(value)
   return value === null || typeof value === 'string' || typeof value === 'boolean'
 }
 
-/** A fresh ledger of what can still be read of a damaged one. No engine can have it open. */
+/** Copies everything that is readable in a damaged ledger to a new one. No engine may have it open. */
 async function salvageLedger(damaged: string, fresh: string): Promise<types.LedgerSalvage> {
   const [from, to] = [file('damaged', damaged), file('fresh', fresh)]
   return hub.request((id) => hub.nativeHub().salvage(id, from, to))

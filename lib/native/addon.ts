@@ -1,5 +1,5 @@
-// The addon of this platform: the file beside the package's own in a checkout, the package of the platform elsewhere.
-// Where none can be loaded, an error names the missing package and what to do. It must never load anything else.
+// Loads the addon of this platform: the built file in a checkout, otherwise the package of the platform.
+// If none can be loaded, the error names the missing package and the remedy. It must never load anything else.
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,14 +8,14 @@ import { AgentEngineError } from '../values/errors.ts'
 
 const PACKAGE = '@nexus/agent-engine'
 
-/** The names that npm gives the packages of this platform, the likelier first: only the one that fits can be loaded. */
+/** The npm packages that may fit this platform, the likelier first: only the right one can be loaded. */
 function candidates(): [likely: string, other?: string] {
   const { platform, arch } = process
   if (platform === 'linux') return [`linux-${arch}-gnu`, `linux-${arch}-musl`]
   return [platform === 'win32' ? `win32-${arch}-msvc` : `${platform}-${arch}`]
 }
 
-/** What is read of the process report, which is text on some versions of Node.js. */
+/** The used part of the process report, which is text on some versions of Node.js. */
 interface Report {
   header?: { glibcVersionRuntime?: string }
 }
@@ -27,7 +27,7 @@ function isMusl(): boolean {
   return header?.glibcVersionRuntime === undefined
 }
 
-/** The error of an addon that could not be loaded, with what each attempt failed with. */
+/** The error of an addon that could not be loaded, with the error of each attempt. */
 function notLoaded(errors: Error[]): AgentEngineError {
   const { platform, arch } = process
   const musl = platform === 'linux' && isMusl()
@@ -54,7 +54,7 @@ function load(): typeof binding {
   for (const name of candidates()) {
     for (const path of [`./agent-engine.${name}.node`, `${PACKAGE}-${name}`]) {
       try {
-        // Relative to the one file that all of this is joined into.
+        // Relative to the bundled file.
         return require(path)
       } catch (error) {
         errors.push(error as Error)

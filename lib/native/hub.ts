@@ -1,5 +1,5 @@
-// The one queue between Rust and this JavaScript environment: woken, it drains every run in one crossing.
-// It must never throw into the wake, starve the event loop, or keep the process alive when nothing runs.
+// The queue between Rust and this JavaScript environment: after a wake, it drains every run in one crossing.
+// It must never throw in the wake callback, starve the event loop, or keep the process alive when nothing runs.
 
 import { performance } from 'node:perf_hooks'
 import type { NativeHub } from '../../binding.d.ts'
@@ -15,10 +15,10 @@ import * as addon from './addon.ts'
 
 const HEADER = 2
 const WIDTH = 5
-/** A drain that took longer gives way to timers and I/O. */
+/** A longer drain yields to timers and I/O. */
 const SLICE_MS = 8
 
-/** What takes the records of one run. */
+/** The receiver of the records of one run. */
 interface RecordTarget {
   record(kind: number, seqFrom: number, seq: number, text: string, start: number, end: number): void
   fail(error: unknown): void
@@ -44,7 +44,7 @@ interface Answer {
   error?: NativeError
 }
 
-/** An answer, a question for a key, or a request for `onRequest`, as the native side writes it. */
+/** An answer, a request for a key, or a request for `onRequest`, as the native side writes it. */
 type Reply = Answer & {
   id: number
   keys?: number
@@ -65,12 +65,12 @@ const keySources = new Map<number, KeySource>()
 const hooks = new Map<number, Hook>()
 let nextKeys = 1
 let hub: NativeHub | undefined
-/** What keeps the process alive while something runs: a timer that never fires, referenced only then. */
+/** Keeps the process alive while something runs: a timer that never fires, referenced only then. */
 let keepAlive: NodeJS.Timeout | undefined
 let busy = 0
 let sliceStart = 0
 
-/** The queue, made at its first use. */
+/** The queue, created at its first use. */
 function nativeHub(): NativeHub {
   if (hub === undefined) {
     hub = new addon.NativeHub(wake)
@@ -80,7 +80,7 @@ function nativeHub(): NativeHub {
   return hub
 }
 
-/** Keeps the process alive until as many calls of `releaseProcess`. */
+/** Keeps the process alive until an equal number of calls of `releaseProcess`. */
 function holdProcess(): void {
   if (busy++ === 0) keepAlive?.ref()
 }
@@ -126,19 +126,19 @@ function drain(): void {
   }
 }
 
-/** The text of the next records; undefined where it cannot be had. */
+/** The text of the next records; undefined where it cannot be created. */
 function takeRecords(): string | undefined {
   rows[0] = 0
   rows[1] = 0
   try {
     return hub?.drain(rows)
   } catch {
-    // Their rows are there: each run of them ends, and the others go on.
+    // Their rows are available: each of their runs ends, and the others continue.
     return undefined
   }
 }
 
-/** Delivers a record to its run. What goes wrong with one run ends that one. */
+/** Delivers a record to its run. A failure in one run ends only that run. */
 function deliver(
   number: number,
   kind: number,
@@ -164,12 +164,12 @@ function failLost(number: number): void {
     runs.get(number)?.fail(error)
     return
   }
-  // It is not known whose answers they were.
+  // The requests of the lost answers are unknown.
   for (const id of [...requests.keys()])
     settle(id, { error: { code: 'internal', message: error.message } })
 }
 
-/** Whether this turn of the event loop has worked long enough. */
+/** Whether the drain has used up its time in this turn of the event loop. */
 function sliceOver(): boolean {
   return performance.now() - sliceStart > SLICE_MS
 }
@@ -191,7 +191,7 @@ function removeRun(number: number): void {
   runs.delete(number)
 }
 
-/** Sends a request to the native side; the answer comes through the queue. It holds the process unless it need not. */
+/** Sends a request to the native side; the answer arrives through the queue. By default it keeps the process alive. */
 function request<Value>(send: (id: number) => void, holds = true): Promise<Value> {
   nativeHub()
   const id = nextRequest
@@ -209,7 +209,7 @@ function request<Value>(send: (id: number) => void, holds = true): Promise<Value
   })
 }
 
-/** Registers an engine's source of keys; gives the number under which the native side asks it. */
+/** Registers the key functions of an engine; returns their number for the native side. */
 function addKeySource(source: KeySource): number {
   const keys = nextKeys++
   keySources.set(keys, source)
@@ -229,7 +229,7 @@ function removeHook(id: number): void {
   hooks.delete(id)
 }
 
-/** Dispatches an answer to a request, a question for a key, or a request for `onRequest`. */
+/** Dispatches an answer, a request for a key, or a request for `onRequest`. */
 function dispatch(json: string): void {
   let reply: Reply
   try {

@@ -1,4 +1,4 @@
-// The caller's `onRequest`: called before a request is sent, and its answer made ready to cross.
+// The caller's `onRequest`: called before a request is sent; its answer is prepared for the native side.
 // It must never throw, and never change what the caller returned.
 
 import type { NativeEngine } from '../../binding.d.ts'
@@ -6,16 +6,16 @@ import type { OnRequest, OutgoingRequest } from '../../index.d.ts'
 import { messageOf } from '../values/errors.ts'
 import * as hub from './hub.ts'
 
-/** Characters of a body: more than any provider takes. */
+/** The maximum length of a body: more than any provider accepts. */
 const MAX_BODY = 256 * 1024 * 1024
 
-/** A JSON body, nothing to send the request as it is, or why it must not be sent. */
+/** A JSON body, nothing to send the original request, or why it must not be sent. */
 interface HookAnswer {
   body?: string
   error?: string
 }
 
-/** Calls `onRequest` and gives its answer. Never rejects. */
+/** Calls `onRequest` and returns its answer. Never rejects. */
 async function callRequestHook(
   onRequest: OnRequest,
   request: OutgoingRequest,

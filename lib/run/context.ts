@@ -1,5 +1,5 @@
-// What a caller passes for a turn, made ready to cross: JSON text, and beside it what JSON cannot hold.
-// It must never let a value that JSON would drop or change pass for one that was left out.
+// A caller's context, prepared for the native side: JSON text, and separately the values that JSON cannot hold.
+// It must never treat a value that JSON would drop or change as absent.
 
 import type { AgentEngineCallbacks, AssembledContext, OnRequest } from '../../index.d.ts'
 import { readTools, type Tool } from '../tools/tools.ts'
@@ -51,9 +51,9 @@ const OBJECTS: readonly (keyof AssembledContext)[] = [
   'metadata',
   'headers',
 ]
-/** What users, tools and models wrote. Half a surrogate pair in there must not lose the turn: it becomes U+FFFD. */
+/** Texts of users, tools and models. A lone surrogate in them must not lose the turn: it becomes U+FFFD. */
 const CONTENT = /^(?:context\.)?(?:systemPrompt|currentMessage|history|tools|target)\b|^result\b/
-/** Except what identifies something. */
+/** Except ids. */
 const IDENTIFIERS = new Set<string | number | undefined>([
   'id',
   'name',
@@ -71,7 +71,7 @@ const CALLBACKS = [
   'onToolUpdate',
 ] as const satisfies readonly (keyof AgentEngineCallbacks)[]
 
-/** A context that was read: what crosses, and what stays in this process. */
+/** A context after reading: the JSON for the native side, and the values that stay in JavaScript. */
 interface ReadContext {
   fields: Fields
   tools: Map<string, Tool>
@@ -79,7 +79,7 @@ interface ReadContext {
   onRequest: OnRequest | undefined
 }
 
-/** A context as it crosses, without functions and signals, and the tools by their names. */
+/** A context as JSON, without functions and signals, and the tools by their names. */
 function readContext(context: unknown): ReadContext {
   const { abortSignal, onRequest, tools, ...rest } = readFields(context, 'context', CODE)
   const signal = readSignal(abortSignal, 'abortSignal', CODE)
@@ -101,7 +101,7 @@ function readHook(hook: unknown, code: Code): OnRequest | undefined {
   throw refusal(code, 'onRequest', 'is not a function')
 }
 
-/** The callbacks of a run, each read once: nothing of the caller's is read while events are delivered. */
+/** The callbacks of a run, each read once: no object of the caller is read while events are delivered. */
 function readCallbacks(callbacks: unknown): AgentEngineCallbacks {
   const given: Fields = {}
   if (callbacks === undefined || callbacks === null) return given
@@ -117,7 +117,7 @@ function readCallbacks(callbacks: unknown): AgentEngineCallbacks {
   return given
 }
 
-/** The JSON of a context, or of a turn that a broker writes itself. */
+/** The JSON of a context, or of a broker's own turn. */
 function contextJson(value: unknown, root = 'context'): string {
   return toJson(value, root, codeAt, (path, key) => CONTENT.test(path) && !IDENTIFIERS.has(key))
 }

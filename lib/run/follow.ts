@@ -1,5 +1,5 @@
 // Iterators over persisted events: of one run, and of all runs of a session. Each requests the next page when the last is read.
-// It must never request a page that nobody waits for, or leave a request behind.
+// It must never request a page that is not needed, or leave a request open.
 
 import type { NativeEngine } from '../../binding.d.ts'
 import type { AttachOptions, SessionEvent, StreamEvent } from '../../index.d.ts'
@@ -9,7 +9,7 @@ import { toJson } from '../values/json.ts'
 import { readFields, readName } from '../values/reader.ts'
 
 const CODE = 'invalid_options'
-/** Events delivered between two looks at the clock. */
+/** Events delivered between two checks of the clock. */
 const CHECK_EVERY = 256
 
 const DONE = Object.freeze({ value: undefined, done: true as const })
@@ -77,7 +77,7 @@ class Pages<Item> implements AsyncIterableIterator<Item> {
       }
     }
     if (++this.#served % CHECK_EVERY === 0 && hub.sliceOver()) {
-      // As for a run: a reader of ready events lets timers and I/O have their turn.
+      // As in a run: a reader of ready events yields to timers and I/O.
       await new Promise((resolve) => setImmediate(resolve))
       hub.newSlice()
       if (this.#head === this.#buffer.length) return DONE
@@ -96,7 +96,7 @@ class Pages<Item> implements AsyncIterableIterator<Item> {
     this.#over = page.over === true
   }
 
-  /** @internal Requests the first page before anybody reads. */
+  /** @internal Requests the first page before the first `next()`. */
   begin(): this {
     this.#turn = hub
       .request<Page<Item> | null>((id) => {
@@ -163,9 +163,9 @@ function watch(native: NativeEngine, label: string): AsyncIterableIterator<Sessi
   return new Pages(native, send, false).begin()
 }
 
-/** Aborts or steers the run of a session, in whatever process. */
+/** Aborts or steers the run of a session, in any process. */
 function command<Value>(native: NativeEngine, label: string, message?: string): Promise<Value> {
-  // A message is what a user wrote: half a surrogate pair in it becomes U+FFFD.
+  // The message is a user's text: a lone surrogate in it becomes U+FFFD.
   const json = toJson(
     { label, message },
     'arguments',

@@ -1,4 +1,4 @@
-// One run as its caller holds it: an async iterator of stream events, a result, a stream handle.
+// The public run: an async iterator of stream events, a result, a stream handle.
 // It must never lose an event, deliver one twice, or let a throw of the caller's code reach the process.
 
 import type { NativeHub } from '../../binding.d.ts'
@@ -33,12 +33,12 @@ import {
 
 /** A reader this far behind gets merged deltas (docs/rules/turns-and-streams.md#coalescing). */
 const MERGE_ABOVE = 4096
-/** Events delivered between two looks at the clock. */
+/** Events delivered between two checks of the clock. */
 const CHECK_EVERY = 256
 
 const DONE = Object.freeze({ value: undefined, done: true as const })
 
-/** What a run is made of. */
+/** The parts of a run. */
 interface RunOptions {
   tools: Map<string, Tool>
   callbacks: AgentEngineCallbacks
@@ -81,7 +81,7 @@ class AgentRun implements Declared, hub.RecordTarget {
   #messageId = ''
   /** The controllers of the tool calls under way, by execution. */
   #executions = new Map<number, AbortController>()
-  /** What tools returned, by call. */
+  /** The results of tools, by call. */
   #values = new Map<string, unknown>()
   #resolve!: (result: AgentResult) => void
   #reject!: (error: unknown) => void
@@ -118,7 +118,7 @@ class AgentRun implements Declared, hub.RecordTarget {
     if (signal !== undefined && !aborted) signals.listen(signal, this, ...at)
     this.#number = hub.addRun(this)
     try {
-      // A signal may also have called while it was listened to.
+      // A signal may also have fired while the listener was added.
       start(this.#number, aborted || this.#aborted)
     } catch (error) {
       hub.removeRun(this.#number)
@@ -152,7 +152,7 @@ class AgentRun implements Declared, hub.RecordTarget {
   abort(): void {
     if (this.#ended) return
     this.#aborted = true
-    // A signal may call while it is listened to, before there is a run.
+    // A signal may fire while the listener is added, before the run exists.
     if (this.#number !== 0) this.#native.abort(this.#number)
   }
 
@@ -170,7 +170,7 @@ class AgentRun implements Declared, hub.RecordTarget {
     if (this.#head < this.#buffer.length) {
       const value = this.#take()
       if (++this.#served % CHECK_EVERY === 0 && hub.sliceOver()) {
-        // A reader of ready events never leaves the microtask queue: timers and I/O get their turn here.
+        // A reader of ready events never leaves the microtask queue: this yields to timers and I/O.
         return new Promise((resolve) => {
           setImmediate(() => {
             hub.newSlice()
@@ -332,7 +332,7 @@ class AgentRun implements Declared, hub.RecordTarget {
     if (callback !== undefined) this.#invoke(callback, payload)
   }
 
-  /** Calls the caller's code. What it throws becomes a process warning, once a run, and harms nothing. */
+  /** Calls the caller's code. A throw becomes a process warning, once per run, and affects nothing else. */
   #invoke<Payload>(callback: (payload: Payload) => unknown, payload: Payload): void {
     try {
       const returned = callback(payload) as PromiseLike<unknown> | null | undefined
@@ -353,7 +353,7 @@ class AgentRun implements Declared, hub.RecordTarget {
   }
 
   #runTool(call: ToolCall): void {
-    // The request may have been on its way when the run was aborted: no tool begins after that.
+    // The request may have been in the queue when the run was aborted: no tool begins after that.
     if (this.#aborted) return
     const { execution, callId, toolCallId, name } = call
     const controller = toolController((error) => this.#warn(error))
@@ -374,7 +374,7 @@ class AgentRun implements Declared, hub.RecordTarget {
 
   #callHook({ number, request }: { number: number; request: OutgoingRequest }): void {
     const onRequest = this.#onRequest
-    // As for tools: no code of the caller's begins after an abort.
+    // As for tools: no code of the caller begins after an abort.
     if (this.#aborted || onRequest === undefined) return
     callRequestHook(onRequest, request)
       .then(({ body, error }) => {
@@ -403,7 +403,7 @@ class AgentRun implements Declared, hub.RecordTarget {
     }
   }
 
-  /** The run is over: releases what it holds, and ends the readers that wait for events. */
+  /** Ends the run: releases its resources, and ends the readers that wait for events. */
   #end(): void {
     this.#ended = true
     this.#native.release(this.#number)

@@ -1,17 +1,17 @@
-// What a tool returned, made ready to cross: text and images for the model, JSON for the ledger, both bounded.
-// It must never walk a value that is larger than what is stored of it.
+// A tool's return value, prepared for the native side: text and images for the model, JSON for the ledger, both bounded.
+// It must never traverse more of a value than it stores.
 
 import { boundedJson, fitting } from '../values/bounded-json.ts'
 
-/** Characters (UTF-16 units) of JSON that are stored of a result. What is longer is cut before anything walks it. */
+/** The maximum of stored JSON of a result, in UTF-16 units. A longer one is cut before it is traversed. */
 const MAX_RESULT = 4 * 1024 * 1024
-/** Room for the sentence that marks a cut. */
-const ROOM = MAX_RESULT - 256
-/** Characters of base64 in a result's images: more than any request may carry. */
+/** The limit of a stored result; the sentence that marks a cut needs the rest. */
+const LIMIT = MAX_RESULT - 256
+/** The maximum of base64 characters in a result's images: more than any request may contain. */
 const MAX_IMAGES = 32 * 1024 * 1024
 /** Blocks of one result. */
 const MAX_BLOCKS = 10_000
-const BOUND = `of one result ${MAX_RESULT} characters of JSON are kept`
+const BOUND = `of one result ${MAX_RESULT} characters of JSON are stored`
 
 interface TextBlock {
   type: 'text'
@@ -20,17 +20,17 @@ interface TextBlock {
 
 type Block = TextBlock | { type: 'image'; mimeType: string; data: string }
 
-/** A result in blocks, as far as it is read. */
+/** The used part of a result in blocks. */
 interface PiResult {
   content?: unknown
   details?: unknown
   isError?: unknown
 }
 
-/** The JSON of an answer. Throws what cannot be read of the value: the tool has failed then. */
+/** The JSON of an answer. Throws if the value cannot be read: the tool has failed then. */
 function answer(value: unknown): string {
   if (typeof value === 'string') {
-    const stored = cutText(value, ROOM)
+    const stored = cutText(value, LIMIT)
     return JSON.stringify({
       content: [text(stored)],
       resultJson: JSON.stringify(stored),
@@ -41,14 +41,14 @@ function answer(value: unknown): string {
     value !== null && typeof value === 'object' ? value : undefined
   const blocks = object?.content
   if (object !== undefined && Array.isArray(blocks)) return piAnswer(object, blocks)
-  const { json, cut } = boundedJson(value, ROOM)
+  const { json, cut } = boundedJson(value, LIMIT)
   if (json === undefined) {
     throw new TypeError(
       `the tool returned ${typeof value}; return a string, JSON, or { content: [...] }`,
     )
   }
   if (!cut) return JSON.stringify({ content: [text(json)], resultJson: json, isError: false })
-  const stored = `${fitting(json, ROOM)}\n[… the rest was cut here: ${BOUND} …]`
+  const stored = `${fitting(json, LIMIT)}\n[… the rest was cut here: ${BOUND} …]`
   return JSON.stringify({
     content: [text(stored)],
     resultJson: JSON.stringify(stored),
@@ -56,13 +56,13 @@ function answer(value: unknown): string {
   })
 }
 
-/** A result in blocks, as pi's tools return it. Its texts share the room. */
+/** A result in blocks, as pi's tools return it. The limit is for all its texts together. */
 function piAnswer(value: PiResult, blocks: unknown[]): string {
   const count = blocks.length
   if (!(count <= MAX_BLOCKS)) {
     throw new RangeError(`the tool returned ${count} blocks; at most ${MAX_BLOCKS} are allowed`)
   }
-  let room = ROOM
+  let limit = LIMIT
   let images = 0
   const content: Block[] = []
   for (let index = 0; index < count; index++) {
@@ -75,8 +75,8 @@ function piAnswer(value: PiResult, blocks: unknown[]): string {
         )
       }
     } else {
-      block.text = cutText(block.text, room)
-      room = Math.max(0, room - block.text.length)
+      block.text = cutText(block.text, limit)
+      limit = Math.max(0, limit - block.text.length)
     }
     content.push(block)
   }
@@ -87,19 +87,19 @@ function piAnswer(value: PiResult, blocks: unknown[]): string {
   })
 }
 
-/** A text as it is stored: of one whose JSON has no room, the beginning and the end. */
-function cutText(value: string, room: number): string {
-  // A character takes six of JSON at most. Only what may fit is looked at.
-  if (value.length * 6 + 2 <= room) return value
-  if (value.length + 2 <= room && JSON.stringify(value).length <= room) return value
-  const end = Math.floor(room / 4)
+/** A text as it is stored: the beginning and the end of one whose JSON is longer than `limit`. */
+function cutText(value: string, limit: number): string {
+  // A character needs at most six characters of JSON. Only a text that may fit is converted.
+  if (value.length * 6 + 2 <= limit) return value
+  if (value.length + 2 <= limit && JSON.stringify(value).length <= limit) return value
+  const end = Math.floor(limit / 4)
   const tail = fitting(value, end, true)
-  const head = fitting(value, room - end)
+  const head = fitting(value, limit - end)
   const left = value.length - head.length - tail.length
   return `${head}\n[… ${left} of ${value.length} characters were cut here: ${BOUND} …]\n${tail}`
 }
 
-/** The stored result. Details are the host's own and need not be JSON, or small: they stay in this process then. */
+/** The stored result. Details belong to the host and need not be JSON, or small: they stay in this process then. */
 function withDetails(content: Block[], details: unknown): string {
   const json = JSON.stringify({ content })
   try {
@@ -108,7 +108,7 @@ function withDetails(content: Block[], details: unknown): string {
       return `${json.slice(0, -1)},"details":${written.json}}`
     }
   } catch {
-    // What cannot be read is the tool's own affair: the result is whole without it.
+    // Unreadable details are left out: the result is complete without them.
   }
   return json
 }
@@ -117,7 +117,7 @@ function text(value: string): TextBlock {
   return { type: 'text', text: value }
 }
 
-/** One block, each of its fields read once. */
+/** One block, each of its fields read exactly once. */
 function readBlock(item: unknown, index: number): Block {
   const { type, text: written, data, mimeType } = (item ?? {}) as Record<string, unknown>
   if (type === 'text' && typeof written === 'string') return text(written)

@@ -1,5 +1,5 @@
-// The abort signals that tools get: real ones, whose listeners cannot harm the process.
-// Node reports what a listener throws as `uncaughtException`; here it goes to the maker of the signal.
+// The abort signals of tools: real ones, whose listeners cannot harm the process.
+// Node.js reports a throw of a listener as `uncaughtException`; here it is reported to the creator of the signal.
 
 type Warn = (error: unknown) => void
 type Listener = ((event: unknown) => unknown) | { handleEvent(event: unknown): unknown }
@@ -16,8 +16,8 @@ const { addEventListener, removeEventListener } = EventTarget.prototype
 const onabort = Object.getOwnPropertyDescriptor(AbortSignal.prototype, 'onabort')
 
 /**
- * Between a signal and `AbortSignal.prototype`. The class is never constructed: a signal of a controller gets this prototype, so
- * that it stays one for `fetch`, `AbortSignal.any` and `instanceof`.
+ * A prototype between a signal and `AbortSignal.prototype`. The class is never constructed: the signal of a controller gets this
+ * prototype, so that `fetch`, `AbortSignal.any` and `instanceof` still accept it.
  */
 const guarded = Object.create(AbortSignal.prototype, {
   addEventListener: {
@@ -70,7 +70,7 @@ function shielded(signal: AbortSignal, given: unknown): unknown {
   return shield
 }
 
-/** Whether `EventTarget` takes it as a listener. */
+/** Whether `EventTarget` accepts it as a listener. */
 function isListener(given: unknown): given is Listener {
   return typeof given === 'function' || (typeof given === 'object' && given !== null)
 }
@@ -80,7 +80,7 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
   return typeof (value as { then?: unknown }).then === 'function'
 }
 
-/** A controller whose signal reports what its listeners throw, or reject with, to `warn`. */
+/** A controller whose signal reports throws and rejections of its listeners to `warn`. */
 function toolController(warn: Warn): AbortController {
   const controller = new AbortController()
   const { signal } = controller

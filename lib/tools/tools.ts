@@ -1,5 +1,5 @@
-// Tools that live in JavaScript: their definitions, which cross to the native side, and running them.
-// Whatever a tool does (throws, never answers, returns a circular object) becomes an answer for the model.
+// Tools in JavaScript: sends their definitions to the native side, and runs them.
+// It must never let a tool's behaviour (a throw, a hang, a circular object) be anything but an answer for the model.
 
 import type { ToolCallInfo } from '../../index.d.ts'
 import { type AgentEngineError, messageOf, refusal } from '../values/errors.ts'
@@ -22,14 +22,14 @@ const CALLED = ['execute', 'run', 'reconcile'] as const
 /** A tool's functions, each read once, and the tool itself, on which they are called. */
 type Tool = Record<(typeof CALLED)[number], unknown> & { self: object }
 
-/** What the native side sends of a call. */
+/** A call as the native side sends it. */
 interface ToolCall {
   execution: number
   callId: string
   toolCallId: string
   name: string
   arguments: unknown
-  /** It asks what became of a call that a crash left in doubt. */
+  /** Set for a call in doubt: `reconcile` is called instead of the tool. */
   reconcile?: boolean
 }
 
@@ -41,10 +41,10 @@ interface ToolAnswer {
 
 type Callable = (...args: never[]) => unknown
 
-/** A tool's definition as it crosses. */
+/** A tool's definition for the native side. */
 type Definition = { name: string } & Record<string, unknown>
 
-/** Checks the tools of a context and returns what crosses to the native side, and a map to run them by. */
+/** Checks the tools of a context; returns their definitions for the native side, and a map to run them. */
 function readTools(tools: unknown): { definitions: Definition[]; byName: Map<string, Tool> } {
   const list = readList(tools, 'tools', 'invalid_context')
   if (list === undefined) {
@@ -114,7 +114,7 @@ async function runTool(
   }
 }
 
-/** Asks the tool for the outcome of a call that a crash left in doubt. A tool that does not know it is not run again. */
+/** Calls `reconcile` for a call in doubt after a crash. With an unknown outcome the tool is not run again. */
 async function reconcile(tool: Tool, params: unknown, info: ToolCallInfo): Promise<ToolAnswer> {
   if (typeof tool.reconcile !== 'function') return { json: unknown() }
   const report: { outcome?: unknown; result?: unknown } | null | undefined = await Reflect.apply(

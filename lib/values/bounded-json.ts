@@ -1,5 +1,5 @@
-// JSON of a value that anything may stand behind, written up to a bound: what is larger is cut, not walked.
-// It must never read a value twice, or more of it than the bound has room for.
+// JSON of an untrusted value, written up to a limit: a larger value is cut, and the rest is not traversed.
+// It must never read a value twice, or more of it than the limit allows.
 
 import { types } from 'node:util'
 
@@ -9,16 +9,16 @@ const { isRawJSON: isRawJson } = JSON as {
   isRawJSON?: (value: unknown) => value is { rawJSON: string }
 }
 
-/** Values that are written before the rest is cut. */
+/** The maximum number of written values. */
 const MAX_VALUES = 200_000
 
-/** Levels that are written: a reader of the JSON must not run out of stack. */
+/** The maximum depth: a reader of the JSON must not run out of stack. */
 const MAX_DEPTH = 5_000
 
-/** Thrown where the room is used up; what was written so far stands. */
+/** Thrown when the limit is used up; what was written so far remains. */
 const FULL = Symbol('full')
 
-/** A list or an object that is being written. `keys` is undefined for a list; `any`: something of it was written. */
+/** A list or an object that is being written. `keys` is undefined for a list; `any`: an item of it was written. */
 interface Frame {
   value: Readonly<Record<string | number, unknown>>
   keys: readonly string[] | undefined
@@ -35,8 +35,8 @@ class Writer {
   #open: Frame[] = []
   #ancestors = new Set<object>()
 
-  constructor(room: number) {
-    this.#left = room
+  constructor(limit: number) {
+    this.#left = limit
   }
 
   /** Writes a value as JSON.stringify does; false where it has no JSON. It never recurses: the stack is not its bound. */
@@ -49,7 +49,7 @@ class Writer {
     return true
   }
 
-  /** One value; of a list or an object the beginning. */
+  /** Writes one value, or the beginning of a list or an object. */
   #value(given: unknown, key: string | number): boolean {
     if (--this.#values < 0) throw FULL
     let value = given
@@ -125,7 +125,7 @@ class Writer {
     this.#open.pop()
   }
 
-  /** The items of a typed array, without a list of its keys; a Buffer as its `toJSON` has it. */
+  /** The items of a typed array, without a list of its keys; a Buffer in the form of its `toJSON`. */
   #view(value: ArrayBufferView): void {
     const buffer = Buffer.isBuffer(value)
     this.#put(buffer ? '{"type":"Buffer","data":[' : '{')
@@ -141,7 +141,7 @@ class Writer {
     this.#put(buffer ? ']}' : '}')
   }
 
-  /** Only what may have room is looked at. */
+  /** Longer values are not read to their end. */
   #string(text: string): void {
     const json = JSON.stringify(text.length > this.#left ? text.slice(0, this.#left) : text)
     if (json.length > this.#left || text.length > this.#left) {
@@ -166,11 +166,11 @@ function unboxed(value: object): unknown {
 }
 
 /**
- * The JSON of `value` in at most `room` characters. `cut`: it is the beginning of a longer text, and no JSON any more.
- * `json` is undefined for what has no JSON. Throws what JSON.stringify would, and what the caller's code throws.
+ * The JSON of `value` in at most `limit` characters. `cut`: it is the beginning of a longer text, and no JSON any more.
+ * `json` is undefined for a value without JSON. Throws as JSON.stringify does, and passes on throws of the caller's code.
  */
-function boundedJson(value: unknown, room: number): { json: string | undefined; cut: boolean } {
-  const writer = new Writer(room)
+function boundedJson(value: unknown, limit: number): { json: string | undefined; cut: boolean } {
+  const writer = new Writer(limit)
   try {
     const written = writer.write(value)
     return { json: written ? writer.out.join('') : undefined, cut: false }
@@ -180,19 +180,19 @@ function boundedJson(value: unknown, room: number): { json: string | undefined; 
   }
 }
 
-/** The longest beginning of `text` (or end) whose JSON has at most `room` characters. It never cuts through a character. */
-function fitting(text: string, room: number, end = false): string {
-  let length = Math.min(text.length, room)
+/** The longest beginning of `text` (or end) whose JSON has at most `limit` characters. It never cuts through a character. */
+function fitting(text: string, limit: number, end = false): string {
+  let length = Math.min(text.length, limit)
   for (;;) {
     const part = whole(end ? text.slice(text.length - length) : text.slice(0, length), text, end)
     const json = JSON.stringify(part).length
-    if (json <= room || length === 0) return part
-    // Every round takes what is over in proportion, and at least one character.
-    length = Math.max(0, Math.min(Math.floor((length * room) / json), length - 1))
+    if (json <= limit || length === 0) return part
+    // Every round removes the excess in proportion, and at least one character.
+    length = Math.max(0, Math.min(Math.floor((length * limit) / json), length - 1))
   }
 }
 
-/** A part of `text` without the half of a pair that a cut left. */
+/** A part of `text` without a lone surrogate at the cut. */
 function whole(part: string, text: string, end: boolean): string {
   if (part.length === text.length || part === '') return part
   if (end) return isLow(part.charCodeAt(0)) ? part.slice(1) : part

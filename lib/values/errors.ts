@@ -1,4 +1,4 @@
-// The one error class of the package, and its making from what the native side throws.
+// The error class of the package, and its construction from errors of the native side.
 // It must never carry a value of the caller beyond a short name.
 
 import type { AgentEngineErrorCode, AgentError } from '../../index.d.ts'
@@ -6,16 +6,16 @@ import { boundedJson } from './bounded-json.ts'
 
 /** The longest message of a caller's error that is passed on. */
 const MAX_MESSAGE = 65536
-/** Characters of one text of the caller that a message repeats; it repeats two at most. */
+/** The maximum length of a quoted text of the caller; a message quotes two at most. */
 const MAX_QUOTED = 100
-/** Characters of a path. */
+/** The maximum length of a path. */
 const MAX_FIELD = 200
-/** Characters of a message of ours, lists of names included. */
+/** The maximum length of a message of the engine, lists of names included. */
 const MAX_OWN = 4000
 
 type Code = AgentEngineErrorCode
 
-/** An error as it crosses from the native side. */
+/** An error in the form of the native side. */
 interface NativeError {
   code: Code
   message: string
@@ -46,7 +46,7 @@ function clip(text: string, most = MAX_QUOTED): string {
   return `${text.slice(0, half ? most - 2 : most - 1)}…`
 }
 
-/** A text of the caller in backticks, short, and without what would end them early. */
+/** A text of the caller in backticks: shortened, and without backticks. */
 function quote(text: string): string {
   return `\`${clip(text).replaceAll('`', "'").toWellFormed()}\``
 }
@@ -57,7 +57,7 @@ function refusal(code: Code, path: string, why: string): AgentEngineError {
   return new AgentEngineError(code, `${quote(path)}: ${why}`, field)
 }
 
-/** The message of what was thrown, at most 65,536 characters; without one, a sentence about `who`. Never throws. */
+/** The message of a thrown value, at most 65,536 characters; without one, a sentence about `who`. Never throws. */
 function messageOf(error: unknown, who: string): string {
   try {
     const message = readMessage(error)
@@ -77,7 +77,7 @@ function readMessage(error: unknown): string {
   return String(error)
 }
 
-/** Turns what the native side threw (JSON in the message) into an AgentEngineError. */
+/** Converts an error of the native side (JSON in its message) to an AgentEngineError. */
 function fromNative(error: unknown): AgentEngineError {
   if (error instanceof AgentEngineError) return error
   try {
@@ -88,7 +88,7 @@ function fromNative(error: unknown): AgentEngineError {
   }
 }
 
-/** Calls the native side; what it throws becomes an AgentEngineError with the caller's stack. */
+/** Calls the native side; a throw becomes an AgentEngineError with the caller's stack. */
 function guarded<Value>(call: () => Value): Value {
   try {
     return call()

@@ -1,12 +1,12 @@
-// JSON of what a caller passes, and the path of the first value in it that JSON would drop or change.
-// It must never let such a value pass for one that was left out.
+// JSON of a caller's value, and the path of the first value in it that JSON would drop or change.
+// It must never treat such a value as absent.
 
 import { type Code, refusal } from './errors.ts'
 import { HALF, reason } from './reader.ts'
 
-/** Levels that are looked into to find out what JSON cannot hold. */
+/** The maximum depth of the search for a value that JSON cannot hold. */
 const MAX_DEPTH = 1_000
-/** Values that are looked at to find it. */
+/** The maximum number of values of that search. */
 const MAX_VALUES = 1_000_000
 
 /** A value that JSON cannot hold, and why. */
@@ -15,15 +15,15 @@ interface Defect {
   why: string
 }
 
-/** Why a text is refused, if it is. `key` is its own key; a key that is a text itself has none. */
+/** The reason to refuse a text, if there is one. `key` is its key; absent if the text is itself a key. */
 type Judge = (text: string, path: string, key: string | number | undefined) => string | undefined
 
-/** Whether half a surrogate pair in the text at `path` becomes U+FFFD. */
+/** Whether a lone surrogate in the text at `path` becomes U+FFFD. */
 type Repairs = (path: string, key: string | number | undefined) => boolean
 
 /**
- * JSON of what the caller gave; what JSON cannot hold is a typed error at its field, or else at `root`. `codeOf(path)` is its
- * code. Half a surrogate pair is refused, except where `repairs(path, key)`: there it becomes U+FFFD.
+ * JSON of a caller's value. A value that JSON cannot hold is a typed error at its field, or else at `root`; `codeOf(path)` is its
+ * code. A lone surrogate is refused, except where `repairs(path, key)`: there it becomes U+FFFD.
  */
 function toJson(
   value: unknown,
@@ -39,7 +39,7 @@ function toJson(
     const path = found?.path || root
     throw refusal(codeOf(path), path, `cannot be written as JSON: ${found?.why ?? reason(error)}`)
   }
-  // JSON.stringify writes half a pair, and nothing else, as an escape that begins so; a text may have one of its own.
+  // JSON.stringify writes only lone surrogates as an escape that begins so; the text itself may contain such an escape.
   if (json.includes('\\ud')) {
     const found = find(JSON.parse(json), (text, path, key) =>
       text.isWellFormed() || repairs(path, key) ? undefined : HALF,
@@ -50,7 +50,7 @@ function toJson(
   return json
 }
 
-/** The first value that JSON cannot hold, and why. Of what cannot be read a second time, nothing. */
+/** The first value that JSON cannot hold, and why; undefined where the value cannot be read a second time. */
 function defect(value: unknown): Defect | undefined {
   try {
     return find(value, () => undefined)
@@ -79,7 +79,7 @@ function find(root: unknown, judge: Judge): Defect | undefined {
     if (value === null || typeof value !== 'object') return undefined
     if (ancestors.includes(value)) return { path, why: 'it refers back to itself (circular)' }
     if (ancestors.length > MAX_DEPTH) {
-      // The whole path down would not help.
+      // The full path would not help.
       const top = /^tools\[\d+\]\.[^.[]+|^[^.[]+|/.exec(path)?.[0] ?? ''
       return { path: top, why: 'it is nested too deep' }
     }
@@ -120,7 +120,7 @@ function find(root: unknown, judge: Judge): Defect | undefined {
   return visit(root, '', '')
 }
 
-/** Whether a value has a `toJSON` of its own. Throws what reading it throws. */
+/** Whether a value has a `toJSON`. Passes on a throw of its getter. */
 function hasToJson(value: unknown): value is { toJSON(key: string | number): unknown } {
   return (
     value !== null &&

@@ -1,26 +1,26 @@
-// The one reader of what a caller passes: each value once, guardedly, and what cannot be read is refused at its path.
-// It must never let a throw of the caller's code through, or a value that JSON would drop or change.
+// The only reader of a caller's values: reads each value once, and refuses unreadable ones by their path.
+// It must never pass on a throw of the caller's code, or a value that JSON would drop or change.
 
 import { types } from 'node:util'
 import { type Code, clip, messageOf, refusal } from './errors.ts'
 
 const { isPromise } = types
 
-/** The fields of an object of the caller's: nothing is known of their values. */
+/** The fields of a caller's object, with unchecked values. */
 type Fields = Record<string, unknown>
 
 const UNREADABLE = 'cannot be read'
-/** Entries of a list that a caller passes. A length may be made up. */
+/** The maximum number of entries of a caller's list, whose `length` may be false. */
 const MAX_ENTRIES = 100_000
-/** Why a text with half of a surrogate pair is refused. */
+/** Why a text with a lone surrogate is refused. */
 const HALF = 'has half of a surrogate pair, as a cut through a character leaves it; pass whole text'
 
-/** Whether a value is an object that is no list, as far as that can be found out. */
+/** Whether a value is an object and no list, as far as this can be determined. */
 function isObject(value: unknown): value is Fields {
   try {
     return value !== null && typeof value === 'object' && !Array.isArray(value)
   } catch {
-    // A revoked proxy: whatever is read of it is refused at its path.
+    // A revoked proxy: every read of it is refused at its path.
     return true
   }
 }
@@ -31,7 +31,7 @@ function readFields(value: unknown, root: string, code: Code, prefix = ''): Fiel
   const names = attempt(() => Object.keys(value), root, code)
   const fields: Fields = {}
   for (const name of names) {
-    // An own field of this name has no meaning here, and set here it would change the object itself.
+    // A field of this name has no meaning here, and setting it would change the prototype of the copy.
     if (name === '__proto__') continue
     fields[name] = attempt(() => value[name], `${prefix}${name}`, code)
   }
@@ -69,7 +69,7 @@ function readList(value: unknown, root: string, code: Code): unknown[] | undefin
   return list
 }
 
-/** What `read` gives; what it throws is a refusal of the value at `path`. */
+/** The result of `read`; a throw is a refusal of the value at `path`. */
 function attempt<Value>(read: () => Value, path: string, code: Code): Value {
   try {
     return ignoreRejection(read())
@@ -78,20 +78,20 @@ function attempt<Value>(read: () => Value, path: string, code: Code): Value {
   }
 }
 
-/** A value of the caller's that is looked at and not waited for: a promise among them is no unhandled rejection of the process. */
+/** Marks a caller's value as handled if it is a promise, so that its rejection is no unhandled rejection of the process. */
 function ignoreRejection<Value>(value: Value): Value {
   if (isPromise(value)) Reflect.apply(Promise.prototype.then, value, [undefined, () => {}])
   return value
 }
 
-/** A string of the caller's that names something. */
+/** A caller's string that names something. */
 function readName(value: unknown, path: string, code: Code): string {
   if (typeof value !== 'string') throw refusal(code, path, 'is not a string')
   if (!value.isWellFormed()) throw refusal(code, path, HALF)
   return value
 }
 
-/** Refuses what JSON would lose. */
+/** Refuses a value that JSON would lose. */
 function refuseLost(value: unknown, field: string, code: Code): void {
   const type = typeof value
   if (type === 'function' || type === 'symbol' || (type === 'number' && !Number.isFinite(value))) {
@@ -107,7 +107,7 @@ function refuseList(value: unknown, field: string, code: Code): void {
   }
 }
 
-/** The first line, short: V8 draws a circle in those that follow. */
+/** The first line, shortened: V8 draws the circular structure in the following lines. */
 function reason(error: unknown): string {
   return clip(messageOf(error, 'it').split('\n', 1)[0] ?? '', 80).toWellFormed()
 }

@@ -1,18 +1,18 @@
-// The caller's abort signals: one listener a signal, however many runs share it, and none once they have ended.
-// It must never keep a signal alive, change it in a way its owner can see, or let a throw of it through.
+// The caller's abort signals: one listener per signal for any number of runs, removed when they have ended.
+// It must never keep a signal alive, change it visibly for its owner, or pass on its throw.
 
 import { type Code, refusal } from './errors.ts'
 import { attempt, ignoreRejection } from './reader.ts'
 
-/** What is used of a signal. It may be another implementation of the interface than Node's own. */
+/** The used part of a signal, which may be another implementation than that of Node.js. */
 type Signal = Pick<AbortSignal, 'aborted' | 'addEventListener' | 'removeEventListener'>
 
-/** What a signal aborts: a run, or a compaction. */
+/** The target of a signal: a run, or a compaction. */
 interface Abortable {
   abort(): void
 }
 
-/** The one listener of a signal, and what it aborts. */
+/** The listener of a signal, and its targets. */
 interface Entry {
   targets: Set<Abortable>
   onAbort: () => void
@@ -20,7 +20,7 @@ interface Entry {
 
 const entries = new WeakMap<Signal, Entry>()
 
-/** A signal, or an object that has what is used of one; undefined where there is none. */
+/** A signal, or an object with the used part of one; undefined where there is none. */
 function readSignal(given: unknown, path: string, code: Code): Signal | undefined {
   if (given === undefined || given === null) return undefined
   const signal = given as Signal
@@ -42,7 +42,7 @@ function isAborted(signal: Signal, path: string, code: Code): boolean {
   return attempt(() => ignoreRejection(signal.aborted) === true, path, code)
 }
 
-/** Calls `target.abort()` when the signal is aborted. What the signal throws is a refusal of it. */
+/** Calls `target.abort()` when the signal is aborted. If the signal throws, it is refused. */
 function listen(signal: Signal, target: Abortable, path: string, code: Code): void {
   const entry = entries.get(signal)
   if (entry !== undefined) {
@@ -63,7 +63,7 @@ function listen(signal: Signal, target: Abortable, path: string, code: Code): vo
   }
 }
 
-/** Forgets the target. What the signal throws is the caller's to handle. */
+/** Removes the target. The caller handles a throw of the signal. */
 function unlisten(signal: Signal, target: Abortable): void {
   const entry = entries.get(signal)
   if (entry === undefined || !entry.targets.delete(target) || entry.targets.size > 0) return

@@ -1,6 +1,6 @@
 //! The parts that all runs of an engine share.
 //!
-//! It must never act: each part has its own room.
+//! It must never act: each part has its own module.
 
 use std::sync::Arc;
 

@@ -59,8 +59,8 @@ impl Tasks {
     }
 }
 
-/// One thread for all tasks: they wait for sockets, and a second thread costs more in wake-ups than it computes. What would
-/// hold the others up (a large read, a long check) has a blocking thread of its own.
+/// One thread for all tasks: they wait for sockets, and a second thread costs more in wake-ups than it gains. Work that would
+/// delay the others (a large read, a long check) runs on a separate blocking thread.
 fn start_thread() -> std::io::Result<Handle> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let handle = runtime.handle().clone();

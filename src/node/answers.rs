@@ -1,13 +1,13 @@
 //! Requests to JavaScript that are not answered yet, by number.
 //!
-//! Every request has a number of its own, so that a late answer is never taken for another one's.
+//! Numbers are never reused: a late answer must never be delivered to another request.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// What JavaScript made of a request's body: nothing, another one, or an error's message.
+/// The answer of `onRequest`: no other body, a new body, or the message of an error.
 pub(super) type RequestAnswers = Answers<Result<Option<String>, String>>;
 
 /// The open requests of one kind.
@@ -41,7 +41,7 @@ impl<T> Answers<T> {
         (number, answer)
     }
 
-    /// The sender of the answer to request `number`; none where it is late (docs/rules/abort-usage.md#abort), or after this.
+    /// Takes the sender of the answer to request `number`; `None` for a late answer (docs/rules/abort-usage.md#abort), or a second one.
     pub(super) fn take(&self, number: u32) -> Option<oneshot::Sender<T>> {
         self.lock().senders.remove(&number)
     }

@@ -1,6 +1,6 @@
-//! Which backend a ledger has: the options of a SQLite file in, its ports out, and what is done to a file that no engine opens.
+//! The backend of a ledger: opens a SQLite file by its options and returns its ports, and salvages a damaged file.
 //!
-//! Nothing else in this room names a backend. It must never leave a file behind for a wrong option.
+//! Nothing else in this module names a backend. It must never leave a file behind for a wrong option.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use base::error::EngineError;
 use ledger::{Ledger, LedgerOptions, LedgerSalvage, Synchronous};
 use model::{InputError, LedgerPorts, StorageError};
 
-/// Below, a heartbeat would be late by chance; above, nobody waits.
+/// A shorter lease could expire by chance; a longer one would block a session for too long.
 const LEASES_MS: std::ops::RangeInclusive<u64> = 300..=600_000;
 
 /// Opens the ledger of these options.
@@ -49,7 +49,7 @@ pub(super) fn open(
     Ok(LedgerPorts::of(&Ledger::open(&options, clock.clone())?))
 }
 
-/// Reads what can be read of a damaged file into a fresh one.
+/// Copies everything that is readable in a damaged file to a new one.
 pub(super) async fn salvage(damaged: &Path, fresh: &Path) -> Result<LedgerSalvage, StorageError> {
     Ledger::salvage(damaged, fresh, Clock::default()).await
 }

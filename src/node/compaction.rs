@@ -1,4 +1,4 @@
-//! A compaction that a host asks for, for JavaScript: its arguments, its answer through the hub, its cancellation.
+//! Manual compaction for JavaScript: the arguments, the answer through the hub, the cancellation.
 //!
 //! It must never decide what is compacted.
 
@@ -18,7 +18,7 @@ use model::{input_error, session_label};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Asked {
+struct CompactionArguments {
     label: String,
     #[serde(default)]
     instructions: Option<String>,
@@ -28,15 +28,16 @@ struct Asked {
     model: Option<String>,
 }
 
-fn asked(json: &str) -> std::result::Result<ManualCompaction, EngineError> {
+fn parse(json: &str) -> std::result::Result<ManualCompaction, EngineError> {
     let mut reader = serde_json::Deserializer::from_str(json);
-    let asked: Asked = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-        let path = error.path().to_string();
-        EngineError::at(ErrorCode::InvalidOptions, input_error(path, &error.into_inner()))
-    })?;
-    let label = session_label("label", &asked.label)
+    let arguments: CompactionArguments =
+        serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+            let path = error.path().to_string();
+            EngineError::at(ErrorCode::InvalidOptions, input_error(path, &error.into_inner()))
+        })?;
+    let label = session_label("label", &arguments.label)
         .map_err(|error| EngineError::at(ErrorCode::InvalidLabel, error))?;
-    let Asked { instructions, provider, model, .. } = asked;
+    let CompactionArguments { instructions, provider, model, .. } = arguments;
     Ok(ManualCompaction { session_label: label, instructions, provider, model })
 }
 
@@ -46,14 +47,14 @@ impl NativeEngine {
     /// it has an `onRequest`.
     #[napi(catch_unwind)]
     pub fn compact(&self, id: u32, options: String, hooked: bool) -> Result<()> {
-        let asked = asked(&options).map_err(|error| js_error(&error))?;
+        let compaction = parse(&options).map_err(|error| js_error(&error))?;
         let (engine, hub) = (Arc::clone(self.engine()), Arc::clone(self.hub()));
         let host = self.request_host(id, hooked);
         let running = Arc::clone(&self.compactions);
         let cancel = CancellationToken::new();
         running.lock().unwrap_or_else(PoisonError::into_inner).insert(id, cancel.clone());
         self.tasks().spawn(async move {
-            let done = engine.compact(asked, cancel, host).await;
+            let done = engine.compact(compaction, cancel, host).await;
             let done = done.and_then(|result| json(&result));
             running.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
             reply(&hub, id, done);
@@ -61,7 +62,7 @@ impl NativeEngine {
         Ok(())
     }
 
-    /// Ends the compaction of request `id`, which then writes nothing.
+    /// Cancels the compaction of request `id`, which then writes nothing.
     #[napi(catch_unwind)]
     pub fn cancel_compaction(&self, id: u32) {
         let running = self.compactions.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,7 +1,7 @@
 //! The native engine: options in, runs out, one close.
 //!
-//! It builds the parts and passes JSON text on. It must never block the JavaScript thread: what waits is answered
-//! through the hub.
+//! It builds the parts of the engine and passes JSON text. It must never block the JavaScript thread: every operation that
+//! waits is answered through the hub.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -182,7 +182,7 @@ impl NativeEngine {
         })
     }
 
-    /// The host that inspects the requests of JavaScript's request `id`, where it has an `onRequest`.
+    /// The request hook of JavaScript's request `id`, if it has an `onRequest`.
     pub(super) fn request_host(&self, id: u32, hooked: bool) -> Option<Arc<dyn RequestHost>> {
         let asker = || Asker::Request(Arc::downgrade(&self.hub), id);
         let host = || JsRequestHost { asker: asker(), answers: Arc::clone(&self.request_hooks) };
@@ -222,7 +222,7 @@ impl NativeEngine {
         });
         let control = Arc::new(RunControl::default());
         if aborted {
-            // Before the run's task exists, so that it calls no model.
+            // Before the run's task exists: an aborted run calls neither a tool nor a hook.
             control.abort();
         }
         let (host, events, handle) = (Arc::new(host), Arc::clone(&queue), Arc::clone(&control));
@@ -241,16 +241,16 @@ impl NativeEngine {
 
 #[napi]
 impl NativeEngine {
-    /// `options` is the JSON of `AgentEngineOptions`; `keys` the number under which its key functions are asked.
+    /// `options` is the JSON of `AgentEngineOptions`; `keys` is the number that identifies its key functions.
     #[napi(constructor, catch_unwind)]
     pub fn new(hub: &NativeHub, options: String, keys: u32) -> Result<Self> {
         Self::build(hub, &options, keys).map_err(|error| js_error(&error))
     }
 
-    /// Starts run number `run`; `context` is the JSON of an `AssembledContext`, whose history begins with `known`. `aborted`: its
-    /// signal is aborted already. `hooked`: it has an `onRequest`. Returns the number of the whole history, 0 for none; null where
-    /// `known` is not there any more: then nothing was started, and the whole history is to be sent. The caller drains the
-    /// hub before it gives up the thread, whether this throws or not: the start of a run costs no wake.
+    /// Starts run number `run`; `context` is the JSON of an `AssembledContext`, whose history begins with `known`. `aborted`:
+    /// its signal is aborted already. `hooked`: it has an `onRequest`. Returns the number of the whole history, 0 for none, or
+    /// null where `known` is not stored any more: then nothing was started, and the caller must pass the whole history. The
+    /// caller drains the hub before it returns to the event loop, even if this throws, so that the start of a run needs no wake.
     #[napi(catch_unwind)]
     pub fn run(
         &self,
@@ -271,7 +271,7 @@ impl NativeEngine {
         self.given.forget(number);
     }
 
-    /// The models of the catalogue that `filter`, the JSON of a `ModelFilter`, lets through: a JSON array.
+    /// The models of the catalogue that match `filter`, the JSON of a `ModelFilter`: a JSON array.
     #[napi(catch_unwind)]
     pub fn models(&self, filter: String) -> Result<String> {
         let mut reader = serde_json::Deserializer::from_str(&filter);
@@ -285,20 +285,20 @@ impl NativeEngine {
         json(&models).map_err(|error| js_error(&error))
     }
 
-    /// What the budgets stand at: a JSON array of `BudgetState`.
+    /// The balances of the budgets: a JSON array of `BudgetState`.
     #[napi(catch_unwind)]
     pub fn budgets(&self) -> Result<String> {
         json(&self.engine.budgets()).map_err(|error| js_error(&error))
     }
 
-    /// What is known of rate limits: a JSON array of `LimitState`.
+    /// The known rate limits: a JSON array of `LimitState`.
     #[napi(catch_unwind)]
     pub fn limits(&self) -> Result<String> {
         json(&self.engine.limits()).map_err(|error| js_error(&error))
     }
 
-    /// Counts the tokens that a context would send, and answers request `id`. What is wrong with the context is thrown.
-    /// `hooked`: it has an `onRequest`. `known` and what is returned are those of [`Self::run`].
+    /// Counts the tokens that a context would send, and answers request `id`. An invalid context is thrown.
+    /// `hooked`: it has an `onRequest`. `known` and the returned number are those of [`Self::run`].
     #[napi(catch_unwind)]
     pub fn count_tokens(
         &self,
@@ -322,7 +322,7 @@ impl NativeEngine {
         Ok(Some(self.store_history(history)))
     }
 
-    /// Answers question `number` for a key: the key and when it ends, or why there is none.
+    /// Answers key request `number`: the key and its expiry, or why there is none.
     #[napi(catch_unwind)]
     pub fn answer_key(
         &self,
@@ -336,7 +336,7 @@ impl NativeEngine {
             (Some(key), _) => Ok(HostKey { key: key.into(), expires_at }),
             (None, error) => Err(error.unwrap_or_else(|| "it gave no key".to_owned())),
         };
-        // The run may have ended meanwhile; then nobody waits.
+        // The run may have ended meanwhile; then the answer is dropped.
         let _ = waiting.send(given);
     }
 
@@ -344,7 +344,7 @@ impl NativeEngine {
     #[napi(catch_unwind)]
     pub fn answer_look(&self, number: u32, body: Option<String>, error: Option<String>) {
         if let Some(waiting) = self.request_hooks.take(number) {
-            // It may have ended meanwhile; then nobody waits.
+            // It may have ended meanwhile; then the answer is dropped.
             let _ = waiting.send(error.map_or(Ok(body), Err));
         }
     }
@@ -357,7 +357,7 @@ impl NativeEngine {
         }
     }
 
-    /// The requests a scripted provider got, as a JSON array.
+    /// The requests that a scripted provider received, as a JSON array.
     #[napi(catch_unwind)]
     pub fn scripted_requests(&self, provider: String) -> String {
         self.scripted
@@ -365,19 +365,19 @@ impl NativeEngine {
             .map_or_else(|| "[]".to_owned(), |provider| provider.requests_json())
     }
 
-    /// Closes: no more runs, the running ones commit, the connections and the ledger's files are closed. Answers request `id`.
+    /// Refuses new runs, waits for the running ones to commit, and closes connections and ledger. Answers request `id`.
     #[napi(catch_unwind)]
     pub fn close(&self, id: u32) {
         let (engine, ledger, hub) =
             (Arc::clone(&self.engine), self.ledger.clone(), Arc::clone(&self.hub));
         engine.refuse_runs();
-        // What was asked of the ledger before is answered first. The task that waits for it is not one of them.
-        let (asked, followers) = (self.tasks.clone(), Arc::clone(&self.followers));
+        // Earlier requests to the ledger are answered first. The task that waits for them is not counted among them.
+        let (earlier, followers) = (self.tasks.clone(), Arc::clone(&self.followers));
         self.given.clear();
         self.tasks.sibling().spawn(async move {
             engine.close().await;
             end_all(&followers);
-            asked.finished().await;
+            earlier.finished().await;
             engine.disconnect();
             let closed = match ledger {
                 Some(ledger) => ledger.admin.close().await,

@@ -1,8 +1,8 @@
-//! Errors at the edge: the JSON that `index.js` turns into an `AgentEngineError`.
+//! Errors for JavaScript: the JSON from which `index.js` creates an `AgentEngineError`. It must never add to a message.
 
 use base::error::EngineError;
 
-/// The JavaScript error of an engine error: its reason is JSON that `index.js` turns into an `AgentEngineError`.
+/// The JavaScript error of an engine error: its reason is the JSON from which `index.js` creates an `AgentEngineError`.
 pub(super) fn js_error(error: &EngineError) -> napi::Error {
     napi::Error::from_reason(error_json(error))
 }

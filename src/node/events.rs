@@ -1,6 +1,6 @@
 //! Stored events and the runs of other processes for JavaScript: following, watching, abort and steering by session.
 //!
-//! A page is one request, which ends when there are events. It must never hold a request that nobody waits for.
+//! A page is one request, which is answered when there are events. It must never retain a cancelled request.
 
 use std::sync::{Arc, PoisonError};
 
@@ -84,7 +84,7 @@ impl NativeEngine {
         Ok(())
     }
 
-    /// Nobody waits for the page of request `id` any more.
+    /// Cancels the page of request `id`.
     #[napi(catch_unwind)]
     pub fn leave(&self, id: u32) {
         let waiting = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -128,7 +128,7 @@ impl NativeEngine {
         })
     }
 
-    /// Answers request `id` when the page is there, or `null` when it is left or the engine closes.
+    /// Answers request `id` with the page, or with `null` when it is cancelled or the engine closes.
     fn wait(
         &self,
         id: u32,

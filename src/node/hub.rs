@@ -25,15 +25,15 @@ use model::StorageErrorKind;
 
 type Wake = ThreadsafeFunction<(), (), (), Status, false, true>;
 
-/// A delta that is not the first of its message waits at most this long for more, counted from the last wake: an
-/// idle stream is delivered at once, a flood costs one wake per window (docs/rules/performance.md#one-wake-for-all-runs).
+/// The longest delay of a delta that is not the first of its message, counted from the last wake: an idle stream is
+/// delivered immediately, a flood costs one wake per window (docs/rules/performance.md#one-wake-for-all-runs).
 const WINDOW: Duration = Duration::from_millis(4);
 /// Records per crossing.
 const MAX_RECORDS: usize = 4_096;
-/// Numbers before the records: their count, and 1 when more are left.
+/// Numbers before the records: their count, and 1 when more records remain.
 const HEADER: usize = 2;
 
-/// One run as its environment sees it.
+/// The run of an environment.
 pub(super) struct RunEntry {
     pub(super) queue: Arc<EventQueue>,
     pub(super) control: Arc<RunControl>,
@@ -42,22 +42,22 @@ pub(super) struct RunEntry {
 }
 
 struct Inner {
-    /// Queues with records, in the order they got them.
+    /// Queues with records, in the order in which they got them.
     dirty: Vec<Arc<EventQueue>>,
-    /// A wake is on its way.
+    /// A wake is scheduled.
     waking: bool,
     /// A wake is due at the end of the window.
     delayed: bool,
-    /// The environment has ended: nothing is held for it.
+    /// The environment has ended: nothing is queued for it.
     shut: bool,
-    /// Answers to requests that are no runs (ledger reads, close): run number 0.
+    /// The queue of answers to requests without a run (ledger reads, close): run number 0.
     replies: Option<Arc<EventQueue>>,
     last_wake: Instant,
     runs: HashMap<u32, RunEntry>,
     batch: RecordBatch,
 }
 
-/// What tokio threads share with the hub.
+/// The state that tokio threads share with the hub.
 pub(super) struct HubCore {
     clock: Clock,
     inner: Mutex<Inner>,
@@ -102,7 +102,7 @@ impl HubCore {
         }
     }
 
-    /// JavaScript will drain of itself before it does anything else: nothing has to wake it until then.
+    /// JavaScript drains the queues before it does anything else: no wake is needed until then.
     pub(super) fn expect_drain(&self) {
         self.lock().waking = true;
     }
@@ -115,7 +115,7 @@ impl HubCore {
         self.lock().runs.get(&run).map(read)
     }
 
-    /// Forgets a run whose result was taken.
+    /// Removes a run whose result was delivered.
     pub(super) fn release(&self, run: u32) {
         let entry = self.lock().runs.remove(&run);
         if let Some(entry) = entry {
@@ -131,13 +131,13 @@ impl HubCore {
         }
     }
 
-    /// The environment ends: nothing may call it any more, and nothing of it goes on.
+    /// Closes the hub when the environment ends: it is never called again, and its runs are aborted.
     fn shut(&self) {
         *self.wake.write().unwrap_or_else(PoisonError::into_inner) = None;
         let (runs, queues) = {
             let mut inner = self.lock();
             inner.shut = true;
-            // Queues hold this hub: what it holds of them is given up here, or neither would ever be freed.
+            // Queues refer to this hub: its references to them are dropped here, otherwise neither would ever be freed.
             let mut queues = std::mem::take(&mut inner.dirty);
             queues.extend(inner.replies.take());
             (std::mem::take(&mut inner.runs), queues)
@@ -185,7 +185,7 @@ impl Notify for HubCore {
     }
 }
 
-/// The queue and the wake of one JavaScript environment. Made once by `index.js`.
+/// The queue and the wake of one JavaScript environment. Created once by `index.js`.
 /// @internal
 #[napi]
 pub struct NativeHub {
@@ -217,7 +217,7 @@ fn no_threads(error: &std::io::Error) -> EngineError {
 
 #[napi]
 impl NativeHub {
-    /// `wake` is called when there is something to drain; it must not throw.
+    /// `wake` is called when there are records to drain; it must not throw.
     #[napi(constructor, catch_unwind)]
     pub fn new(env: &Env, wake: Function<'_, (), ()>) -> Result<Self> {
         let tasks = Tasks::shared().map_err(|error| js_error(&no_threads(&error)))?;
@@ -239,8 +239,8 @@ impl NativeHub {
             pace: Signal::new(),
         });
         let notify: Arc<dyn Notify> = Arc::clone(&core) as Arc<dyn Notify>;
-        // The hub holds the queue and the queue the hub: both live until the environment ends, and the cleanup below
-        // takes them apart.
+        // The hub and the queue refer to each other: both live until the environment ends, and the cleanup below breaks
+        // the cycle.
         core.lock().replies = Some(EventQueue::new(0, true, notify));
         env.add_env_cleanup_hook(Arc::clone(&core), |core| core.shut())?;
         tasks.spawn(Arc::clone(&core).pace());
@@ -251,8 +251,8 @@ impl NativeHub {
     /// returns their texts as one string.
     #[napi(catch_unwind)]
     pub fn drain(&self, mut rows: Uint32ArraySlice<'_>) -> String {
-        // SAFETY: JavaScript calls this synchronously with an array of its own, which nothing else reads or writes until
-        // the call returns, and which is never shared with another thread.
+        // SAFETY: JavaScript calls this synchronously with its own array, which nothing else reads or writes until the
+        // call returns, and which is never shared with another thread.
         #[expect(
             unsafe_code,
             reason = "writing into a caller's typed array saves a copy per crossing"
@@ -285,7 +285,7 @@ impl NativeHub {
         }
     }
 
-    /// Queues a message for the run's next tool boundary; false when it takes none any more.
+    /// Queues a message for the run's next tool boundary; false when the run accepts none any more.
     #[napi(catch_unwind)]
     pub fn steer(&self, run: u32, message: String) -> bool {
         self.core
@@ -293,19 +293,19 @@ impl NativeHub {
             .is_some_and(|control| control.steer(&message))
     }
 
-    /// Whether the run still works on its answer.
+    /// Whether the run is still working on its answer.
     #[napi(catch_unwind)]
     pub fn is_streaming(&self, run: u32) -> bool {
         self.core.with_run(run, |entry| entry.control.is_streaming()).unwrap_or(false)
     }
 
-    /// Whether the run compacts its context right now.
+    /// Whether the run is compacting its context.
     #[napi(catch_unwind)]
     pub fn is_compacting(&self, run: u32) -> bool {
         self.core.with_run(run, |entry| entry.control.is_compacting()).unwrap_or(false)
     }
 
-    /// The reader has consumed `count` events of a run that does not merge.
+    /// Records that the reader has consumed `count` events of a run that does not merge.
     #[napi(catch_unwind)]
     pub fn consumed(&self, run: u32, count: u32) {
         if let Some(queue) = self.core.with_run(run, |entry| Arc::clone(&entry.queue)) {
@@ -313,7 +313,7 @@ impl NativeHub {
         }
     }
 
-    /// Nobody reads the run's deltas any more; they are dropped, and its socket does not wait.
+    /// Records that the reader is gone: deltas are dropped, and the socket does not wait.
     #[napi(catch_unwind)]
     pub fn release(&self, run: u32) {
         self.core.release(run);
@@ -327,7 +327,7 @@ impl NativeHub {
         }
     }
 
-    /// Answers `onRequest`: the JSON of the body to send, nothing to send it as it is, or why it must not be sent.
+    /// Answers `onRequest`: the JSON of the body to send, nothing for the original body, or why it must not be sent.
     #[napi(catch_unwind)]
     pub fn answer_request(
         &self,

@@ -1,4 +1,4 @@
-//! Keys that a host's functions give: a question goes out through the environment's queue, the key comes back by number.
+//! Keys from functions of the host: a request is a record of the environment's queue, and the key is returned by its number.
 //!
 //! It must never hold a JavaScript value, or put a key into a record.
 
@@ -10,7 +10,7 @@ use super::answers::Answers;
 use super::hub::HubCore;
 use provider::{HostKey, KeyFuture, KeyHost};
 
-/// The answer to a question: a key, or an error's message.
+/// The answer to a key request: a key, or the message of an error.
 pub(super) type KeyAnswers = Answers<Result<HostKey, String>>;
 
 #[derive(Serialize)]
@@ -24,19 +24,19 @@ struct Question {
 
 /// The key functions of one engine.
 pub(super) struct JsKeyHost {
-    /// Weak: the hub holds engines' queues, and outlives them all.
+    /// Weak: the hub refers to the queues of engines, and outlives them.
     pub(super) hub: Weak<HubCore>,
     pub(super) keys: u32,
     pub(super) answers: Arc<KeyAnswers>,
 }
 
-/// Forgets a question when nobody waits for its answer any more.
-struct Asked {
+/// Removes a request when its answer is no longer needed.
+struct PendingRequest {
     answers: Arc<KeyAnswers>,
     number: u32,
 }
 
-impl Drop for Asked {
+impl Drop for PendingRequest {
     fn drop(&mut self) {
         drop(self.answers.take(self.number));
     }
@@ -45,14 +45,14 @@ impl Drop for Asked {
 impl KeyHost for JsKeyHost {
     fn key(&self, profile: u32, refused: bool) -> KeyFuture {
         let (number, answer) = self.answers.expect();
-        let asked = Asked { answers: Arc::clone(&self.answers), number };
+        let pending = PendingRequest { answers: Arc::clone(&self.answers), number };
         if let Some(hub) = self.hub.upgrade() {
             let question = Question { keys: self.keys, number, profile, refused };
             hub.reply(&serde_json::to_string(&question).unwrap_or_default());
         }
         Box::pin(async move {
-            let _asked = asked;
-            answer.await.unwrap_or_else(|_| Err("its host is gone".to_owned()))
+            let _pending = pending;
+            answer.await.unwrap_or_else(|_| Err("its JavaScript environment has ended".to_owned()))
         })
     }
 }

@@ -68,14 +68,14 @@ fn arguments<T: DeserializeOwned>(json: &str) -> std::result::Result<T, EngineEr
     })
 }
 
-/// An error that is about the file which the argument `field` names.
+/// An error of the file that the argument `field` names.
 fn at_path(field: &str, error: StorageError) -> EngineError {
     let about = matches!(error.kind, StorageErrorKind::Exists | StorageErrorKind::InvalidImport);
     let field = about.then(|| field.to_owned());
     EngineError { field, ..EngineError::from(error) }
 }
 
-/// What was done, or that this ledger does not have it and what to use instead.
+/// The result of an operation, or the error that this backend does not support it, with an alternative.
 fn done<T>(outcome: Supported<T>) -> std::result::Result<T, EngineError> {
     match outcome {
         Supported::Done(done) => Ok(done),
@@ -88,16 +88,16 @@ fn done<T>(outcome: Supported<T>) -> std::result::Result<T, EngineError> {
 
 #[napi]
 impl NativeEngine {
-    /// Asks the ledger; the answer comes for request `id`. A wrong argument is thrown here.
+    /// Calls a method of the ledger and answers request `id`. A wrong argument is thrown here.
     #[napi(catch_unwind)]
     pub fn ledger(&self, id: u32, method: String, args: String) -> Result<()> {
-        self.ask(id, &method, &args).map_err(|error| js_error(&error))
+        self.call(id, &method, &args).map_err(|error| js_error(&error))
     }
 }
 
 #[napi]
 impl NativeHub {
-    /// Reads what can be read of a damaged ledger into a fresh one; answers request `id`.
+    /// Copies everything that is readable in a damaged ledger to a new one; answers request `id`.
     #[napi(catch_unwind)]
     pub fn salvage(&self, id: u32, damaged: String, fresh: String) {
         let hub = Arc::clone(self.core());
@@ -114,8 +114,8 @@ impl NativeHub {
 }
 
 impl NativeEngine {
-    fn ask(&self, id: u32, method: &str, args: &str) -> std::result::Result<(), EngineError> {
-        // As for a context: a lone surrogate half becomes U+FFFD, so that what was written is found again.
+    fn call(&self, id: u32, method: &str, args: &str) -> std::result::Result<(), EngineError> {
+        // As in a context, a lone surrogate becomes U+FFFD, so that stored texts are found again.
         let repaired = repair_surrogates(args.as_bytes());
         let args = std::str::from_utf8(&repaired).unwrap_or(args);
         let ledger = self
@@ -175,7 +175,7 @@ impl NativeEngine {
                 });
             }
             "writeTurn" => self.write_turn(id, ledger, args)?,
-            other => self.ask_more(id, ledger, other, args)?,
+            other => self.call_list(id, ledger, other, args)?,
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
-//! The napi shell: the only room that knows JavaScript. `index.js` is the public face over it.
+//! The napi shell: the only module that knows JavaScript. `index.js` is the public face over it.
 //!
-//! It must never decide anything about a run. Structured data crosses
-//! as JSON text; nothing is `async fn(&self)`, because a worker that ends frees what such a future borrows (docs/rules/node-boundary.md#no-borrowed-futures).
+//! It must never decide anything about a run. Structured data crosses as JSON text. There is no `async fn(&self)`, because
+//! a worker that ends frees what such a future borrows (docs/rules/node-boundary.md#no-borrowed-futures).
 
 mod answers;
 mod backend;

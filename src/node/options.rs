@@ -1,4 +1,4 @@
-//! The options of an engine, as JSON has them.
+//! The options of an engine, read from JSON.
 //!
 //! It must never accept an unknown field.
 
@@ -35,7 +35,7 @@ pub(super) struct Options<'a> {
     pub(super) pruning: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) budgets: Option<&'a RawValue>,
-    /// What `lib/engine/options.ts` takes out before the rest crosses: named here so that an error lists every option.
+    /// The options that `lib/engine/options.ts` handles in JavaScript: listed here so that an error names every option.
     #[serde(default)]
     #[expect(dead_code, reason = "only its name matters")]
     pub(super) on_request: Option<IgnoredAny>,
@@ -80,12 +80,12 @@ pub(super) enum SynchronousName {
 #[serde(untagged, expecting = "false, or an object of `keepMs` and `keepTurns`")]
 pub(super) enum EventFields {
     Switch(bool),
-    Keep(KeepFields),
+    Retain(RetentionFields),
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct KeepFields {
+pub(super) struct RetentionFields {
     #[serde(default)]
     keep_ms: Option<u64>,
     #[serde(default)]
@@ -100,11 +100,11 @@ impl EventFields {
         match fields {
             None | Some(Self::Switch(true)) => Ok(Some(retention)),
             Some(Self::Switch(false)) => Ok(None),
-            Some(Self::Keep(KeepFields { keep_turns: Some(0), .. })) => Err(InputError {
+            Some(Self::Retain(RetentionFields { keep_turns: Some(0), .. })) => Err(InputError {
                 path: "ledger.events.keepTurns".to_owned(),
-                message: "`0` keeps nothing; pass at least 1, or `events: false`".to_owned(),
+                message: "`0` stores nothing; pass at least 1, or `events: false`".to_owned(),
             }),
-            Some(Self::Keep(KeepFields { keep_ms, keep_turns })) => Ok(Some(Retention {
+            Some(Self::Retain(RetentionFields { keep_ms, keep_turns })) => Ok(Some(Retention {
                 age: keep_ms.map_or(retention.age, Duration::from_millis),
                 turns: keep_turns,
             })),

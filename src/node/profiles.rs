@@ -1,4 +1,4 @@
-//! Auth profiles for JavaScript: their state, and forgetting it.
+//! Auth profiles for JavaScript: reads and resets their state.
 //!
 //! It must never show a key.
 
@@ -18,7 +18,7 @@ impl NativeEngine {
         self.answer(id, async move { json(&engine.profiles().await) });
     }
 
-    /// Forgets the failures of an auth profile; answers request `id`.
+    /// Resets the failures of an auth profile; answers request `id`.
     #[napi(catch_unwind)]
     pub fn reset_profile(&self, id: u32, profile: String) {
         let engine = Arc::clone(self.engine());

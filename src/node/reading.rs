@@ -1,4 +1,4 @@
-//! The ledger's reads and its sessions' names for JavaScript: what each method is given, checked field by field.
+//! The ledger's reads and session names for JavaScript: the arguments of each method, checked field by field.
 //!
 //! It must never read or write on the JavaScript thread.
 
@@ -123,14 +123,14 @@ fn checked<T: DeserializeOwned>(args: &str) -> Checked<T> {
     })
 }
 
-/// A label as docs/rules/sessions-and-ledger.md#labels wants it.
+/// A label, checked by docs/rules/sessions-and-ledger.md#labels.
 fn label(path: &str, label: &str) -> Checked<String> {
     session_label(path, label).map_err(|error| EngineError::at(ErrorCode::InvalidLabel, error))
 }
 
 impl NativeEngine {
-    /// The methods of the ledger that are lists or names.
-    pub(super) fn ask_more(
+    /// The methods of the ledger for lists and session names.
+    pub(super) fn call_list(
         &self,
         id: u32,
         ledger: LedgerPorts,
@@ -173,12 +173,12 @@ impl NativeEngine {
                 let Filtered::<ToolCallFilter> { filter } = checked(args)?;
                 self.answer(id, async move { json(&ledger.read.tool_calls(filter).await?) });
             }
-            other => self.ask_of_names(id, ledger, other, args)?,
+            other => self.call_name(id, ledger, other, args)?,
         }
         Ok(())
     }
 
-    fn ask_of_names(&self, id: u32, ledger: LedgerPorts, method: &str, args: &str) -> Checked<()> {
+    fn call_name(&self, id: u32, ledger: LedgerPorts, method: &str, args: &str) -> Checked<()> {
         match method {
             "fork" => {
                 let Fork { turn_id, options: ForkOptions { label: name, at_tool_call } } =
@@ -231,7 +231,7 @@ impl NativeEngine {
                 let main = match options.main_session_label {
                     Some(main) => Some(label("options.mainSessionLabel", &main)?),
                     None => {
-                        // The usual label has to be one too.
+                        // The default label must be valid too.
                         label("id", &format!("agent:{persona}:main"))?;
                         None
                     }

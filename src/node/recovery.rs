@@ -1,6 +1,6 @@
-//! Interrupted turns for JavaScript: listing, resuming, closing.
+//! Interrupted turns for JavaScript: lists, resumes and discards them.
 //!
-//! It must never decide what becomes of a turn, or read on the JavaScript thread.
+//! It must never decide the outcome of a turn, or read on the JavaScript thread.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::errors::js_error;
 use super::given_histories::{CrossingContext, KnownHistory};
 use super::reply::json;
 
-/// Where an interrupted turn goes on.
+/// The position from which an interrupted turn is resumed.
 /// @internal
 #[napi(object)]
 pub struct ResumePoint {
@@ -38,7 +38,7 @@ impl NativeEngine {
         self.answer(id, async move { engine.interrupted_context(&turn).await });
     }
 
-    /// Resumes an interrupted turn as run number `run`; otherwise as `run`.
+    /// Resumes an interrupted turn as run number `run`, after the last event of `from`; the other arguments are those of `run`.
     #[napi(catch_unwind)]
     pub fn resume(
         &self,

@@ -1,4 +1,4 @@
-//! Answers to requests of JavaScript that are no runs.
+//! Answers to requests of JavaScript that belong to no run.
 //!
 //! It must never send an answer that no JavaScript string can hold.
 
@@ -25,7 +25,7 @@ pub(super) fn reply(hub: &Arc<HubCore>, id: u32, answer: Answer) {
     let json = match answer {
         Ok(value) if value.len() > RECORD_BYTES => {
             let message = format!(
-                "the answer is `{}` bytes long, and at most `{RECORD_BYTES}` can cross at once; ask for less",
+                "the answer is `{}` bytes long, and at most `{RECORD_BYTES}` can be delivered; request less at once",
                 value.len()
             );
             let error = EngineError::new(ErrorCode::ResultTooLarge, message);

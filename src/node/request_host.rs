@@ -1,5 +1,5 @@
-//! A host's `onRequest` that lives in JavaScript: a request goes out as a record of the run's queue, or of the
-//! environment's where there is no run; the body to send comes back by number.
+//! The host's `onRequest` in JavaScript: a request is a record of the run's queue, or of the environment's queue where
+//! there is no run; the body to send is returned by its number.
 //!
 //! It must never hold a JavaScript value.
 
@@ -16,16 +16,16 @@ use provider::{Inspected, OutgoingRequest, RequestHost};
 struct Shown<'a> {
     number: u32,
     request: &'a OutgoingRequest<'a>,
-    /// The request of JavaScript that it belongs to, where that is no run.
+    /// The request of JavaScript to which it belongs, where there is no run.
     #[serde(skip_serializing_if = "Option::is_none")]
     hook: Option<u32>,
 }
 
-/// Where JavaScript finds the `onRequest` that is asked.
+/// The owner of an `onRequest`.
 pub(super) enum Asker {
-    /// A run has it.
+    /// A run.
     Run(Arc<EventQueue>),
-    /// The request of this number has it: a compaction, or a count. Weak: the hub outlives every engine.
+    /// The request of this number: a compaction, or a count. Weak: the hub outlives every engine.
     Request(Weak<HubCore>, u32),
 }
 
@@ -35,13 +35,13 @@ pub(super) struct JsRequestHost {
     pub(super) answers: Arc<RequestAnswers>,
 }
 
-/// Forgets a request when nobody waits for its answer any more.
-struct Asked {
+/// Removes a request when its answer is no longer needed.
+struct PendingRequest {
     answers: Arc<RequestAnswers>,
     number: u32,
 }
 
-impl Drop for Asked {
+impl Drop for PendingRequest {
     fn drop(&mut self) {
         drop(self.answers.take(self.number));
     }
@@ -50,7 +50,7 @@ impl Drop for Asked {
 impl RequestHost for JsRequestHost {
     fn inspect(&self, request: &OutgoingRequest<'_>) -> Inspected {
         let (number, answer) = self.answers.expect();
-        let asked = Asked { answers: Arc::clone(&self.answers), number };
+        let pending = PendingRequest { answers: Arc::clone(&self.answers), number };
         let hook = match &self.asker {
             Asker::Run(_) => None,
             Asker::Request(_, id) => Some(*id),
@@ -69,8 +69,8 @@ impl RequestHost for JsRequestHost {
             },
         }
         Box::pin(async move {
-            let _asked = asked;
-            answer.await.unwrap_or_else(|_| Err("its host is gone".to_owned()))
+            let _pending = pending;
+            answer.await.unwrap_or_else(|_| Err("its JavaScript environment has ended".to_owned()))
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Tools that live in JavaScript: a call goes out as a record of the run's queue, its answer comes back by id.
+//! Tools in JavaScript: a call is a record of the run's queue, and its answer is returned by its number.
 //!
 //! It must never hold a JavaScript value: those stay in `index.js`.
 
@@ -21,7 +21,7 @@ struct Request<'a> {
     tool_call_id: &'a str,
     name: &'a str,
     arguments: &'a RawValue,
-    /// The tool is asked what became of the call, and does not run.
+    /// The tool's `reconcile` reports the outcome of the call; the tool does not run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     reconcile: bool,
 }
@@ -46,18 +46,18 @@ pub(super) enum Outcome {
     Unknown,
 }
 
-/// What came back of an execution.
+/// The answer of an execution.
 pub(super) struct Returned {
     answer: ToolAnswer,
     outcome: Option<Outcome>,
 }
 
-/// The executions of one run that JavaScript has not answered yet: a call that is tried again has another number each time.
+/// The executions of one run that JavaScript has not answered yet. A retry of a call is a new execution with a new number.
 pub(super) type ToolAnswers = Answers<Returned>;
 
 impl Answers<Returned> {
-    /// Delivers an answer; a late one is dropped (docs/rules/abort-usage.md#abort). Lone surrogate halves, which a cut
-    /// through a JavaScript string leaves, become U+FFFD.
+    /// Delivers an answer; a late one is dropped (docs/rules/abort-usage.md#abort). Lone surrogates, which remain where a
+    /// JavaScript string was cut, become U+FFFD.
     pub(super) fn answer(&self, execution: u32, json: &str) {
         let Some(waiting) = self.take(execution) else { return };
         let returned = serde_json::from_str::<Answer>(&repair_text(json)).map_or_else(
@@ -73,7 +73,7 @@ impl Answers<Returned> {
                 outcome: answer.outcome,
             },
         );
-        // The run may have ended while the tool worked; then nobody waits.
+        // The run may have ended while the tool worked; then the answer is dropped.
         let _ = waiting.send(returned);
     }
 }
@@ -85,7 +85,7 @@ pub(super) struct JsToolHost {
     pub(super) answers: Arc<ToolAnswers>,
 }
 
-/// Tells JavaScript that a call is not waited for any more, unless it was answered.
+/// Notifies JavaScript that a call was cancelled, unless it was answered.
 struct Outstanding<'a> {
     host: &'a JsToolHost,
     execution: u32,
@@ -102,9 +102,9 @@ impl Drop for Outstanding<'_> {
 }
 
 impl JsToolHost {
-    /// Sends a request, and waits for what comes back. Who does not want it any more drops this: how a call ends that
-    /// was cancelled is for `tools` to decide.
-    async fn ask(self, invocation: Invocation, reconcile: bool) -> Returned {
+    /// Sends a request and waits for its answer. The caller cancels it by dropping this future; `tools` decides how a
+    /// cancelled call ends.
+    async fn request(self, invocation: Invocation, reconcile: bool) -> Returned {
         let Ok(arguments) = serde_json::from_str::<&RawValue>(&invocation.arguments_json) else {
             return failed("the arguments are not JSON");
         };
@@ -122,20 +122,20 @@ impl JsToolHost {
         self.queue.host(RecordKind::Tool, &json);
         let answer = answer.await;
         outstanding.answered = answer.is_ok();
-        answer.unwrap_or_else(|_| failed("the tool's host is gone"))
+        answer.unwrap_or_else(|_| failed("the tool's JavaScript environment has ended"))
     }
 }
 
 impl ToolHost for JsToolHost {
     fn execute(&self, invocation: Invocation, _cancel: CancellationToken) -> ToolFuture {
         let host = self.clone();
-        Box::pin(async move { host.ask(invocation, false).await.answer })
+        Box::pin(async move { host.request(invocation, false).await.answer })
     }
 
     fn reconcile(&self, invocation: Invocation, _cancel: CancellationToken) -> ReconcileFuture {
         let host = self.clone();
         Box::pin(async move {
-            let returned = host.ask(invocation, true).await;
+            let returned = host.request(invocation, true).await;
             match returned.outcome {
                 Some(Outcome::Done) => Reconciled::Done(returned.answer),
                 Some(Outcome::NotDone) => Reconciled::NotDone,

@@ -1,6 +1,6 @@
 //! Tools: the set of a run, the validation of a call's arguments, and the execution of a call.
 //!
-//! A tool's failure is a result for the model. It must never end a run, and this room must never know JavaScript.
+//! A tool's failure is a result for the model. It must never end a run, and this module must never know JavaScript.
 
 mod admission;
 mod arguments;

@@ -51,7 +51,7 @@ pub(crate) trait ToolHost: Send + Sync {
     /// it is discarded.
     fn execute(&self, invocation: Invocation, cancel: CancellationToken) -> ToolFuture;
 
-    /// Asks the tool for the outcome of a call that was started before a crash, by its idempotency key.
+    /// Requests the outcome of a call that was started before a crash, by its idempotency key.
     fn reconcile(&self, invocation: Invocation, cancel: CancellationToken) -> ReconcileFuture {
         drop((invocation, cancel));
         Box::pin(std::future::ready(Reconciled::Unknown))
@@ -166,7 +166,7 @@ pub(crate) async fn run_call(
         permit = ticket.admitted() => permit,
     };
     if !begin.await {
-        return CallEnd::failed(Ending::NotStarted, "Not run: the run is over.");
+        return CallEnd::failed(Ending::NotStarted, "Not run: the run has ended.");
     }
     if first == First::Reconcile
         && let Some(end) = reconciled(host, invocation.clone(), limits, abort).await

@@ -1,4 +1,4 @@
-//! Slow checks, on threads of their own. They are few, so that cores and threads remain for the runs.
+//! Slow checks, on separate threads. Their number is small, so that cores and threads remain for the runs.
 //!
 //! It must never run more checks in parallel than there are slots, nor continue one whose result is not needed.
 

@@ -59,7 +59,7 @@ fn named(source: &Source, module: &Path, modules: &BTreeSet<Path>) -> Vec<Path> 
 
 /// The meaning of `crate` in `source`: the root, or its leaf crate.
 fn crate_of(source: &Source) -> Path {
-    if source.path.starts_with("crates/") { vec![source.room.clone()] } else { Vec::new() }
+    if source.path.starts_with("crates/") { vec![source.module.clone()] } else { Vec::new() }
 }
 
 /// `super::a` seen from `base` is `a` one module up.

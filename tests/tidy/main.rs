@@ -1,4 +1,4 @@
-//! Checks the structure of the project: which room and which inner room may use which (by the tables in `ARCHITECTURE.md`),
+//! Checks the structure of the project: which module and which submodule may use which (by the tables in `ARCHITECTURE.md`),
 //! circles between files, the owners of calls that `clippy.toml` bans, the length of files, the size of folders, and the
 //! header of each file.
 //! It only reads text: it must never need the crate, a network, or a build.
@@ -12,9 +12,9 @@
 
 mod circles;
 mod files;
-mod inner;
-mod rooms;
+mod modules;
 mod source;
+mod submodules;
 
 /// Fails with the problems, a line each.
 fn none(problems: &[String]) {

@@ -1,4 +1,4 @@
-//! Reads the sources: the files, their rooms, their code without prose and tests, and the paths in it. It must never change
+//! Reads the sources: the files, their modules, their code without prose and tests, and the paths in it. It must never change
 //! a file.
 
 use std::collections::BTreeMap;
@@ -37,8 +37,8 @@ pub(crate) struct Source {
     pub(crate) path: String,
     /// The path by modules, in any crate: `engine/driver.rs`, `turn/machine/mod.rs`.
     pub(crate) inside: String,
-    /// `engine`, `turn`; empty for the root's `lib.rs`, which only lists the rooms.
-    pub(crate) room: String,
+    /// `engine`, `turn`; empty for the root's `lib.rs`, which only lists the modules.
+    pub(crate) module: String,
     pub(crate) text: String,
     /// The text without comments, contents of strings, and tests; with the same line numbers.
     pub(crate) code: String,
@@ -54,12 +54,12 @@ pub(crate) fn sources() -> Vec<Source> {
             None => path.strip_prefix("src/").unwrap().to_owned(),
         };
         let is_test = inside.ends_with("tests.rs") || inside.contains("/tests/");
-        let room = match inside.split('/').next().unwrap().trim_end_matches(".rs") {
+        let module = match inside.split('/').next().unwrap().trim_end_matches(".rs") {
             "lib" => String::new(),
-            room => room.to_owned(),
+            module => module.to_owned(),
         };
         let code = if is_test { String::new() } else { without_tests(&without_prose(&text)) };
-        Source { path, inside, room, text, code, is_test }
+        Source { path, inside, module, text, code, is_test }
     };
     let mut sources: Vec<Source> = ["src", "crates"]
         .iter()

@@ -46,11 +46,11 @@ if (engine) {
       answer: messages.at(-1)?.content,
     })
   }
-  const looked = await engine.ledger.verify().then(
+  const checked = await engine.ledger.verify().then(
     ({ ok, problems }) => (ok ? 'ok' : problems.map((problem) => problem.check)),
     ({ code }) => code,
   )
-  print({ looked })
+  print({ checked })
   if (kind === 'truncate') await engine.close()
 }
 process.kill(process.pid, 'SIGKILL')

@@ -89,9 +89,9 @@ async function failing(kind: string, number: number, how: string): Promise<boole
       })
   }
   // Unreadable data counts as damaged.
-  const looked = outcome.find((line) => 'looked' in line)?.looked ?? 'ok'
-  if (looked !== 'ok' && kind !== 'read')
-    expect({ at, looked }).toEqual({ at, looked: 'storage_io' })
+  const checked = outcome.find((line) => 'checked' in line)?.checked ?? 'ok'
+  if (checked !== 'ok' && kind !== 'read')
+    expect({ at, checked }).toEqual({ at, checked: 'storage_io' })
   const acknowledged = turns.filter(({ persisted }) => persisted)
   const present = acknowledged.map(() => true)
   // The state of the system, and that of the disk after a power cut.

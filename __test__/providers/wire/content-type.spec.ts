@@ -7,7 +7,7 @@ import { describe, expect, test } from 'vitest'
 import { afterwards, closing, serving } from '../../support/cleanup.js'
 import { context, engineAt } from '../../support/engine.js'
 import type { Handler } from '../../support/servers/server.js'
-import { spoken, wireApis } from '../../support/servers/wire-apis.js'
+import { answerText, wireApis } from '../../support/servers/wire-apis.js'
 
 /** The body that a handler would write, without its headers. */
 async function bodyOf(handler: Handler): Promise<Buffer> {
@@ -84,7 +84,7 @@ describe.each(wireApis)('an answer of $api', ({ api, provider, answer }) => {
     const body = await bodyOf(answer('read by its first bytes'))
     for (const [name, of] of CHUNKINGS) {
       const result = await runAt(await bare(head, of(body)), api, provider)
-      expect([name, result.stopReason, spoken(result)]).toEqual([
+      expect([name, result.stopReason, answerText(result)]).toEqual([
         name,
         'end_turn',
         'read by its first bytes',
@@ -116,7 +116,7 @@ describe('without a content type', () => {
     const body = Buffer.concat([Buffer.from(before), await bodyOf(chat.answer('hello'))])
     for (const [name, of] of CHUNKINGS) {
       const result = await runAt(await bare('', of(body)), chat.api, {})
-      expect([name, result.stopReason, spoken(result)]).toEqual([name, 'end_turn', 'hello'])
+      expect([name, result.stopReason, answerText(result)]).toEqual([name, 'end_turn', 'hello'])
     }
   })
 
@@ -124,7 +124,7 @@ describe('without a content type', () => {
     const body = Buffer.from(before + JSON.stringify(whole))
     for (const [name, of] of CHUNKINGS) {
       const result = await runAt(await bare('', of(body)), chat.api, {})
-      expect([name, result.stopReason, spoken(result)]).toEqual([name, 'end_turn', 'whole'])
+      expect([name, result.stopReason, answerText(result)]).toEqual([name, 'end_turn', 'whole'])
     }
   })
 
@@ -135,7 +135,7 @@ describe('without a content type', () => {
       chat.api,
       {},
     )
-    expect([result.stopReason, spoken(result)]).toEqual(['end_turn', 'whole'])
+    expect([result.stopReason, answerText(result)]).toEqual(['end_turn', 'whole'])
   })
 
   test('an error in JSON is that error', async () => {

@@ -34,7 +34,7 @@ async function session(wire: WireApi) {
       context({ tools: [read], currentMessage: { role: 'user', content: 'next' }, ...changes }),
     ).result
     const seen = server.seen.at(-1)
-    if (seen === undefined) throw new Error('nothing was asked')
+    if (seen === undefined) throw new Error('nothing was requested')
     return seen
   }
   return { server, engine, engineOf, events, result, runNext }

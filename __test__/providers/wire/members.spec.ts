@@ -32,7 +32,7 @@ async function replayed(api: string, answers: Handler[], provider: Record<string
     })
     await engine.run(nextTurn).result
     const seen = server.seen.at(-1)
-    if (seen === undefined) throw new Error('nothing was asked')
+    if (seen === undefined) throw new Error('nothing was requested')
     return seen
   }
   await runNext()

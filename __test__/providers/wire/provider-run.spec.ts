@@ -11,7 +11,7 @@ import { chat } from '../../support/servers/chat.js'
 import { google } from '../../support/servers/google.js'
 import { type Item, responses } from '../../support/servers/responses.js'
 import { type Handler, sse } from '../../support/servers/server.js'
-import { spoken, type WireApi, wireApis } from '../../support/servers/wire-apis.js'
+import { answerText, type WireApi, wireApis } from '../../support/servers/wire-apis.js'
 
 const read = { name: 'read', parameters: { type: 'object' }, run: () => 'content' }
 
@@ -34,7 +34,7 @@ async function played(
     context({ tools: [read], currentMessage: { role: 'user', content: 'and now?' }, ...changes }),
   ).result
   const replay = server.seen.at(-1)
-  if (replay === undefined) throw new Error('nothing was asked')
+  if (replay === undefined) throw new Error('nothing was requested')
   return { result, requests, replay }
 }
 
@@ -90,7 +90,7 @@ describe('responses', () => {
       changes,
     )
     expect(result.stopReason).toBe('end_turn')
-    expect(spoken(result)).toBe('Two engines.')
+    expect(answerText(result)).toBe('Two engines.')
     expect(result.toolCalls).toEqual([])
     expect(requests).toBe(1)
     const items = replay.body.input.filter((it: Item) => it.type === 'custom_tool_call')
@@ -117,7 +117,11 @@ describe('responses', () => {
       [sse(responses.of(call, output, finalMessage))],
       sse(responses.answer('ok')),
     )
-    expect([result.stopReason, spoken(result), requests]).toEqual(['end_turn', 'Two engines.', 1])
+    expect([result.stopReason, answerText(result), requests]).toEqual([
+      'end_turn',
+      'Two engines.',
+      1,
+    ])
     expect(result.toolCalls).toEqual([])
     expect(replay.body.input.slice(1, 3)).toEqual([call, output])
   })
@@ -151,7 +155,11 @@ describe('responses', () => {
       ],
       sse(responses.answer('ok')),
     )
-    expect([result.stopReason, spoken(result), requests]).toEqual(['end_turn', 'Two engines.', 1])
+    expect([result.stopReason, answerText(result), requests]).toEqual([
+      'end_turn',
+      'Two engines.',
+      1,
+    ])
   })
 
   test('a custom call that a host described as the client’s is a call', async () => {
@@ -180,7 +188,11 @@ describe('responses', () => {
       [sse(responses.of(...items, finalMessage))],
       sse(responses.answer('ok')),
     )
-    expect([result.stopReason, spoken(result), requests]).toEqual(['end_turn', 'Two engines.', 1])
+    expect([result.stopReason, answerText(result), requests]).toEqual([
+      'end_turn',
+      'Two engines.',
+      1,
+    ])
     expect(replay.body.input.slice(1, 8)).toEqual(items)
   })
 })
@@ -210,7 +222,11 @@ describe('anthropic', () => {
         ],
         sse(anthropic.answer('ok')),
       )
-      expect([result.stopReason, spoken(result), requests]).toEqual(['end_turn', 'Two engines.', 1])
+      expect([result.stopReason, answerText(result), requests]).toEqual([
+        'end_turn',
+        'Two engines.',
+        1,
+      ])
       expect(result.toolCalls).toEqual([])
       expect(replay.body.messages[1]).toEqual({
         role: 'assistant',
@@ -252,7 +268,7 @@ describe('google', () => {
       [sse(google.parts(call), google.parts(found), google.answer('Found.'))],
       sse(google.answer('ok')),
     )
-    expect([result.stopReason, spoken(result), requests]).toEqual(['end_turn', 'Found.', 1])
+    expect([result.stopReason, answerText(result), requests]).toEqual(['end_turn', 'Found.', 1])
     expect(result.toolCalls).toEqual([])
     expect(replay.body.contents[1].parts).toEqual([call, found, { text: 'Found.' }])
   })
@@ -272,7 +288,7 @@ describe('google', () => {
       [sse(google.parts(...parts), google.answer('One.'))],
       sse(google.answer('ok')),
     )
-    expect([result.stopReason, spoken(result), requests]).toEqual(['end_turn', 'One.', 1])
+    expect([result.stopReason, answerText(result), requests]).toEqual(['end_turn', 'One.', 1])
     expect(replay.body.contents[1].parts).toEqual([...parts, { text: 'One.' }])
   })
 })
@@ -300,7 +316,7 @@ describe('bedrock', () => {
       {},
       { region: 'us-east-1' },
     )
-    expect([result.stopReason, spoken(result), requests]).toEqual(['end_turn', 'Found.', 1])
+    expect([result.stopReason, answerText(result), requests]).toEqual(['end_turn', 'Found.', 1])
     expect(result.toolCalls).toEqual([])
     expect(replay.body.messages[1].content).toEqual([
       { toolUse: { toolUseId: 'tu_1', name: 'nova_grounding', input: { q: 1 } } },
@@ -335,7 +351,11 @@ describe('chat', () => {
       ],
       sse(chat.answer('ok')),
     )
-    expect([result.stopReason, spoken(result), requests]).toEqual(['end_turn', 'Two engines.', 1])
+    expect([result.stopReason, answerText(result), requests]).toEqual([
+      'end_turn',
+      'Two engines.',
+      1,
+    ])
     expect(result.toolCalls).toEqual([])
     expect(replay.body.messages[2]).toEqual({ role: 'assistant', content: 'Two engines.' })
     const resultBlocks = result.messages.flatMap((message) => message.blocks)
@@ -356,7 +376,7 @@ describe('chat', () => {
       ],
       sse(chat.answer('ok')),
     )
-    expect([result.stopReason, spoken(result), requests]).toEqual(['end_turn', 'Found.', 1])
+    expect([result.stopReason, answerText(result), requests]).toEqual(['end_turn', 'Found.', 1])
   })
 })
 
@@ -375,7 +395,11 @@ describe.each(wireApis)('a call of an unknown tool, of $api', (wire: WireApi) =>
       {},
       wire.provider,
     )
-    expect([result.stopReason, spoken(result), requests]).toEqual(['end_turn', 'Then without.', 2])
+    expect([result.stopReason, answerText(result), requests]).toEqual([
+      'end_turn',
+      'Then without.',
+      2,
+    ])
     expect(result.toolCalls.map((it) => [it.id, it.toolName, it.status])).toEqual([
       ['call1', 'nobody', 'failed'],
       ['call2', 'read', 'completed'],

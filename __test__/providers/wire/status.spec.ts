@@ -9,7 +9,7 @@ import { chat } from '../../support/servers/chat.js'
 import { google } from '../../support/servers/google.js'
 import { responses } from '../../support/servers/responses.js'
 import { type Handler, sse } from '../../support/servers/server.js'
-import { spoken } from '../../support/servers/wire-apis.js'
+import { answerText } from '../../support/servers/wire-apis.js'
 
 async function runAnswer(api: string, answer: Handler, provider: Record<string, unknown> = {}) {
   const server = await serving(answer)
@@ -40,7 +40,7 @@ describe('responses: the status of the last event decides', () => {
   test.each(['response.completed', 'response.done'])('`incomplete` in a `%s`', async (event) => {
     const cut = { status: 'incomplete', incomplete_details: { reason: 'max_output_tokens' } }
     const { result } = await runAnswer('openai-responses', ended(cut, event))
-    expect([result.stopReason, spoken(result)]).toEqual(['max_tokens', 'Half of it'])
+    expect([result.stopReason, answerText(result)]).toEqual(['max_tokens', 'Half of it'])
     expect(result.usage.inputTokens).toBe(12)
   })
 
@@ -77,7 +77,7 @@ describe('responses: the status of the last event decides', () => {
     'status %j of a `response.completed` is a whole answer',
     async (status) => {
       const { result } = await runAnswer('openai-responses', ended({ status }))
-      expect([result.stopReason, spoken(result)]).toEqual(['end_turn', 'Half of it'])
+      expect([result.stopReason, answerText(result)]).toEqual(['end_turn', 'Half of it'])
     },
   )
 
@@ -97,7 +97,7 @@ describe('google: a value for "no reason yet" is no reason', () => {
       'google-generative-ai',
       sse(part('Half ', none), part('of it', none), google.finish('MAX_TOKENS')),
     )
-    expect([result.stopReason, spoken(result)]).toEqual(['max_tokens', 'Half of it'])
+    expect([result.stopReason, answerText(result)]).toEqual(['max_tokens', 'Half of it'])
     const whole = await runAnswer(
       'google-generative-ai',
       sse(part('All', none), google.finish('STOP')),
@@ -128,7 +128,7 @@ describe('a stream without a reason', () => {
 
   test('of Chat Completions is whole at its `[DONE]`, and a call in it only if its JSON is', async () => {
     const text = await runAnswer('openai-chat', sse(chat.text('All of it'), chat.done()))
-    expect([text.result.stopReason, spoken(text.result)]).toEqual(['end_turn', 'All of it'])
+    expect([text.result.stopReason, answerText(text.result)]).toEqual(['end_turn', 'All of it'])
     const half = await runAnswer(
       'openai-chat',
       sse(chat.toolCall(0, 'call_1', 'read', '{"a":'), chat.done()),

@@ -12,16 +12,18 @@ export const INVARIANTS: Record<string, string> = {
      WHERE t.depth IS NOT coalesce(p.depth + 1, 0)`,
   'has_children is whether a turn has one': `SELECT t.id FROM turns t
      WHERE t.has_children <> EXISTS (SELECT 1 FROM turns c WHERE c.parent_turn_id = t.id)`,
-  'no turn follows one that runs': `SELECT t.id FROM turns t JOIN turns p ON p.id = t.parent_turn_id
-     WHERE p.status IN ('pending', 'streaming')`,
+  'no turn follows one that runs': `SELECT t.id FROM turns t JOIN runs r ON r.turn_id = t.parent_turn_id
+     WHERE r.ended_at IS NULL`,
   'the tokens of a thread are those of its turns': `SELECT t.id FROM turns t LEFT JOIN turns p ON p.id = t.parent_turn_id
      WHERE ${finished} AND t.thread_tokens <> coalesce(p.thread_tokens, 0) + t.total_tokens`,
   'total_tokens is the sum of the four': `SELECT id FROM turns
      WHERE total_tokens <> input_tokens + output_tokens + cached_input_tokens + cache_write_tokens`,
   'an ended turn has its time and reason': `SELECT t.id FROM turns t
      WHERE ${finished} <> (t.completed_at IS NOT NULL) OR ${finished} <> (t.stop_reason IS NOT NULL)`,
-  'what has not ended is an open turn, and no other': `SELECT t.id FROM turns t LEFT JOIN open_turns o ON o.turn_id = t.id
-     WHERE (t.status = 'streaming') <> (o.turn_id IS NOT NULL)`,
+  'what has not ended is in the journal alone': `SELECT t.id FROM turns t WHERE NOT (${finished})
+     OR EXISTS (SELECT 1 FROM runs r WHERE r.turn_id = t.id AND r.ended_at IS NULL)`,
+  'a run that has not ended has its first entry': `SELECT r.n FROM runs r WHERE r.ended_at IS NULL
+     AND NOT EXISTS (SELECT 1 FROM journal j WHERE j.id = r.n AND j.run = r.n)`,
   'a failed turn has its error, and no other': `SELECT id FROM turns
      WHERE (status = 'failed') <> (error_kind IS NOT NULL)`,
   'messages are numbered without a gap': `SELECT turn_id FROM messages GROUP BY turn_id
@@ -36,7 +38,7 @@ export const INVARIANTS: Record<string, string> = {
   'every call of a turn that has ended is answered once': `SELECT t.id FROM turns t
      WHERE ${finished} AND (SELECT count(*) FROM tool_calls c WHERE c.turn_id = t.id)
        <> (SELECT count(*) FROM messages m WHERE m.turn_id = t.id AND m.role = 'tool')`,
-  'a call stands in an answer of its turn': `SELECT c.id FROM tool_calls c LEFT JOIN messages m
+  'a call belongs to an answer of its turn': `SELECT c.id FROM tool_calls c LEFT JOIN messages m
      ON m.turn_id = c.turn_id AND m.id = c.message_id WHERE m.role IS NOT 'assistant'`,
   'the ids of questions are messages of the user': `SELECT t.id FROM turns t, json_each(t.query_message_ids) q
      LEFT JOIN messages m ON m.turn_id = t.id AND m.id = q.value WHERE m.role IS NOT 'user'`,
@@ -51,9 +53,10 @@ export const INVARIANTS: Record<string, string> = {
      (SELECT h.thread_id FROM session_history h WHERE h.session_label = s.label ORDER BY h.id DESC LIMIT 1)`,
   'a session is unseen only while its first turn is open': `SELECT s.label FROM sessions s WHERE s.opening = 1 AND
      (s.thread_id IS NOT NULL OR NOT EXISTS
-       (SELECT 1 FROM turns t JOIN open_turns o ON o.turn_id = t.id WHERE t.session_label = s.label))`,
-  'an open turn was opened under a lease there was': `SELECT o.turn_id FROM open_turns o JOIN turns t ON t.id = o.turn_id
-     LEFT JOIN session_leases l ON l.session_label = t.session_label WHERE l.epoch IS NULL OR l.epoch < o.epoch`,
+       (SELECT 1 FROM runs r WHERE r.session_label = s.label AND r.ended_at IS NULL AND r.epoch IS NOT NULL))`,
+  'an open turn was opened under a lease there was': `SELECT r.turn_id FROM runs r
+     LEFT JOIN session_leases l ON l.session_label = r.session_label
+     WHERE r.ended_at IS NULL AND r.epoch IS NOT NULL AND (l.epoch IS NULL OR l.epoch < r.epoch)`,
   'threads has every turn that has ended, from its root': `SELECT t.id FROM turns t LEFT JOIN threads v ON v.turn_id = t.id
      WHERE ${finished} <> (v.turn_id IS NOT NULL)
        OR v.turn_id IS NOT NULL AND (v.depth <> t.depth OR v.total_tokens <> t.thread_tokens

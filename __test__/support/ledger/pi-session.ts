@@ -185,7 +185,7 @@ export function wholeSession(): Entry[] {
 }
 
 /** The part of an entry that the model receives: its role and its text. */
-export function spokenText(entry: Entry): [string, string] | null {
+export function entryText(entry: Entry): [string, string] | null {
   const words = (content: unknown) =>
     typeof content === 'string'
       ? content
@@ -209,13 +209,13 @@ export function piContext(entries: Entry[]): [string, string][] {
   const last = path.findLastIndex(({ type }) => type === 'compaction')
   const compaction = path[last]
   const firstKept = path.findIndex(({ id }) => id === compaction?.firstKeptEntryId)
-  const spoken = (list: Entry[]) =>
-    list.map(spokenText).filter((historyTexts) => historyTexts !== null)
-  if (compaction === undefined) return spoken(path)
+  const textsOf = (list: Entry[]) =>
+    list.map(entryText).filter((historyTexts) => historyTexts !== null)
+  if (compaction === undefined) return textsOf(path)
   return [
     ['user', `[Previous conversation summary]:\n\n${compaction.summary}`],
-    ...spoken(firstKept < 0 ? [] : path.slice(firstKept, last)),
-    ...spoken(path.slice(last + 1)),
+    ...textsOf(firstKept < 0 ? [] : path.slice(firstKept, last)),
+    ...textsOf(path.slice(last + 1)),
   ]
 }
 

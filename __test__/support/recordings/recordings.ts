@@ -66,7 +66,7 @@ export function providerAt(folder: Folder, baseUrl: string) {
 }
 
 /** Whether the engine speaks an API. */
-export function isSpoken(folder: Folder): boolean {
+export function isSupported(folder: Folder): boolean {
   try {
     const engine = new AgentEngine({
       providers: { test: providerAt(folder, 'http://127.0.0.1:9') },

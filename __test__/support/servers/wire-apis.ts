@@ -10,7 +10,7 @@ import { responses } from './responses.js'
 import { type Handler, type Seen, sse } from './server.js'
 
 /** The text of the model in a run. */
-export const spoken = (result: AgentResult): string =>
+export const answerText = (result: AgentResult): string =>
   result.messages
     .filter((message) => message.role === 'assistant')
     .map((message) => message.content)

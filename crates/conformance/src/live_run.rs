@@ -35,7 +35,7 @@ impl PlayedRun {
         Self::registered(ledger, turn, 1, false)
     }
 
-    /// A run that resumes `turn`, whose events go on after number `last`.
+    /// A run that resumes `turn`, whose events continue after number `last`.
     pub fn resuming(ledger: &LedgerPorts, turn: &TurnEnd, last: u64) -> Self {
         Self::registered(ledger, turn, last + 1, true)
     }
@@ -59,7 +59,7 @@ impl PlayedRun {
         Self { run, registration }
     }
 
-    /// Emits a piece of text of message `m`, and returns it as a follower gets it.
+    /// Emits a piece of text of message `m`, and returns it as a follower receives it.
     pub fn emit(&self, text: &str, urgent: bool) -> String {
         let message_id = Some(Arc::from("m"));
         let seq = self.push(RunEventKind::Token, message_id, |_| text.to_owned());

@@ -1,6 +1,6 @@
-//! What a backend gives to be tested: a store of its own for each case, which is opened, closed and left by its process.
+//! What a backend provides for its tests: a new store for each case, with processes that open it, close it or are killed.
 //!
-//! It must never show what only one backend has.
+//! It must never show a feature that only one backend has.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub enum ProcessEnd {
     Killed,
 }
 
-/// A store of one case. Its clock stands at [`crate::turns::NOW`] until the case sets it forward.
+/// A store of one case. Its clock shows [`crate::turns::NOW`] until the case sets it forward.
 pub trait Store {
     /// The ports of the current process.
     fn ports(&self) -> LedgerPorts;
@@ -33,11 +33,11 @@ pub trait Store {
     /// Sets the clock of all processes forward.
     fn advance(&self, by: Duration);
 
-    /// How long a session stays leased to a process that gives no sign of life. Long enough that no heartbeat comes within
-    /// a case.
+    /// How long a session remains leased to a process without a heartbeat. Long enough that no heartbeat is due within a
+    /// case.
     fn lease(&self) -> Duration;
 
-    /// Does what the backend does behind the commits, as a slice of its search index.
+    /// Runs the background work of the backend, such as a slice of its search index.
     fn catch_up(&self) -> StoreFuture<'_>;
 
     /// What is in its tables. References that find no row are a failure of the case.
@@ -60,7 +60,7 @@ pub struct Thread {
 /// What the tables of a store hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// Turns, running ones too.
+    /// Turns that have ended, with their messages and calls.
     pub turns: usize,
     /// Turns that have not ended.
     pub open: usize,
@@ -70,7 +70,7 @@ pub struct Contents {
     pub calls: usize,
     /// Compactions.
     pub compactions: usize,
-    /// Sessions, also those that nobody sees yet.
+    /// Sessions, also those that are not visible yet.
     pub sessions: usize,
     /// Turns that have ended, by their ids.
     pub threads: Vec<Thread>,

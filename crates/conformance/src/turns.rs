@@ -1,4 +1,4 @@
-//! Turns as the cases write them: whole ones, and their commit points one by one.
+//! The turns that the cases write, whole or commit point by commit point.
 //!
 //! Every time in them is [`NOW`] and a few milliseconds: the clock of a store is set to it.
 
@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 /// The time of a store's clock: Unix milliseconds.
 pub const NOW: i64 = 1_780_000_000_000;
 
-/// A text that no codec makes smaller, the same each time.
+/// An incompressible text, the same each time.
 pub fn noise(characters: u32) -> String {
     let mut state = 1_u64;
     (0..characters)

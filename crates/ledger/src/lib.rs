@@ -7,6 +7,8 @@
 mod events;
 mod handle;
 mod journal;
+mod journal_codec;
+mod journal_rows;
 mod lease;
 mod maintenance;
 mod open;

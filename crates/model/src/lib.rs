@@ -1,6 +1,6 @@
-//! The shared types of the engine: its data, and the ports between its rooms.
+//! The shared types of the engine: its data, and the ports between its modules.
 //!
-//! Owns the shapes that several rooms share. It must never do I/O, read a clock or know a provider's wire format.
+//! Owns the shapes that several modules share. It must never do I/O, read a clock or know a provider's wire format.
 
 mod data;
 mod ports;

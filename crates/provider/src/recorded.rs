@@ -1,4 +1,4 @@
-//! For tests of this room: the recorded cases, the project's own streams, a simple splitter of both, and a decoder's run
+//! For tests of this module: the recorded cases, the project's own streams, a simple splitter of both, and a decoder's run
 //! over events.
 //!
 //! It must never be built into the engine. The engine's own parser is `sse`.

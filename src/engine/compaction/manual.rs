@@ -264,7 +264,7 @@ fn manual_commit(
         trigger: seed_trigger(Trigger::Manual).to_owned(),
         compaction_type: strategy.as_str().to_owned(),
     };
-    // It is of no run: it has no role, tools and place of work of its own.
+    // It belongs to no run: it has no role, no tools and no workspace.
     let header = TurnHeader {
         run_id: names.run_id.to_owned(),
         session_label: names.label.to_owned(),

@@ -106,7 +106,7 @@ impl CompactionOptions {
             return wrong("timeoutMs", "`0` leaves no time; pass at least 1 or leave it out");
         }
         if options.provider.is_some() && options.model.is_none() {
-            return wrong("model", "is missing; a provider of its own needs a model of its own");
+            return wrong("model", "is missing; `provider` needs a `model`");
         }
         Ok(Some(options))
     }

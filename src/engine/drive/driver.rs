@@ -1,4 +1,4 @@
-//! The parts that drive one run: the run, its fallback models, and the host of its tools. It must never act.
+//! The parts that drive one run: the run, its fallback models, and the host of its tools. Plain data.
 
 use std::sync::Arc;
 use std::time::Duration;

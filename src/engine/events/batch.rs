@@ -37,10 +37,10 @@ impl RecordBatch {
         let mut interrupted = Vec::new();
         for queue in queues.drain(..) {
             let before = self.rows.len();
-            let room = capacity.saturating_sub(before / Self::WIDTH);
-            if room == 0 {
+            let limit = capacity.saturating_sub(before / Self::WIDTH);
+            if limit == 0 {
                 left.push(queue);
-            } else if queue.drain(self, room) {
+            } else if queue.drain(self, limit) {
                 let into = if self.rows.len() == before { &mut blocked } else { &mut interrupted };
                 into.push(queue);
             }
@@ -53,12 +53,12 @@ impl RecordBatch {
 }
 
 impl EventQueue {
-    /// Moves at most `room` records into `batch`, within its text limit. Returns true when records remain.
-    pub(crate) fn drain(&self, batch: &mut RecordBatch, room: usize) -> bool {
+    /// Moves at most `limit` records into `batch`, within its text limit. Returns true when records remain.
+    pub(crate) fn drain(&self, batch: &mut RecordBatch, limit: usize) -> bool {
         let mut inner = self.lock();
         let mut ahead = batch.text.len();
         let mut alone = batch.rows.is_empty();
-        let shown = inner.records.iter().take(room).take_while(|record| {
+        let shown = inner.records.iter().take(limit).take_while(|record| {
             ahead = ahead.saturating_add(record.bytes);
             // The first record of a batch always fits.
             let fits = std::mem::take(&mut alone) || ahead <= PIECE_BYTES;

@@ -1,6 +1,6 @@
 //! The engine as a host uses it.
 //!
-//! It must never decide how a turn goes on.
+//! It must never decide how a turn continues.
 
 mod engine;
 mod start;

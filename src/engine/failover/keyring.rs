@@ -240,7 +240,7 @@ impl Keyring {
 
     /// Records a failure of a profile with `model`, in one transaction with the state of other processes.
     pub(crate) async fn failed(&self, id: &str, model: &str, failure: &Failure) {
-        if profiles::is_nobodys(failure.kind) {
+        if profiles::is_unrelated(failure.kind) {
             return;
         }
         let policy = self.policy;

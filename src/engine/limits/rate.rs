@@ -321,7 +321,7 @@ impl Governor {
 
     /// Records a failed profile: the calls that wait for it choose again, those of this model or, if the key is refused, all.
     pub(crate) fn dismiss(&self, profile: &str, model: &str, failed: FailureKind) {
-        if profiles::is_nobodys(failed) {
+        if profiles::is_unrelated(failed) {
             return;
         }
         let any = profiles::refuses_key(failed);

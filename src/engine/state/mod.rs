@@ -1,6 +1,6 @@
-//! The state of a run: data that the other inner rooms read and change.
+//! The state of a run: data that the other submodules read and change.
 //!
-//! It must never use another inner room.
+//! It must never use another submodule.
 
 mod bounds;
 mod control;

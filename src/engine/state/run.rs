@@ -1,6 +1,6 @@
 //! One run: its parameters, and the model it calls now.
 //!
-//! It must never act: other rooms read it, and `drive` changes it.
+//! It must never act: other modules read it, and `drive` changes it.
 
 use std::sync::Arc;
 

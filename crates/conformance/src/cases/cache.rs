@@ -1,4 +1,5 @@
-//! The chain of a session's calls: read back as it was written, whatever it grew from, and never half.
+//! The cache chain of a session: it is read as it was written, from whichever earlier chain it was extended, and is never
+//! partial.
 
 use std::sync::Arc;
 

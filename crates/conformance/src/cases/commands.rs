@@ -1,4 +1,4 @@
-//! Commands to runs, of this process and of others: each reaches the run that is under way, once, and is answered.
+//! Commands to runs of this process and of others: each is delivered once to the run under way, and is answered.
 
 use crate::live_run::PlayedRun;
 use crate::store::{Fixture, ProcessEnd};

@@ -65,7 +65,7 @@ pub async fn a_compaction_becomes_the_head_even_when_its_run_failed(fixture: Fix
     let receipt = fixture.commit(failed).await.unwrap();
     let run = fixture.ledger.read.turn("t2").await.unwrap().unwrap();
     assert_eq!(receipt.head, run.parent_turn_id);
-    // A run that began before the compaction goes on after it (docs/rules/sessions-and-ledger.md#pointer-write).
+    // A run that began before the compaction continues after it (docs/rules/sessions-and-ledger.md#pointer-write).
     let receipt = fixture.commit(short_turn("t3", "main", Some("t1"))).await.unwrap();
     assert_eq!(receipt.head.as_deref(), Some("t3"));
     assert_eq!(

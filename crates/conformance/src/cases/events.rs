@@ -1,4 +1,4 @@
-//! The events of runs: what a follower has seen stays true, whatever becomes of the process that ran.
+//! The events of runs: delivered events are never withdrawn, even if the process of the run ends.
 
 use crate::live_run::{PlayedRun, error_event, json};
 use crate::store::{Fixture, ProcessEnd};
@@ -64,7 +64,7 @@ pub async fn what_a_follower_has_seen_is_a_prefix_of_what_a_later_one_gets_after
         }
         here.until(&fixture.ledger, &id, seen).await;
         there.until(&elsewhere, &id, seen.div_ceil(2)).await;
-        // Nobody has seen these.
+        // No reader has received these.
         emitted.extend((0..3).map(|number| run.emit(&format!("unseen {number}"), number == 2)));
         let acknowledged = usize::try_from(run.acknowledged()).unwrap();
         fixture.next_process(ProcessEnd::Killed).await;
@@ -98,7 +98,7 @@ pub async fn a_resumed_turn_goes_on_behind_the_events_that_were_seen(mut fixture
     expected.push(run.emit("c", false));
     seen.until(ledger, "t1", 3).await;
     assert_eq!(seen.events, expected);
-    // What nobody has written goes along with the end of the turn, which comes last.
+    // Events that are not stored yet are written with the end of the turn, which comes last.
     expected.push(run.emit("d", false));
     let mut ended = ending(&turn, open.epoch, 1);
     ended.last_event = Some(error_event("it broke"));

@@ -1,4 +1,4 @@
-//! Histories: the chain, what is new in it, forks, and the context rule after a compaction.
+//! Histories: the thread, its new turns, forks, and the context rule after a compaction.
 
 use crate::store::Fixture;
 use crate::turns::{compaction, short_turn, turn};

@@ -1,5 +1,5 @@
-//! Leases between processes: one that gives no sign of life is waited for until its time is up, and writes nothing more once
-//! its session is taken over (docs/rules/sessions-and-ledger.md#lease).
+//! Leases between processes: the lease of a process without a heartbeat is valid until it expires, and a process whose
+//! session was taken over writes nothing more (docs/rules/sessions-and-ledger.md#lease).
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::store::Fixture;
 use crate::turns::{begin, ending, opening, step, turn};
 use model::{LedgerPorts, Opened, StorageErrorKind, ToolCallStatus};
 
-/// Whether turn `t2` of `main` is another's for this process, in all that shows it.
+/// Whether every read of this process shows that turn `t2` of `main` belongs to another process.
 async fn is_busy(ledger: &LedgerPorts) -> bool {
     let third = opening(&turn("t3", "main", Some("t1")));
     let busy = match ledger.journal.begin(third).await.unwrap() {
@@ -43,7 +43,7 @@ pub async fn a_lease_is_taken_over_when_its_time_is_up_and_its_process_writes_no
         panic!("its time is up");
     };
     assert_eq!(taken.epoch, epoch + 1);
-    // The one that lost it is alive, and finds out with its next write.
+    // The process that lost the lease is alive, and its next write is refused.
     let journal = &fixture.ledger.journal;
     let before = fixture.store.contents().await;
     let late = journal.record(step(&second, epoch, 1..2, ToolCallStatus::Running)).await;
@@ -67,7 +67,7 @@ pub async fn a_lease_whose_time_is_up_is_its_owners_until_it_is_taken_over(mut f
     fixture.store.advance(fixture.store.lease() * 3);
     let journal = &fixture.ledger.journal;
     journal.record(step(&second, epoch, 1..2, ToolCallStatus::Running)).await.unwrap();
-    // Its write was a sign of life.
+    // Its write renewed the lease.
     assert!(is_busy(&elsewhere).await);
     journal.commit(ending(&second, epoch, 2)).await.unwrap();
     assert_eq!(elsewhere.journal.head("main").await.unwrap().as_deref(), Some("t2"));

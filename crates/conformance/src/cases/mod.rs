@@ -1,4 +1,4 @@
-//! The cases, by what they are about. Each is given a fresh store of its own, and uses nothing but that store and its ports.
+//! The cases, by subject. Each gets a new store, and uses nothing but that store and its ports.
 
 pub mod cache;
 pub mod commands;

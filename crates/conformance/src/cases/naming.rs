@@ -1,4 +1,4 @@
-//! Aliases, personas, the archive, and forks at a tool call.
+//! Aliases, personas, archived sessions, and forks at a tool call.
 
 use crate::store::Fixture;
 use crate::turns::{short_turn, turn};

@@ -1,4 +1,4 @@
-//! Auth profiles and token ratios: shared by all processes, changed one at a time, and still there in the next.
+//! Auth profiles and token ratios: shared by all processes, changed in one transaction each, and persistent.
 
 use crate::store::{Fixture, ProcessEnd};
 use crate::turns::{NOW, short_turn};
@@ -53,7 +53,7 @@ pub async fn changes_of_a_profile_in_two_processes_are_all_counted(mut fixture: 
             fixture.ledger.profiles.change("key", one_more()),
             elsewhere.profiles.change("key", one_more()),
         );
-        // Both are handed over before either is awaited.
+        // Both are submitted before either is awaited.
         here.await.unwrap();
         there.await.unwrap();
     }
@@ -62,9 +62,7 @@ pub async fn changes_of_a_profile_in_two_processes_are_all_counted(mut fixture: 
 }
 
 /// A case.
-pub async fn a_change_that_is_handed_over_takes_effect_though_nobody_waits_for_it(
-    fixture: Fixture,
-) {
+pub async fn a_submitted_change_takes_effect_without_being_awaited(fixture: Fixture) {
     drop(fixture.ledger.profiles.change("key", Box::new(|usage| usage.refusals = 7)));
     let after = fixture.ledger.profiles.change("key", one_more()).await.unwrap();
     assert_eq!(after, ProfileUsage { failures: 1, refusals: 7, ..ProfileUsage::default() });

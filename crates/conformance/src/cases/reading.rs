@@ -1,4 +1,4 @@
-//! Lists, search and usage: what each returns, page by page, and that none shows a turn that still runs.
+//! Lists, search and usage: the results page by page, without turns that still run.
 
 use crate::store::Fixture;
 use crate::turns::{NOW, short_turn, turn};

@@ -1,4 +1,4 @@
-//! What a context no longer holds: found in its own thread, before the first turn that the last compaction kept.
+//! Recall: messages that a compaction removed from the context are found in the thread of the session.
 
 use crate::store::Fixture;
 use crate::turns::{compaction, short_turn, turn};

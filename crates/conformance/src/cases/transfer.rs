@@ -1,4 +1,4 @@
-//! Export and import, and what a close refuses.
+//! Export and import, and calls after the ledger was closed.
 
 use crate::store::Fixture;
 use crate::turns::{compaction, short_turn, turn};

@@ -190,7 +190,7 @@ pub(super) fn open_turn(turn: &OpenTurn, memory: &Memory) -> Compared {
 
 /// What the tables hold.
 async fn tables(fixture: &Fixture, memory: &Memory) -> Compared {
-    let turns = memory.turns.values();
+    let turns = memory.turns.values().filter(|turn| turn.open.is_none());
     let threads = memory.turns.iter().filter(|(_, turn)| turn.open.is_none());
     let threads = threads.map(|(id, turn)| Thread {
         turn_id: id.clone(),
@@ -198,20 +198,21 @@ async fn tables(fixture: &Fixture, memory: &Memory) -> Compared {
         total_tokens: memory.tokens(id),
         session_label: turn.session.clone(),
     });
-    // A large value is stored once, and each message that has it refers to it.
-    let large = turns.clone().flat_map(|turn| &turn.messages);
-    let large = large.filter(|message| message.content().len() > 65_536).count();
+    // A large value is stored once, by whichever turn has it first, and each message that has it refers to it.
+    let is_large = |message: &&Message| message.content().len() > 65_536;
+    let all = memory.turns.values().flat_map(|turn| &turn.messages);
+    let named = turns.clone().flat_map(|turn| &turn.messages);
     let expected = Contents {
-        turns: memory.turns.len(),
-        open: turns.clone().filter(|turn| turn.open.is_some()).count(),
+        turns: turns.clone().count(),
+        open: memory.turns.values().filter(|turn| turn.open.is_some()).count(),
         messages: turns.clone().map(|turn| turn.messages.len()).sum(),
         calls: turns.clone().map(|turn| turn.calls.len()).sum(),
         compactions: turns.filter(|turn| turn.compaction.is_some()).count(),
         sessions: memory.sessions.len(),
         threads: threads.collect(),
         moves: memory.moves.clone(),
-        large_values: usize::from(large > 0),
-        large_names: large,
+        large_values: usize::from(all.filter(is_large).count() > 0),
+        large_names: named.filter(is_large).count(),
     };
     prop_assert_eq!(fixture.store.contents().await, expected);
     Ok(())

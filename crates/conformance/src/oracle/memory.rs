@@ -1,6 +1,6 @@
-//! What the ledger should hold and answer, in plain maps: every rule once more, in the shortest way.
+//! The expected contents and answers of the ledger, in plain maps: a second, simple implementation of every rule.
 //!
-//! It must never look into a file, nor share code with what it is compared with.
+//! It must never read a file, nor share code with the ledger that it is compared with.
 
 use std::collections::BTreeMap;
 
@@ -59,7 +59,7 @@ pub(super) struct Open {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Session {
     pub(super) head: Option<String>,
-    /// Nobody sees it before its first turn has ended.
+    /// It is visible to readers only after its first turn has ended.
     pub(super) unseen: bool,
     pub(super) epoch: i64,
     /// Whether a live process holds the newest epoch.
@@ -316,7 +316,8 @@ impl Memory {
     }
 
     pub(super) fn has_children(&self, id: &str) -> bool {
-        self.turns.values().any(|turn| turn.parent.as_deref() == Some(id))
+        let mut ended = self.turns.values().filter(|turn| turn.open.is_none());
+        ended.any(|turn| turn.parent.as_deref() == Some(id))
     }
 
     /// docs/rules/compaction.md#context-rule: the turns of the context at `head`, and which of them a compaction has kept.
@@ -344,7 +345,7 @@ impl Memory {
         known: Option<&str>,
     ) -> (HistoryBase, Vec<(String, bool)>) {
         let context = self.context(head);
-        // No reader goes on from a kept turn: the summary is before it, and that is not what the reader had.
+        // No reader continues from a kept turn: the summary is before it, and that is not what the reader had.
         let found = context.iter().position(|(id, kept)| Some(id.as_str()) == known && !kept);
         match found {
             Some(index) => {

@@ -1,6 +1,6 @@
-//! A sequence done to the ledger and to the model, with the answers compared; what they then hold is compared by `compare`.
+//! Applies a sequence to the ledger and to the model, and compares the answers; `compare` compares the contents.
 //!
-//! It must never let the model see what the ledger has answered, but for the ids that the ledger makes.
+//! It must never pass an answer of the ledger to the model, except ids that the ledger generates.
 
 use std::cell::RefCell;
 
@@ -17,7 +17,7 @@ use model::{
     StorageErrorKind, ToolCallStatus, TurnEnd,
 };
 
-/// A run as the engine has it: also one whose lease is another's by now.
+/// A run in the view of its engine, which may have lost its lease.
 struct Run {
     turn: TurnEnd,
     epoch: i64,
@@ -390,10 +390,10 @@ impl Replay {
         Ok(())
     }
 
-    /// Another process takes over: what was closed, or what a killed one left.
+    /// Another process opens the store, after a close or a kill.
     async fn next_process(&mut self, end: ProcessEnd) -> Result<(), TestCaseError> {
         if end == ProcessEnd::Killed {
-            // A release is handed over and not waited for: a later request is served after it.
+            // A release is submitted and not awaited: a later request is processed after it.
             self.ledger().admin.uncompact("nobody").await.unwrap_err();
         }
         self.fixture.next_process(end).await;

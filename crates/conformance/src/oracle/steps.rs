@@ -1,12 +1,12 @@
-//! What a sequence may do, and how often.
+//! The steps of a random sequence, and their frequencies.
 //!
-//! It must never know what the store holds: a number selects from whatever there is.
+//! It must never know the contents of the store: a number selects one of the existing items.
 
 use proptest::prelude::*;
 
 use model::{OnStaleHead, TurnStatus};
 
-/// One thing that is done. Numbers are taken modulo what there is.
+/// One step. Its numbers are taken modulo the number of existing items.
 #[derive(Debug, Clone)]
 pub(super) enum Step {
     /// A turn written at once, which expects the session's head or, where `off` is set, another turn.

@@ -1,6 +1,6 @@
-//! What the sequences did, counted by kind. It must never judge it.
+//! Counts the executed steps by kind. It must never judge them.
 
 use std::collections::BTreeMap;
 
-/// What a run of the proof did, by kind: so that it shows what was never reached.
+/// The executed steps of a run of the proof, by kind, which shows what was never reached.
 pub(super) type Tally = BTreeMap<&'static str, usize>;

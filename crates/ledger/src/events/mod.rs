@@ -1,9 +1,10 @@
 //! The events of runs: their log in the file, the runs of this process, who follows them here and elsewhere. It must never
 //! emit an event that is not in the file yet.
 
+pub(crate) mod archive;
 pub(crate) mod command_rows;
 pub(crate) mod commands;
-mod event_lines;
+mod event_json;
 pub(crate) mod event_log;
 pub(crate) mod follow;
 pub(crate) mod next_page;

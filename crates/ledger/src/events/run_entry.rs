@@ -10,9 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use rusqlite::Connection;
 use tokio::sync::watch;
 
-use crate::events::event_lines::terminal;
-use crate::events::event_log;
+use crate::events::event_json::terminal;
+use crate::journal_rows::{event_rows, run_rows};
 use crate::lease::claim::Claim;
+use crate::lease::owner::Owner;
 use crate::sqlite::error::Stored;
 use model::{LiveRun, RunEvent, RunNames, StorageError, StorageErrorKind, StreamEvent};
 
@@ -81,9 +82,14 @@ impl RunEntry {
         !self.dirty.swap(true, Ordering::AcqRel)
     }
 
-    /// A flush takes it out of the list.
-    pub(super) fn unmark(&self) {
-        self.dirty.store(false, Ordering::Release);
+    /// Whether it is still to be flushed: a commit point may have written its events meanwhile.
+    pub(super) fn is_marked(&self) -> bool {
+        self.dirty.load(Ordering::Acquire)
+    }
+
+    /// A job writes its events. False where one has done so already.
+    pub(super) fn unmark(&self) -> bool {
+        self.dirty.swap(false, Ordering::AcqRel)
     }
 
     pub(crate) fn epoch(&self) -> i64 {
@@ -113,22 +119,40 @@ impl RunEntry {
         if epoch != 0 {
             claim.check(connection, &self.names.session_label, epoch)?;
         }
-        let now = claim.clock.now_ms();
-        let log = match event_log::log_of(connection, &self.names.turn_id)? {
-            Some(log) if !self.names.resumes || *self.stored.borrow() != 0 => log,
-            Some(_) | None => event_log::open(connection, &self.names, &claim.owner, now)?,
+        let names = &self.names;
+        let known = run_rows::of_turn(connection, &names.turn_id)?;
+        let before = match &known {
+            Some(run) => event_rows::last(connection, run)?,
+            None => 0,
         };
-        let tail = event_log::tail(connection, log)?;
-        let before = tail.as_ref().map_or(0, |tail| tail.seq);
+        // Whatever comes from here on is announced anew.
+        self.unmark();
         let mut events = run.unstored(before);
         let mut upto = events.last().map_or(before, |event| event.seq);
         if let Some(last) = last {
             events.push(terminal(last, upto));
             upto += 1;
         }
-        event_log::append(connection, log, tail, &events)?;
+        if events.is_empty() {
+            return Ok(Written { upto, events });
+        }
+        let (n, first) = match known {
+            Some(run) => {
+                let is_taken_over = names.resumes && *self.stored.borrow() == 0;
+                if is_taken_over || !run.keeps_events {
+                    run_rows::keep_events(connection, run.n, &claim.owner)?;
+                }
+                (run.n, false)
+            }
+            None => {
+                let n = run_rows::next(connection)?;
+                let now = claim.clock.now_ms();
+                run_rows::add(connection, n, names, now, None, Some(&claim.owner))?;
+                (n, true)
+            }
+        };
+        event_rows::append(connection, n, before, &events, first)?;
         if last.is_some() {
-            event_log::end(connection, log, now)?;
             self.ended.store(true, Ordering::Release);
         }
         Ok(Written { upto, events })
@@ -203,6 +227,11 @@ impl EventWrite {
         Self { entry, claim, written: Arc::default() }
     }
 
+    /// Who is named in the run's row as the one that stores its events.
+    pub(crate) fn owner(&self) -> &Owner {
+        &self.claim.owner
+    }
+
     /// Writes the events that are not stored yet, and `last` behind them.
     pub(crate) fn write(&self, connection: &Connection, last: Option<&StreamEvent>) -> Stored<()> {
         let written = self.entry.write(connection, &self.claim, last)?;
@@ -213,6 +242,8 @@ impl EventWrite {
     /// The job's transaction has ended; `stored` where it is in the file.
     pub(crate) fn done(self, stored: bool) {
         if !stored {
+            // A terminal event of this transaction is not in the file: the run's events are still to be written.
+            self.entry.ended.store(false, Ordering::Release);
             self.entry.delayed();
             return;
         }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use tokio::time::Instant;
 
+use crate::events::archive::Archive;
 use crate::events::poller::Poller;
 use crate::events::run_entry::{EventWrite, RunEntry, Written};
 use crate::lease::claim::{Claim, held};
@@ -35,6 +36,7 @@ pub(crate) struct Runs {
     claim: Claim,
     writer: Arc<Writer>,
     poller: Arc<Poller>,
+    archive: Arc<Archive>,
     stores: bool,
 }
 
@@ -45,7 +47,8 @@ impl Runs {
         poller: Arc<Poller>,
         stores: bool,
     ) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::default(), claim, writer, poller, stores })
+        let archive = Arc::default();
+        Arc::new(Self { state: Mutex::default(), claim, writer, poller, archive, stores })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -105,12 +108,18 @@ impl Runs {
         if entry.mark() {
             state.dirty.push(Arc::clone(entry));
         }
-        state.urgent |= urgent;
+        if entry.epoch() == 0 {
+            // Its turn is about to be opened, which takes these events along: they wait for that a little.
+            state.last = Some(self.claim.clock.instant());
+        } else {
+            state.urgent |= urgent;
+        }
         self.begin(state);
     }
 
     /// Submits a flush to the writer, now or when it is due.
     fn begin(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+        state.dirty.retain(|entry| entry.is_marked());
         if state.writing || state.dirty.is_empty() {
             return;
         }
@@ -145,6 +154,21 @@ impl Runs {
         state.writing = false;
         state.last = Some(self.claim.clock.instant());
         self.begin(state);
+    }
+
+    /// A turn of this process has ended: what is left of it in the journal goes with that of others.
+    pub(crate) fn turn_ended(&self) {
+        self.archive.ended(&self.writer);
+    }
+
+    /// Has the events archived of runs that have ended, also of processes that are gone.
+    pub(crate) fn archive_ended(&self) {
+        self.archive.begin(&self.writer);
+    }
+
+    /// As [`Runs::archive_ended`], as the last job of this process.
+    pub(crate) fn archive_last(&self) {
+        self.archive.finish(&self.writer);
     }
 }
 
@@ -187,8 +211,10 @@ impl EventFlush {
         if self.entries.is_empty() {
             let dirty = std::mem::take(&mut runs.lock().dirty);
             for entry in dirty {
-                entry.unmark();
-                self.entries.push((entry, Written::default()));
+                // It may be listed twice.
+                if entry.unmark() {
+                    self.entries.push((entry, Written::default()));
+                }
             }
         }
     }

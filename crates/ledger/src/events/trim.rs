@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use rusqlite::Connection;
 
-use crate::events::event_log;
+use crate::journal_rows::archive_rows;
 use crate::lease::claim::Claim;
 use crate::sqlite::writer::{Job, Writer};
 use model::{Retention, StorageError};
@@ -32,7 +32,7 @@ struct Trim {
 impl Job for Trim {
     fn run(&mut self, connection: &Connection) -> bool {
         self.more = false;
-        match event_log::trim(connection, &self.retention, self.claim.clock.now_ms()) {
+        match archive_rows::trim(connection, &self.retention, self.claim.clock.now_ms()) {
             Ok(more) => {
                 self.more = more;
                 true

@@ -1,6 +1,6 @@
 //! The host's port for changes and care ([`LedgerAdmin`]): names of sessions, forks, a broker's turns, commands, the file.
 //!
-//! Each is carried out by its room. It must never contain SQL.
+//! Each is carried out by its module. It must never contain SQL.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -9,7 +9,8 @@ use crate::events::event_log;
 use crate::events::run_entry::EventWrite;
 use crate::events::trim;
 use crate::handle::ledger::Ledger;
-use crate::journal::{cache_chain, commit, compaction, open_turns, profiles};
+use crate::journal::{cache_chain, commit, compaction, open_turn_reads, open_turns, profiles};
+use crate::journal_rows::{archive_rows, run_rows};
 use crate::lease::claim;
 use crate::open::registry::OpenLedger;
 use crate::reading::{expense, history, recall};
@@ -133,7 +134,14 @@ impl Journal for Ledger {
         let label = opening.header.session_label.clone();
         let turn_id = opening.turn_id.clone();
         let submitted =
-            self.lease(move |connection, claim| open_turns::begin(connection, &opening, claim));
+            self.with_events(&opening.turn_id.clone(), move |connection, claim, event_write| {
+                let owner = event_write.map(EventWrite::owner);
+                let opened = open_turns::begin(connection, &opening, claim, owner)?;
+                if let (Opened::Leased(_), Some(event_write)) = (&opened, event_write) {
+                    event_write.write(connection, None)?;
+                }
+                Ok(opened)
+            });
         Box::pin(async move {
             let (core, answer) = submitted?;
             let opened = answer.await?;
@@ -177,17 +185,18 @@ impl Journal for Ledger {
                 match (event_write, &turn.last_event) {
                     (Some(event_write), last) => event_write.write(connection, last.as_ref())?,
                     (None, Some(last)) if turn.epoch.is_some() => {
-                        // Checked again by the commit: whoever lost the turn writes nothing.
-                        let now = clock.now_ms();
-                        event_log::end_interrupted(connection, &turn.turn_id, last, now)?;
+                        // Checked by the commit: whoever lost the turn writes nothing.
+                        event_log::end_interrupted(connection, &turn.turn_id, last)?;
                     }
                     (None, _) => {}
                 }
                 let receipt = commit::commit_turn(connection, &turn, claim, &clock)?;
+                run_rows::end(connection, &turn.turn_id, clock.now_ms())?;
                 if let Some(retention) = &retention {
                     let now = clock.now_ms();
                     // The job that deletes them checks again: an error of theirs must not fail a turn.
-                    let old = !matches!(event_log::expired(connection, retention, now), Ok(None));
+                    let old =
+                        !matches!(archive_rows::expired(connection, retention, now), Ok(None));
                     expired.store(old, Ordering::Relaxed);
                 }
                 Ok(receipt)
@@ -196,6 +205,7 @@ impl Journal for Ledger {
             let (core, answer) = submitted?;
             let receipt = answer.await?;
             core.poller.ended(1);
+            core.runs.turn_ended();
             if let Some(label) = leased {
                 claim::held(&core.claim.held).remove(&label);
             }
@@ -229,7 +239,7 @@ impl Journal for Ledger {
             let core = core?;
             let claim = core.claim.clone();
             let read = move |connection: &rusqlite::Connection| {
-                open_turns::interrupted(connection, turn_id.as_deref(), &claim)
+                open_turn_reads::interrupted(connection, turn_id.as_deref(), &claim)
             };
             let again = read.clone();
             let mut found = core.readers.run(|it| readers::snapshot(it, read)).await?;

@@ -4,9 +4,10 @@
 
 use rusqlite::Connection;
 
-use crate::events::event_log;
 use crate::events::next_page::{self, FollowParts};
 use crate::handle::ledger::Ledger;
+use crate::journal::open_turn_reads;
+use crate::journal_rows::{event_rows, run_rows};
 use crate::open::registry::OpenLedger;
 use crate::reading::{history, lists, query, turn_tree, usage};
 use crate::rows::{session_rows, turn_rows};
@@ -67,7 +68,10 @@ impl LedgerRead for Ledger {
 
     fn turn<'a>(&'a self, id: &'a str) -> PortFuture<'a, Option<TurnRow>> {
         let id = id.to_owned();
-        self.read(move |connection| turn_rows::turn(connection, &id))
+        self.read(move |connection| match turn_rows::turn(connection, &id)? {
+            None => open_turn_reads::turn_row(connection, &id),
+            ended => Ok(ended),
+        })
     }
 
     fn ancestry(&self, turn_id: String, page: PageOptions) -> PortFuture<'_, Page<TurnSummary>> {
@@ -169,9 +173,9 @@ impl LedgerRead for Ledger {
 
     fn last_event<'a>(&'a self, turn_id: &'a str) -> PortFuture<'a, u64> {
         let turn_id = turn_id.to_owned();
-        self.read(move |connection| {
-            let Some(log) = event_log::log_of(connection, &turn_id)? else { return Ok(0) };
-            Ok(event_log::tail(connection, log)?.map_or(0, |tail| tail.seq))
+        self.read(move |connection| match run_rows::of_turn(connection, &turn_id)? {
+            Some(run) => event_rows::last(connection, &run),
+            None => Ok(0),
         })
     }
 }

@@ -6,7 +6,7 @@
 
 use rusqlite::Connection;
 
-use crate::journal::write::{OnConflict, Row, insert_message, insert_turn, write_tool_call};
+use crate::journal::write::{Row, insert_message, insert_tool_call, insert_turn};
 use crate::journal::{cache_chain, compaction, open_turns};
 use crate::lease::claim::Claim;
 use crate::rows::turn_parents::{is_compacted, parent_of};
@@ -80,22 +80,21 @@ pub(crate) fn commit_turn(
         parent_id = Some(id.clone());
         new_head = Some(id);
     }
-    let on_conflict = match turn.epoch {
+    match turn.epoch {
         None => {
+            open_turns::refuse_open(connection, &turn.turn_id)?;
             insert_turn(connection, &Row::ended(turn, parent_id.as_deref()), parent.as_ref())?;
-            OnConflict::Refuse
+            for message in &turn.messages {
+                insert_message(connection, &turn.turn_id, message)?;
+            }
+            for call in &turn.tool_calls {
+                insert_tool_call(connection, &turn.turn_id, call, clock)?;
+            }
         }
         Some(epoch) => {
-            open_turns::finish_turn(connection, turn, parent_id.as_deref(), parent.as_ref())?;
+            open_turns::finish(connection, turn, parent_id.as_deref(), parent.as_ref(), clock)?;
             claim.give_back(connection, &turn.header.session_label, epoch)?;
-            OnConflict::Upsert
         }
-    };
-    for message in &turn.messages {
-        insert_message(connection, &turn.turn_id, message, on_conflict)?;
-    }
-    for call in &turn.tool_calls {
-        write_tool_call(connection, &turn.turn_id, (call, None, None), on_conflict, clock)?;
     }
     if let Some(result) = &turn.compaction
         && let Some(id) = &parent_id

@@ -2,16 +2,18 @@
 //!
 //! It decides nothing: the commit names what is summarised and what is not. The row must never be written without its turn.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use rusqlite::{Connection, params_from_iter};
 
-use crate::journal::write::{OnConflict, Row, RowOutcome, insert_message, insert_turn, integer};
+use crate::journal::open_turns;
+use crate::journal::write::{Row, RowHeader, RowOutcome, insert_message, insert_turn, integer};
 use crate::lease::claim::Claim;
 use crate::rows::context_rows;
 use crate::rows::turn_parents::{Parent, parent_of};
 use crate::sessions::pointers;
-use crate::sqlite::checksum::{insert, numbered, set};
+use crate::sqlite::checksum::{insert, numbered};
 use crate::sqlite::columns::{list, values};
 use crate::sqlite::error::Stored;
 use crate::sqlite::fields::Column;
@@ -22,13 +24,6 @@ use model::{
     StorageError, StorageErrorKind, TurnHeader, TurnLease, TurnStatus, TurnType, summary_text,
 };
 
-static FOLLOW: LazyLock<String> = LazyLock::new(|| {
-    let change = set(&[("parent_turn_id", "?2"), ("depth", "?3")]);
-    format!("UPDATE turns SET {change} WHERE id = ?1 AND status = 'streaming'")
-});
-static EXPECT: LazyLock<String> = LazyLock::new(|| {
-    format!("UPDATE open_turns SET {} WHERE turn_id = ?1", set(&[("expected_head", "?2")]))
-});
 static ADD: LazyLock<String> = LazyLock::new(|| {
     let columns = format!("turn_id, {}", list::<CompactionResult>());
     insert("compactions", &numbered(&columns))
@@ -65,21 +60,13 @@ pub(crate) fn compact(
     if session.is_none() {
         pointers::create(connection, label, Some(before), header.started_at, true)?;
     }
-    let parent = write_turn(connection, header, (compaction, usage), (id, before), clock)?;
+    write_turn(connection, header, (compaction, usage), (id, before), clock)?;
     write_row(connection, id, compaction)?;
     pointers::move_pointer(connection, label, id, *completed_at)?;
     if let Some(TurnLease { turn_id, .. }) = open_turn {
-        follow(connection, turn_id, id, &parent)?;
+        open_turns::follow(connection, turn_id, id)?;
     }
     Ok(())
-}
-
-/// The open turn `turn_id` follows the compaction `id` from here on, also when another process resumes it.
-fn follow(connection: &Connection, turn_id: &str, id: &str, parent: &Parent) -> Stored<()> {
-    let doing = format_args!("move turn `{turn_id}`");
-    sql::exec(connection, &FOLLOW, (turn_id, id, parent.depth + 1), doing)?;
-    sql::exec(connection, "UPDATE turns SET has_children = 1 WHERE id = ?1", (id,), doing)?;
-    sql::exec(connection, &EXPECT, (turn_id, id), doing).map(drop)
 }
 
 /// The compaction's own turn, between the old head and the run's turn, with the summary as its message.
@@ -96,13 +83,13 @@ pub(crate) fn write_turn(
         id,
         parent_turn_id: Some(before),
         turn_type: TurnType::Compaction,
-        header,
+        header: RowHeader::from(header),
         provider: &compaction.provider,
         model: &compaction.model,
-        tools_available: &[],
+        tools_available: Cow::Borrowed("[]"),
         permissions_granted: "[]",
         query_message_ids: &[],
-        outcome: Some(RowOutcome {
+        outcome: RowOutcome {
             status: TurnStatus::Completed,
             stop_reason: StopReason::EndTurn,
             completed_at,
@@ -114,7 +101,7 @@ pub(crate) fn write_turn(
             tool_call_count: 0,
             error: None,
             attempts: &used.attempts,
-        }),
+        },
     };
     insert_turn(connection, &row, Some(&parent))?;
     let summary = Message {
@@ -126,7 +113,7 @@ pub(crate) fn write_turn(
         provenance: None,
         provider_stop_reason: None,
     };
-    insert_message(connection, id, &summary, OnConflict::Refuse)?;
+    insert_message(connection, id, &summary)?;
     Ok(Parent {
         depth: parent.depth + 1,
         thread_tokens: parent.thread_tokens.saturating_add(integer(used.tokens.total_tokens)),

@@ -1,82 +1,59 @@
-//! A turn under way: W0 opens it, W1 to W3 add to it, W4 finishes its row (docs/rules/sessions-and-ledger.md#commit-points).
+//! A turn under way: W0 opens it, W1 to W3 add to it, W4 writes its rows (docs/rules/sessions-and-ledger.md#commit-points).
 //!
-//! No reader but recovery sees the turn before W4. It must never write without a check of the lease in the same
-//! transaction.
+//! Until W4 it is in the journal alone, so no reader of turns meets it. It must never write without asking for the lease in the
+//! same transaction.
 
+use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use rusqlite::Connection;
 use xxhash_rust::xxh3::xxh3_128;
 
+use crate::journal::open_turn_reads::{self, not_open, open_turn};
 use crate::journal::write::{
-    OnConflict, Row, end_turn, insert_message, insert_turn, write_tool_call,
+    Row, RowHeader, insert_message_row, insert_tool_call_row, insert_turn, json, with_message,
+    with_tool_call,
 };
+use crate::journal_codec::{
+    CallRecord, Damage, Entry, EntryKind, MessageRecord, OpeningRecord, Record, TurnState,
+};
+use crate::journal_rows::entry_rows::{self, CommitPoints};
+use crate::journal_rows::run_rows::{self, RunLease, RunRow};
 use crate::lease::claim::Claim;
-use crate::rows::json::json;
-use crate::rows::message_rows;
-use crate::rows::tool_call_rows::{self, ToolCallColumns};
-use crate::rows::turn_parents::{Parent, is_compacted, parent_of};
+use crate::lease::owner::Owner;
+use crate::rows::turn_parents::{Parent, parent_of};
+use crate::rows::turn_rows;
 use crate::sessions::pointers;
-use crate::sqlite::checksum::{Checked, insert, insert_all, is_whole, numbered, set};
-use crate::sqlite::columns::{columns, list_of};
+use crate::sqlite::checksum::{insert, numbered};
 use crate::sqlite::error::{Stored, damaged};
-use crate::sqlite::fields::Fields;
 use crate::sqlite::sql;
 use base::clock::Clock;
 use model::{
-    OpenCall, OpenTurn, Opened, ReplayClass, StorageError, StorageErrorKind, TurnEnd, TurnOpening,
-    TurnStep, query_message_ids,
+    OpenTurn, Opened, RunNames, StorageError, StorageErrorKind, TurnEnd, TurnOpening, TurnStep,
+    query_message_ids,
 };
 
-/// Contexts that stay without an open turn: the next runs are likely to have them again.
-const SPARE_CONTEXTS: i64 = 32;
+/// Contexts that are kept without an open turn: those the next runs are likely to have again.
+const KEPT_CONTEXTS: i64 = 32;
 
-/// A row of `open_turns`.
-struct OpenColumns<'r> {
-    turn_id: &'r str,
-    epoch: i64,
-    expected_head: Option<&'r str>,
-    context_id: i64,
-    target_json: Option<&'r str>,
-    progress_json: Option<&'r str>,
-}
-
-columns!(for<'r> OpenColumns<'r> {
-    turn_id,
-    epoch,
-    expected_head,
-    context_id,
-    target_json,
-    progress_json,
-});
-
-static OPEN: LazyLock<String> = LazyLock::new(|| insert_all::<OpenColumns<'_>>("open_turns"));
 static ADD_CONTEXT: LazyLock<String> = LazyLock::new(|| {
     insert("run_contexts", &numbered("hash, context_json"))
         + " ON CONFLICT (hash) DO UPDATE SET context_json = excluded.context_json, \
            row_checksum = excluded.row_checksum RETURNING id"
 });
-static COUNT: LazyLock<String> = LazyLock::new(|| {
-    format!("UPDATE open_turns SET {} WHERE turn_id = ?1", set(&[("progress_json", "?2")]))
-});
-static REBASE: LazyLock<String> = LazyLock::new(|| {
-    let change = set(&[("parent_turn_id", "?2"), ("depth", "?3")]);
-    format!("UPDATE turns SET {change} WHERE id = ?1")
-});
-static TAKE_OVER: LazyLock<String> = LazyLock::new(|| {
-    format!("UPDATE open_turns SET {} WHERE turn_id = ?1", set(&[("epoch", "?2")]))
-});
 
-/// W0.
+/// W0. With `owner`, the events of the run are stored.
 ///
 /// # Errors
-/// `unknown_turn` for a parent that does not exist, `storage_constraint` for an id that does.
+/// `unknown_turn` for a parent that is not there, `storage_constraint` for an id that is.
 pub(crate) fn begin(
     connection: &Connection,
     opening: &TurnOpening,
     claim: &Claim,
+    owner: Option<&Owner>,
 ) -> Stored<Opened<i64>> {
-    let TurnOpening { turn_id, header, messages, .. } = opening;
+    let TurnOpening { turn_id, header, settings, messages, .. } = opening;
     let label = &header.session_label;
     let session = pointers::head(connection, label)?;
     if session.clone().flatten() != header.expected_head {
@@ -86,47 +63,99 @@ pub(crate) fn begin(
         return Ok(Opened::Busy);
     }
     let parent_id = header.parent_turn_id.as_deref();
-    let parent = parent_id.map(|id| parent_of(connection, id)).transpose()?;
+    parent_id.map(|id| parent_of(connection, id)).transpose()?;
+    let known = run_rows::of_turn(connection, turn_id)?;
+    if known.as_ref().is_some_and(|run| run.has_ended() || run.is_open())
+        || turn_rows::exists(connection, turn_id)?
+    {
+        return Err(there_already(turn_id));
+    }
     if session.is_none() {
         pointers::create(connection, label, parent_id, header.started_at, true)?;
     }
     let epoch = claim.take(connection, label)?;
-    let queries = query_message_ids(messages);
-    insert_turn(connection, &Row::opening(opening, &queries), parent.as_ref())?;
-    for message in messages {
-        insert_message(connection, turn_id, message, OnConflict::Refuse)?;
-    }
-    let row = OpenColumns {
+    let (context_id, context_hash) = context(connection, &opening.context)?;
+    let lease = RunLease { epoch, context_id };
+    let (tools, queries) = (json(&settings.tools_available), json(&query_message_ids(messages)));
+    let mut entry = Entry::default();
+    entry.add(&Record::Opening(OpeningRecord {
         turn_id,
-        epoch,
+        run_id: &header.run_id,
+        session_label: label,
+        parent_turn_id: parent_id,
         expected_head: header.expected_head.as_deref(),
-        context_id: context(connection, &opening.context)?,
+        started_at: header.started_at,
+        provider: &settings.provider,
+        model: &settings.model,
+        role: header.role.as_str(),
+        toolset_name: Some(&header.toolset_name),
+        tools_available: &tools,
+        permissions_granted: &settings.permissions_granted,
+        query_message_ids: &queries,
+        source_event_id: header.source_event_id.as_deref(),
+        workspace_path: Some(&header.workspace_path),
+        context_hash: &context_hash,
         target_json: opening.target.as_deref(),
-        progress_json: None,
-    };
-    sql::insert(connection, &OPEN, &row, format_args!("open turn `{turn_id}`"))?;
+    }));
+    for message in messages {
+        with_message(connection, message, |record| entry.add(&Record::Message(*record)))?;
+    }
+    match known {
+        Some(run) => {
+            run_rows::leased(connection, run.n, lease)?;
+            entry_rows::record(connection, run.n, &entry)?;
+        }
+        None => {
+            let n = run_rows::next(connection)?;
+            let names = RunNames {
+                turn_id: turn_id.clone(),
+                run_id: header.run_id.clone(),
+                session_label: label.clone(),
+                resumes: false,
+            };
+            run_rows::add(connection, n, &names, claim.clock.now_ms(), Some(lease), owner)?;
+            entry_rows::append(connection, n, EntryKind::CommitPoint, entry.content(), true)?;
+        }
+    }
     Ok(Opened::Leased(epoch))
 }
 
-/// The id of the row of a context, which runs with the same context share.
-fn context(connection: &Connection, json: &str) -> Stored<i64> {
+/// Refuses a turn that is under way: it is ended under its lease, and not written again beside it.
+pub(crate) fn refuse_open(connection: &Connection, turn_id: &str) -> Stored<()> {
+    match run_rows::of_turn(connection, turn_id)?.filter(RunRow::is_open) {
+        Some(_) => Err(there_already(turn_id)),
+        None => Ok(()),
+    }
+}
+
+fn there_already(turn_id: &str) -> StorageError {
+    StorageError::new(
+        StorageErrorKind::Constraint,
+        format!("turn `{turn_id}` is in the ledger already; give each turn an id of its own"),
+    )
+}
+
+/// The row of a context, which runs that say the same share.
+fn context(connection: &Connection, json: &str) -> Stored<(i64, String)> {
     let doing = "store the context of a run";
     let hash = format!("{:032x}", xxh3_128(json.as_bytes()));
     let select = "SELECT id FROM run_contexts WHERE hash = ?1 AND context_json = ?2";
     if let Some(id) = sql::optional(connection, select, (&hash, json), doing)? {
-        return Ok(id);
+        return Ok((id, hash));
     }
-    let delete = "DELETE FROM run_contexts WHERE id <= (SELECT max(id) - ?1 FROM run_contexts)
-                    AND id NOT IN (SELECT context_id FROM open_turns)";
-    sql::exec(connection, delete, (SPARE_CONTEXTS,), doing)?;
-    // A row with this hash and another text was altered from outside: its text is written again.
-    sql::one(connection, &ADD_CONTEXT, (&hash, json), doing)
+    let old = "DELETE FROM run_contexts WHERE id <= (SELECT max(id) - ?1 FROM run_contexts)
+       AND id NOT IN (SELECT context_id FROM runs INDEXED BY runs_in_journal
+         WHERE last_entry IS NOT 0 AND ended_at IS NULL AND context_id IS NOT NULL)";
+    sql::exec(connection, old, (KEPT_CONTEXTS,), doing)?;
+    // A row with this hash and another text was altered from outside: what was written is put back.
+    let id = sql::one(connection, &ADD_CONTEXT, (&hash, json), doing)?;
+    Ok((id, hash))
 }
 
 /// W1 to W3.
 ///
 /// # Errors
-/// `stale_writer`.
+/// `stale_writer`; `unknown_turn` for a turn that is not open.
 pub(crate) fn record(
     connection: &Connection,
     step: &TurnStep,
@@ -134,43 +163,148 @@ pub(crate) fn record(
     clock: &Clock,
 ) -> Stored<()> {
     claim.check(connection, &step.session_label, step.epoch)?;
+    let run = open_run(connection, &step.turn_id)?;
+    let mut entry = Entry::default();
     for message in &step.messages {
-        insert_message(connection, &step.turn_id, message, OnConflict::Upsert)?;
+        with_message(connection, message, |record| entry.add(&Record::Message(*record)))?;
+        record_long(connection, &run, &mut entry)?;
     }
     for call in &step.calls {
-        let began = (&call.row, call.replay, call.arguments_hash.as_deref());
-        write_tool_call(connection, &step.turn_id, began, OnConflict::Upsert, clock)?;
+        let call = (&call.row, call.replay, call.arguments_hash.as_deref());
+        with_tool_call(connection, call, clock, |record| entry.add(&Record::Call(*record)))?;
+        record_long(connection, &run, &mut entry)?;
     }
     if let Some(progress) = &step.progress {
-        let doing = format_args!("count in turn `{}`", step.turn_id);
-        sql::exec(connection, &COUNT, (&step.turn_id, progress), doing)?;
+        entry.add(&Record::Progress(progress));
     }
-    Ok(())
+    if entry.is_empty() {
+        return Ok(());
+    }
+    entry_rows::record(connection, run.n, &entry)
 }
 
-/// Writes the end of an open turn, under a lease that was checked.
-pub(crate) fn finish_turn(
+/// Writes what is too long to grow, and goes on with an empty entry: a turn's entries come to the same, however it is cut.
+fn record_long(connection: &Connection, run: &RunRow, entry: &mut Entry) -> Stored<()> {
+    if entry.content().len() < entry_rows::LONG {
+        return Ok(());
+    }
+    entry_rows::record(connection, run.n, &std::mem::take(entry))
+}
+
+/// The open turn follows the compaction from here on, also for who resumes it.
+pub(crate) fn follow(connection: &Connection, turn_id: &str, compaction: &str) -> Stored<()> {
+    let run = open_run(connection, turn_id)?;
+    let mut entry = Entry::default();
+    entry.add(&Record::Follows(compaction));
+    entry_rows::record(connection, run.n, &entry)
+}
+
+fn open_run(connection: &Connection, turn_id: &str) -> Stored<RunRow> {
+    run_rows::of_turn(connection, turn_id)?.filter(RunRow::is_open).ok_or_else(|| not_open(turn_id))
+}
+
+/// Writes an open turn at its end, under a lease that was checked: its row, its messages and its calls, as its journal and
+/// `turn` have them together. The run's row is ended by whoever has written its events.
+///
+/// # Errors
+/// `unknown_turn` for a turn that is not open; `ledger_corrupt` where a part of it cannot be read.
+pub(crate) fn finish(
     connection: &Connection,
     turn: &TurnEnd,
     parent_turn_id: Option<&str>,
     parent: Option<&Parent>,
+    clock: &Clock,
 ) -> Stored<()> {
-    if !end_turn(connection, turn, parent)? {
-        return Err(not_open(&turn.turn_id));
+    let run = open_run(connection, &turn.turn_id)?;
+    let points = CommitPoints::of(connection, &run)?;
+    let state = points.state();
+    let is_left_out = match state.damage {
+        Damage::None => false,
+        // The process that closes it knows what is left.
+        Damage::Accepted => true,
+        Damage::Lost => {
+            return Err(damaged(&format!(
+                "what turn `{}` has recorded is not as it was written; discard the turn",
+                turn.turn_id
+            )));
+        }
+    };
+    let mut row = Row::ended(turn, parent_turn_id);
+    if let Some(opening) = &state.opening {
+        row.header = header(opening);
+        row.tools_available = Cow::Borrowed(opening.tools_available);
+        row.permissions_granted = opening.permissions_granted;
     }
-    let doing = format_args!("finish turn `{}`", turn.turn_id);
-    if parent_turn_id != turn.header.parent_turn_id.as_deref() {
-        // Only a compaction came between: see `commit`.
-        let depth = parent.map_or(0, |parent| parent.depth + 1);
-        sql::exec(connection, &REBASE, (&turn.turn_id, parent_turn_id, depth), doing)?;
-        let mark = "UPDATE turns SET has_children = 1 WHERE id = ?1 AND has_children = 0";
-        sql::exec(connection, mark, (parent_turn_id,), doing)?;
+    insert_turn(connection, &row, parent)?;
+    // Where something is missing, what is left is numbered again, without a gap.
+    let mut numbers = Numbers { next: 0, are_given: is_left_out };
+    let mut written: HashSet<&str> = HashSet::new();
+    for message in &state.messages {
+        let sequence = numbers.take(message.sequence);
+        let message = MessageRecord { sequence, ..*message };
+        insert_message_row(connection, &turn.turn_id, &message)?;
+        written.insert(message.id);
     }
-    let delete = "DELETE FROM open_turns WHERE turn_id = ?1";
-    sql::exec(connection, delete, (&turn.turn_id,), doing).map(drop)
+    for message in &turn.messages {
+        if written.insert(&message.id) {
+            let sequence = numbers.take(message.sequence);
+            with_message(connection, message, |record| {
+                let message = MessageRecord { sequence, ..*record };
+                insert_message_row(connection, &turn.turn_id, &message)
+            })??;
+        }
+    }
+    let mut entry = Entry::default();
+    for call in &turn.tool_calls {
+        with_tool_call(connection, (call, None, None), clock, |record| {
+            entry.add(&Record::Call(*record));
+        })?;
+    }
+    numbers.next = 0;
+    for call in calls(&state, &entry)? {
+        let message_id = call.message_id.filter(|id| !is_left_out || written.contains(id));
+        let sequence = numbers.take(call.sequence);
+        let call = CallRecord { message_id, sequence, ..call };
+        insert_tool_call_row(connection, &turn.turn_id, &call)?;
+    }
+    Ok(())
 }
 
-/// Takes over an interrupted turn: the session's lease, and the turn as it was last written.
+/// The places of a turn's messages, or of its calls.
+struct Numbers {
+    next: u32,
+    /// Whether they are given here, and not the stored ones.
+    are_given: bool,
+}
+
+impl Numbers {
+    fn take(&mut self, stored: u32) -> u32 {
+        let next = self.next;
+        self.next = next.saturating_add(1);
+        if self.are_given { next } else { stored }
+    }
+}
+
+/// The calls of the turn with their newest states, some of them in `entry`.
+fn calls<'a>(state: &TurnState<'a>, entry: &'a Entry) -> Stored<Vec<CallRecord<'a>>> {
+    let unreadable = || damaged("a call of a turn cannot be read");
+    let newest = Entry::records(entry.content()).ok_or_else(unreadable)?;
+    Ok(state.clone().with(newest).calls)
+}
+
+fn header<'a>(opening: &OpeningRecord<'a>) -> RowHeader<'a> {
+    RowHeader {
+        run_id: opening.run_id,
+        session_label: opening.session_label,
+        started_at: opening.started_at,
+        role: opening.role,
+        toolset_name: opening.toolset_name,
+        source_event_id: opening.source_event_id,
+        workspace_path: opening.workspace_path,
+    }
+}
+
+/// Takes over an interrupted turn: the session's lease, and the turn as it stands.
 ///
 /// # Errors
 /// `unknown_turn` for one that is not open.
@@ -179,109 +313,17 @@ pub(crate) fn reopen(
     turn_id: &str,
     claim: &Claim,
 ) -> Stored<Opened<Box<OpenTurn>>> {
-    let mut turn = open_turns(connection, Some(turn_id))?.pop().ok_or_else(|| not_open(turn_id))?;
+    let found = open_turn_reads::open_run(connection, turn_id)?.ok_or_else(|| not_open(turn_id))?;
+    let mut turn = open_turn(connection, &found)?;
+    let run = found.run;
     if claim.is_busy(connection, &turn.session_label)? {
         return Ok(Opened::Busy);
     }
     turn.epoch = claim.take(connection, &turn.session_label)?;
-    let doing = format_args!("take turn `{turn_id}` over");
-    sql::exec(connection, &TAKE_OVER, (turn_id, turn.epoch), doing)?;
+    let context_id = run.context_id.unwrap_or_default();
+    run_rows::leased(connection, run.n, RunLease { epoch: turn.epoch, context_id })?;
+    let mut entry = Entry::default();
+    entry.add(&Record::TakenOver);
+    entry_rows::record(connection, run.n, &entry)?;
     Ok(Opened::Leased(Box::new(turn)))
-}
-
-/// The open turns that run nowhere, oldest first; with `turn_id`, that one.
-pub(crate) fn interrupted(
-    connection: &Connection,
-    turn_id: Option<&str>,
-    claim: &Claim,
-) -> Stored<Vec<OpenTurn>> {
-    let mut found = Vec::new();
-    for turn in open_turns(connection, turn_id)? {
-        if !claim.runs(connection, &turn.session_label, turn.epoch)? {
-            found.push(turn);
-        }
-    }
-    Ok(found)
-}
-
-static OPEN_TURNS: LazyLock<String> = LazyLock::new(|| open_turns_of("true"));
-pub(crate) static OPEN_TURN: LazyLock<String> = LazyLock::new(|| open_turns_of("o.turn_id = ?1"));
-
-fn open_turns_of(condition: &str) -> String {
-    let whole = [("open_turns", "o"), ("turns", "t"), ("run_contexts", "c")];
-    let whole = whole.map(|(table, alias)| is_whole(table, alias)).join(" AND ");
-    let open = list_of::<OpenColumns<'_>>("o");
-    format!(
-        "SELECT {open}, t.run_id, t.session_label, t.parent_turn_id, t.source_event_id, t.started_at,
-           coalesce(t.provider, ''), coalesce(t.model, ''), c.context_json, s.thread_id, {whole}
-         FROM open_turns o JOIN turns t ON t.id = o.turn_id JOIN run_contexts c ON c.id = o.context_id
-           JOIN sessions s ON s.label = t.session_label
-         WHERE {condition} ORDER BY o.turn_id"
-    )
-}
-
-fn open_turns(connection: &Connection, turn_id: Option<&str>) -> Stored<Vec<OpenTurn>> {
-    let doing = "read the turns under way";
-    match turn_id {
-        Some(id) => {
-            sql::map(connection, &OPEN_TURN, (id,), doing, |fields| open_turn(connection, fields))
-        }
-        None => {
-            sql::map(connection, &OPEN_TURNS, (), doing, |fields| open_turn(connection, fields))
-        }
-    }
-}
-
-/// A row of [`OPEN_TURNS`], with the turn's messages and calls.
-fn open_turn(connection: &Connection, fields: &mut Fields<'_>) -> Stored<OpenTurn> {
-    let open: OpenColumns<'_> = fields.next()?;
-    let mut turn = OpenTurn {
-        turn_id: open.turn_id.to_owned(),
-        run_id: fields.next()?,
-        session_label: fields.next()?,
-        parent_turn_id: fields.next()?,
-        expected_head: open.expected_head.map(ToOwned::to_owned),
-        moved: false,
-        source_event_id: fields.next()?,
-        target: open.target_json.map(ToOwned::to_owned),
-        started_at: fields.next()?,
-        provider: fields.next()?,
-        model: fields.next()?,
-        messages: message_rows::messages(connection, open.turn_id)?,
-        calls: calls(connection, open.turn_id)?,
-        progress: json(open.progress_json, open.turn_id)?.unwrap_or_default(),
-        context: fields.next()?,
-        altered: false,
-        epoch: open.epoch,
-    };
-    let (head, is_whole): (Option<&str>, bool) = fields.next()?;
-    turn.altered = !is_whole;
-    turn.moved = head != open.expected_head
-        && (head.is_none() || !is_compacted(connection, head, open.expected_head));
-    Ok(turn)
-}
-
-fn calls(connection: &Connection, turn_id: &str) -> Stored<Vec<OpenCall>> {
-    let doing = format_args!("read the tool calls of turn `{turn_id}`");
-    sql::map(connection, &tool_call_rows::TOOL_CALLS, (turn_id,), doing, |fields| {
-        let checked: Checked<ToolCallColumns<'_>> = fields.next()?;
-        let replay = match checked.row.replay {
-            Some("pure") => ReplayClass::Pure,
-            Some("idempotent") => ReplayClass::Idempotent,
-            Some("reconcilable") => ReplayClass::Reconcilable,
-            None | Some("unsafe") => ReplayClass::Unsafe,
-            Some(_) => return Err(damaged(&format!("a call of turn `{turn_id}` has no class"))),
-        };
-        let begun = checked.row.arguments_hash.is_some();
-        let row = tool_call_rows::tool_call(connection, &checked)?;
-        Ok(OpenCall { row, replay, begun })
-    })
-}
-
-/// The refusal of a turn that has ended, or does not exist.
-pub(crate) fn not_open(turn_id: &str) -> StorageError {
-    StorageError::new(
-        StorageErrorKind::UnknownTurn,
-        format!("turn `{turn_id}` is not an interrupted one; pass an id that `recover()` lists"),
-    )
 }

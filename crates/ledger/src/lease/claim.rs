@@ -97,7 +97,7 @@ impl Claim {
         sql::first(connection, &READ, (label,), doing, |fields| {
             let row: LeaseColumns<'_> = fields.next()?;
             let holder = match row.owner {
-                None => Holder::Nobody,
+                None => Holder::Released,
                 Some(owner) if owner.id == self.owner.id => {
                     Holder::Own { running: held(&self.held).get(label).copied() }
                 }

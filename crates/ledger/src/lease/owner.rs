@@ -50,7 +50,7 @@ impl Owner {
     }
 }
 
-/// The columns of `session_leases` and `event_logs` that name an owner.
+/// The columns of `session_leases` and `runs` that name an owner.
 impl Columns for Owner {
     fn names(into: &mut Vec<&'static str>) {
         into.extend(["owner", "pid", "pid_started", "pid_space", "boot_id"]);

@@ -41,14 +41,13 @@ pub(super) const CHECKS: [(LedgerCheck, &str); 10] = [
     ),
     (
         LedgerCheck::OpenTurns,
-        "SELECT t.id, CASE WHEN t.status IN ('pending', 'streaming') THEN 'runs without a journal'
+        "SELECT t.id, CASE WHEN t.status IN ('pending', 'streaming') THEN 'has not ended, and is not in the journal'
            WHEN t.status NOT IN ('completed', 'aborted', 'failed') THEN 'has a status that is none'
-           WHEN o.turn_id IS NOT NULL THEN 'has ended, and its journal is still open'
+           WHEN r.n IS NOT NULL THEN 'has ended, and its journal is still open'
            ELSE 'has ended without a time or a stop reason' END
-         FROM turns t LEFT JOIN open_turns o ON o.turn_id = t.id
-         WHERE (t.status IN ('pending', 'streaming')) <> (o.turn_id IS NOT NULL)
-           OR t.status NOT IN ('pending', 'streaming', 'completed', 'aborted', 'failed')
-           OR (o.turn_id IS NULL AND (t.completed_at IS NULL OR t.stop_reason IS NULL))",
+         FROM turns t LEFT JOIN runs r ON r.turn_id = t.id AND r.ended_at IS NULL
+         WHERE t.status NOT IN ('completed', 'aborted', 'failed') OR r.n IS NOT NULL
+           OR t.completed_at IS NULL OR t.stop_reason IS NULL",
     ),
     (
         LedgerCheck::OpenTurns,
@@ -88,6 +87,10 @@ pub(super) const CHECKS: [(LedgerCheck, &str); 10] = [
          UNION ALL
          SELECT c.turn_id, 'has ' || count(m.id) || ' messages and not its summary alone' FROM compactions c
          LEFT JOIN messages m ON m.turn_id = c.turn_id GROUP BY c.turn_id HAVING count(m.id) <> 1
+         UNION ALL
+         SELECT c.turn_id, 'keeps turn `' || c.first_kept_turn_id || '`, which is not there' FROM compactions c
+         WHERE NOT EXISTS (SELECT 1 FROM turns t WHERE t.id = c.first_kept_turn_id)
+           AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.turn_id = c.first_kept_turn_id AND r.ended_at IS NULL)
          UNION ALL
          SELECT c.turn_id, 'names a turn of another thread' FROM compactions c
          WHERE NOT EXISTS (

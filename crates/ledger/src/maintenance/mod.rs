@@ -6,6 +6,7 @@ pub(crate) mod backup;
 mod check;
 mod each;
 mod index;
+mod journal_check;
 mod shape;
 pub(crate) mod stats;
 pub(crate) mod vacuum;

@@ -16,7 +16,7 @@ const TURNS: &str = "SELECT
     count(*) FILTER (WHERE turn_type = 'normal' AND status = 'completed'),
     count(*) FILTER (WHERE turn_type = 'normal' AND status = 'aborted'),
     count(*) FILTER (WHERE turn_type = 'normal' AND status = 'failed'),
-    count(*) FILTER (WHERE status IN ('pending', 'streaming')),
+    (SELECT count(*) FROM runs WHERE last_entry IS NOT 0 AND ended_at IS NULL AND epoch IS NOT NULL),
     count(*) FILTER (WHERE turn_type = 'compaction'),
     coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(cached_input_tokens), 0),
     coalesce(sum(cache_write_tokens), 0), coalesce(sum(reasoning_tokens), 0), coalesce(sum(total_tokens), 0),
@@ -56,14 +56,9 @@ pub(crate) fn stats(connection: &Connection, path: &Path) -> Stored<LedgerStats>
     let doing = "count what is in the ledger";
     let count = |select: &str| sql::one::<u64>(connection, select, (), doing);
     let Stamp { ledger_id, created_at, engine_version } = schema::stamp_of(connection)?;
-    let of_ended = |table: &str| {
-        count(&format!(
-            "SELECT (SELECT count(*) FROM {table})
-               - (SELECT count(*) FROM {table} r JOIN open_turns o ON o.turn_id = r.turn_id)"
-        ))
-    };
     let size = |path: &Path| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
-    let (messages, tool_calls) = (of_ended("messages")?, of_ended("tool_calls")?);
+    let messages = count("SELECT count(*) FROM messages")?;
+    let tool_calls = count("SELECT count(*) FROM tool_calls")?;
     let sessions = count("SELECT count(*) FROM sessions WHERE opening = 0")?;
     let stored_bytes = count("SELECT coalesce(sum(length(data)), 0) FROM blobs")?;
     let named = count(

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 
 use super::check::CHECKS;
 use super::each::each;
-use super::{index, shape};
+use super::{index, journal_check, shape};
 use crate::rows::blobs::{self, BlobColumns};
 use crate::rows::message_rows::{message, messages_of};
 use crate::rows::tool_call_rows::{tool_call, tool_calls_of};
@@ -100,6 +100,14 @@ fn checks(connection: &Connection, found: &mut Found, checked: &mut LedgerChecke
     }
     let messages = messages(connection, found, &mut checked.messages);
     found.damage(LedgerCheck::Checksum, messages)?;
+    let mut report = |check, subject, message| found.add(check, subject, message);
+    let entries = journal_check::entries(connection, &mut report);
+    let archive = journal_check::archive(connection, &mut report);
+    let open = journal_check::open_turns(connection, &mut report);
+    found.damage(LedgerCheck::Checksum, entries)?;
+    found.damage(LedgerCheck::Checksum, archive)?;
+    // Blobs of turns under way are named in the journal alone.
+    let open = found.damage(LedgerCheck::OpenTurns, open)?.unwrap_or_default();
     let large = large_calls(connection, found);
     found.damage(LedgerCheck::ToolCalls, large)?;
     let blobs = blobs(connection, found, &mut checked.blobs);
@@ -114,7 +122,9 @@ fn checks(connection: &Connection, found: &mut Found, checked: &mut LedgerChecke
     found.damage(LedgerCheck::Search, indexed)?;
     for (check, sql) in CHECKS {
         let done = rows(connection, sql, |subject, message| {
-            found.add(check, Some(subject), message);
+            if check != LedgerCheck::Blobs || !open.blobs.contains(&subject) {
+                found.add(check, Some(subject), message);
+            }
         });
         found.damage(check, done)?;
     }
@@ -126,6 +136,9 @@ fn checks(connection: &Connection, found: &mut Found, checked: &mut LedgerChecke
         let counted = count_of(connection, table);
         *count = found.damage(LedgerCheck::Integrity, counted)?.unwrap_or_default();
     }
+    checked.turns += open.turns;
+    checked.messages += open.messages;
+    checked.tool_calls += open.tool_calls;
     Ok(())
 }
 

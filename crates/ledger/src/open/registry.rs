@@ -11,6 +11,7 @@ use crate::events::command_rows::OpenCommand;
 use crate::events::commands;
 use crate::events::poller::{Poller, PollerTasks};
 use crate::events::runs::Runs;
+use crate::journal_rows::archive_rows;
 use crate::lease::claim::{Claim, Held};
 use crate::lease::heartbeat::Heartbeat;
 use crate::lease::owner::Owner;
@@ -61,6 +62,7 @@ impl OpenLedger {
         // Readers first: the writer's last checkpoint then empties the log.
         self.readers.stop();
         self.queries.stop();
+        self.runs.archive_last();
         self.writer.stop();
     }
 }
@@ -148,6 +150,7 @@ fn open_file(
     // Where a damaged page hides it, a search returns the error; opening does not.
     let unindexed =
         search_indexer::waiting(&connection).is_ok_and(|it| it > search_indexer::WAITING);
+    let unarchived = archive_rows::is_due(&connection).is_ok_and(|due| due);
     let (reader, watched) = (path.to_owned(), path.to_owned());
     let claim = Claim {
         owner: Arc::new(Owner::this(clock)),
@@ -187,6 +190,9 @@ fn open_file(
     });
     if unindexed {
         core.poller.index_soon();
+    }
+    if unarchived {
+        core.runs.archive_ended();
     }
     Ok(core)
 }

@@ -164,14 +164,14 @@ fn tool_results(
     partial: &mut bool,
 ) -> Stored<Vec<Found>> {
     let mut found = Vec::new();
-    let mut room = MOST_BYTES;
+    let mut remaining = MOST_BYTES;
     for (turn, id) in turns.iter().enumerate() {
-        if turn == MOST_TURNS || room == 0 {
+        if turn == MOST_TURNS || remaining == 0 {
             *partial = true;
             break;
         }
         for message in message_rows::messages(connection, id)? {
-            room = room.saturating_sub(size(&message.blocks));
+            remaining = remaining.saturating_sub(size(&message.blocks));
             let Some((tool, text)) = result_of(&message) else { continue };
             let matched = if tool == RECALL { 0 } else { wanted.matched(&search_words(&text)) };
             if matched > 0 {

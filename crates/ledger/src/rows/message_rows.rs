@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use rusqlite::Connection;
 
+use crate::journal_codec::MessageRecord;
 use crate::rows::blobs;
 use crate::rows::message_codec;
 use crate::rows::message_columns::MessageColumns;
@@ -67,6 +68,34 @@ pub(crate) fn message(connection: &Connection, row: &MessageColumns<'_>) -> Stor
         }),
         provider_stop_reason: stop_reason,
     })
+}
+
+/// The row that a message of the journal has in the turn `turn_id`.
+pub(crate) fn columns_of<'r>(turn_id: &'r str, record: &MessageRecord<'r>) -> MessageColumns<'r> {
+    MessageColumns {
+        id: record.id,
+        turn_id,
+        role: record.role,
+        sequence: record.sequence,
+        created_at: record.created_at,
+        tool_call_id: record.tool_call_id,
+        is_error: record.is_error,
+        provider: record.provider,
+        api: record.api,
+        model: record.model,
+        response_id: record.response_id,
+        stop_reason: record.stop_reason,
+        checksum: record.checksum,
+        content: record.content,
+        thinking: record.thinking,
+        blocks_json: record.blocks_json,
+        blobs_json: record.blobs_json,
+    }
+}
+
+/// A message of the journal, with its blobs, compared with its checksum.
+pub(crate) fn of_record(connection: &Connection, record: &MessageRecord<'_>) -> Stored<Message> {
+    message(connection, &columns_of("", record))
 }
 
 fn role(name: &str) -> Option<Role> {

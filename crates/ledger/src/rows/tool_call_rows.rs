@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use rusqlite::Connection;
 
+use crate::journal_codec::CallRecord;
 use crate::rows::blobs;
 use crate::rows::json::json;
 use crate::sqlite::checksum::{Checked, checked};
@@ -111,4 +112,31 @@ pub(crate) fn tool_call(
         call_id: call_id.to_owned(),
         message_id: row.message_id.unwrap_or_default().to_owned(),
     })
+}
+
+/// The row that a call of the journal has in the turn `turn_id`.
+pub(crate) fn columns_of<'r>(turn_id: &'r str, record: &CallRecord<'r>) -> ToolCallColumns<'r> {
+    ToolCallColumns {
+        id: record.id,
+        provider_call_id: record.provider_call_id,
+        turn_id,
+        message_id: record.message_id,
+        tool_name: record.tool_name,
+        status: record.status,
+        spawned_session_label: record.spawned_session_label,
+        started_at: record.started_at,
+        completed_at: record.completed_at,
+        sequence: record.sequence,
+        error: record.error,
+        params_json: Some(record.params_json),
+        result_json: record.result_json,
+        replay: record.replay,
+        arguments_hash: record.arguments_hash,
+        blobs_json: record.blobs_json,
+    }
+}
+
+/// A tool call of the journal, with its large values.
+pub(crate) fn of_record(connection: &Connection, record: &CallRecord<'_>) -> Stored<AgentToolCall> {
+    tool_call(connection, &Checked { row: columns_of("", record), is_whole: true })
 }

@@ -42,6 +42,12 @@ pub(crate) fn turn(connection: &Connection, id: &str) -> Stored<Option<TurnRow>>
     Ok(Some(turn))
 }
 
+/// Whether the turn has ended and is in the ledger.
+pub(crate) fn exists(connection: &Connection, id: &str) -> Stored<bool> {
+    let doing = format_args!("look for turn `{id}`");
+    sql::exists(connection, "SELECT 1 FROM turns WHERE id = ?1", (id,), doing)
+}
+
 /// The turn as its own row has it.
 fn turn_row(row: &TurnColumns<'_>) -> Stored<TurnRow> {
     let end = &row.end;

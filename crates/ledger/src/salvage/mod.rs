@@ -2,6 +2,7 @@
 
 mod cells;
 mod fresh_ledger;
+mod journal;
 mod mend;
 mod pages;
 mod row;

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::cells::{Row, Value};
+use super::journal::{Journal, JournalTurn};
 use super::row::{Layouts, TableRow};
 use crate::rows::blobs;
 use crate::rows::message_codec;
@@ -36,6 +37,7 @@ pub(super) struct Tables {
     pub(super) lost: Vec<String>,
     /// Rows that were taken though they are not as they were written, by name.
     pub(super) altered: BTreeSet<String>,
+    journal: Journal,
 }
 
 struct Blob {
@@ -60,15 +62,26 @@ impl Tables {
             large: Vec::new(),
             lost: Vec::new(),
             altered: BTreeSet::new(),
+            journal: Journal::default(),
         })
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.turns.is_empty() && self.messages.is_empty() && self.sessions.is_empty()
+        self.journal.is_empty()
+            && self.turns.is_empty()
+            && self.messages.is_empty()
+            && self.sessions.is_empty()
     }
 
     /// Takes a row, if it is of a table that is salvaged.
     pub(super) fn take(&mut self, (number, values): Row) {
+        if let (Some(number), [_, Value::Integer(run), Value::Integer(kind), Value::Blob(entry)]) =
+            (number, values.as_slice())
+        {
+            self.journal.take(number, (*run, *kind), entry);
+            return;
+        }
+        self.journal.take_run(&values);
         let values: Arc<[Value]> = values.into();
         match (number, values.first()) {
             (Some(_), Some(Value::Text(first))) => self.take_numbered(first, &values),
@@ -162,6 +175,37 @@ impl Tables {
         }
     }
 
+    /// Takes a turn of the journal in: of one that has ended, what its own rows have lost.
+    fn take_open(&mut self, turn: JournalTurn) {
+        let JournalTurn { turn, is_open, messages, calls } = turn;
+        let row = TableRow::new(&self.layouts.turns, &turn.into());
+        // Of one that has ended, nothing is known of how.
+        if let Some(id) = row.owned("id").filter(|_| is_open)
+            && !self.turns.contains_key(&id)
+        {
+            let above = row.text("parent_turn_id").and_then(|parent| self.turns.get(parent));
+            let depth = above.and_then(|above| above.integer("depth")).map_or(0, |depth| depth + 1);
+            self.turns.insert(id, row.with("depth", Value::Integer(depth)));
+        }
+        for values in messages {
+            let row = TableRow::new(&self.layouts.messages, &values.into());
+            let Some((id, of)) = row.owned("id").zip(row.owned("turn_id")) else { continue };
+            if self.messages.get(&of).is_some_and(|known| known.contains_key(&id)) {
+                continue;
+            }
+            if row.text("blobs_json").is_some() {
+                self.large.push((id, row));
+            } else {
+                self.message(id, &row);
+            }
+        }
+        for values in calls {
+            let row = TableRow::new(&self.layouts.tool_calls, &values.into());
+            let Some((id, of)) = row.owned("id").zip(row.owned("turn_id")) else { continue };
+            self.calls.entry(of).or_default().entry(id).or_insert(row);
+        }
+    }
+
     /// Remembers whether a row is as it was written.
     fn note(&mut self, name: String, is_whole: bool) {
         if is_whole {
@@ -173,6 +217,9 @@ impl Tables {
 
     /// Puts the large values into their rows, when every page was read.
     pub(super) fn settle(&mut self) {
+        for turn in std::mem::take(&mut self.journal).turns() {
+            self.take_open(turn);
+        }
         let turns = self.turns.iter().filter(|(_, row)| !row.is_whole());
         self.altered.extend(turns.map(|(id, _)| format!("turn `{id}`")));
         let calls = self.calls.values().flatten().filter(|(_, row)| !row.is_whole());

@@ -9,7 +9,7 @@ use rusqlite::ErrorCode;
 use base::error::is_out_of_descriptors;
 use model::{StorageError, StorageErrorKind};
 
-/// The result of everything in this room.
+/// The result of everything in this module.
 pub(crate) type Stored<T> = Result<T, StorageError>;
 
 /// An error of SQLite while `doing` something ("commit the turn").

@@ -9,6 +9,7 @@ pub(crate) mod fields;
 pub(crate) mod file;
 pub(crate) mod functions;
 pub(crate) mod guard;
+pub(crate) mod migrations;
 pub(crate) mod readers;
 pub(crate) mod schema;
 pub(crate) mod sql;

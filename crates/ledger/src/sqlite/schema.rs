@@ -2,34 +2,43 @@
 //!
 //! A migration is never edited once published; it must never run outside one IMMEDIATE transaction.
 
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::Connection;
 
 use crate::sqlite::checksum::insert_all;
 use crate::sqlite::columns::{columns, list};
 use crate::sqlite::error::{Stored, damaged, sqlite};
-use crate::sqlite::{functions, sql};
+use crate::sqlite::{functions, migrations, sql};
 use base::clock::Clock;
 use model::{StorageError, StorageErrorKind};
 
 /// `NXLG`: what a ledger carries in its header, from the moment it exists under its name.
 pub(crate) const APPLICATION_ID: i32 = 0x4e58_4c47;
 
+/// A step from one version of the schema to the next.
+#[derive(Clone, Copy)]
+pub(crate) enum Migration {
+    Sql(&'static str),
+    /// One that puts rows into a form which SQL cannot make.
+    Code(fn(&Connection) -> Stored<()>),
+}
+
 /// The steps from nothing to the current schema; `user_version` counts those that are done.
-pub(crate) const MIGRATIONS: &[&str] = &[
-    include_str!("migrations/001_ledger.sql"),
-    include_str!("migrations/002_journal.sql"),
-    include_str!("migrations/010_reading.sql"),
-    include_str!("migrations/020_events.sql"),
-    include_str!("migrations/030_profiles.sql"),
-    include_str!("migrations/040_search.sql"),
-    include_str!("migrations/050_cache.sql"),
-    include_str!("migrations/060_blobs.sql"),
-    include_str!("migrations/070_calibration.sql"),
-    include_str!("migrations/080_checksums.sql"),
+pub(crate) const MIGRATIONS: &[Migration] = &[
+    Migration::Sql(include_str!("migrations/001_ledger.sql")),
+    Migration::Sql(include_str!("migrations/002_journal.sql")),
+    Migration::Sql(include_str!("migrations/010_reading.sql")),
+    Migration::Sql(include_str!("migrations/020_events.sql")),
+    Migration::Sql(include_str!("migrations/030_profiles.sql")),
+    Migration::Sql(include_str!("migrations/040_search.sql")),
+    Migration::Sql(include_str!("migrations/050_cache.sql")),
+    Migration::Sql(include_str!("migrations/060_blobs.sql")),
+    Migration::Sql(include_str!("migrations/070_calibration.sql")),
+    Migration::Sql(include_str!("migrations/080_checksums.sql")),
+    Migration::Code(migrations::journal::migrate),
 ];
 
 /// Brings a file to the newest of `migrations` in one transaction; six processes that try at once get one schema.
-pub(crate) fn migrate(connection: &Connection, migrations: &[&str]) -> Stored<()> {
+pub(crate) fn migrate(connection: &Connection, migrations: &[Migration]) -> Stored<()> {
     if version(connection)? == migrations.len() {
         return Ok(());
     }
@@ -47,18 +56,15 @@ pub(crate) fn migrate(connection: &Connection, migrations: &[&str]) -> Stored<()
     done.and(ended)
 }
 
-fn apply(connection: &Connection, migrations: &[&str]) -> Stored<()> {
+fn apply(connection: &Connection, migrations: &[Migration]) -> Stored<()> {
     // Read again under the lock: another process may have been first.
     let from = version(connection)?;
     let steps = migrations.get(from..).ok_or_else(|| newer(from))?;
     for step in steps {
-        connection.execute_batch(step).map_err(|error| match error.sqlite_error_code() {
-            // The steps are tested: one that is refused meets tables which are not those of its version.
-            Some(ErrorCode::Unknown) => damaged(&format!(
-                "the ledger's header has schema version `{from}`, which does not fit its tables"
-            )),
-            _ => sqlite("bring the ledger's schema up to date", &error),
-        })?;
+        match step {
+            Migration::Sql(step) => migrations::step::batch(connection, step)?,
+            Migration::Code(step) => step(connection)?,
+        }
     }
     connection
         .pragma_update(None, "user_version", i64::try_from(migrations.len()).unwrap_or(i64::MAX))

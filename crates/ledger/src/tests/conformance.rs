@@ -130,7 +130,7 @@ impl Store for File {
             assert!(!broken.unwrap(), "a reference finds no row");
             let counts = self
                 .rows(
-                    "SELECT (SELECT count(*) FROM turns) AS turns, (SELECT count(*) FROM open_turns) AS open,
+                    "SELECT (SELECT count(*) FROM turns) AS turns, (SELECT count(*) FROM runs WHERE ended_at IS NULL AND epoch IS NOT NULL) AS open,
                        (SELECT count(*) FROM messages) AS messages, (SELECT count(*) FROM tool_calls) AS calls,
                        (SELECT count(*) FROM compactions) AS compactions, (SELECT count(*) FROM sessions) AS sessions,
                        (SELECT count(*) FROM blobs) AS blobs,

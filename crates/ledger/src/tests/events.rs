@@ -1,4 +1,4 @@
-//! Stored events: those that are written in batches of any size are read event for event, from any number on.
+//! Kept events: what is written in whatever batches comes back event for event, from any number on.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -7,14 +7,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use proptest::prelude::*;
 
 use super::*;
-use crate::events::{event_log, follow};
+use crate::events::follow;
+use crate::journal_rows::archive_rows::{self, Sweep};
+use crate::journal_rows::{event_rows, run_rows};
 use crate::lease::owner::Owner;
 use model::{
     Follows, LiveRun, Retention, RunEvent, RunEventKind, RunNames, RunRegistration, SessionCommand,
     StorageErrorKind, StreamEvent,
 };
 
-fn event(seq: u64, kind: RunEventKind, message: &str, text: &str) -> RunEvent {
+fn told(seq: u64, kind: RunEventKind, message: &str, text: &str) -> RunEvent {
     let message_id = (kind != RunEventKind::Event).then(|| Arc::from(message));
     RunEvent { seq, kind, message_id, text: Arc::from(text) }
 }
@@ -41,7 +43,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn events_are_read_as_they_were_emitted_whatever_the_batches(
+    fn events_come_back_as_they_were_told_whatever_the_batches(
         given in prop::collection::vec(any_event(), 1..120),
         batches in prop::collection::vec(1_usize..40, 1..20),
     ) {
@@ -49,34 +51,68 @@ proptest! {
             .zip(&given)
             .map(|(seq, (kind, message, text))| match kind {
                 RunEventKind::Event => {
-                    event(seq, *kind, "", &serde_json::json!({ "text": text }).to_string())
+                    told(seq, *kind, "", &serde_json::json!({ "text": text }).to_string())
                 }
-                RunEventKind::Token | RunEventKind::Reasoning => event(seq, *kind, message, text),
+                RunEventKind::Token | RunEventKind::Reasoning => told(seq, *kind, message, text),
             })
             .collect();
         let connection = memory();
-        let owner = Owner::this(&Clock::default());
-        let log = event_log::open(&connection, &names("t"), &owner, NOW).unwrap();
-        let (mut rest, mut sizes) = (all.as_slice(), batches.iter().cycle());
+        let n = add_run(&connection, "t");
+        let (mut rest, mut sizes, mut last) = (all.as_slice(), batches.iter().cycle(), 0);
         while !rest.is_empty() {
             let (now, later) = rest.split_at(rest.len().min(*sizes.next().unwrap()));
-            let tail = event_log::tail(&connection, log).unwrap();
-            event_log::append(&connection, log, tail, now).unwrap();
+            event_rows::append(&connection, n, last, now, last == 0).unwrap();
+            last = now.last().unwrap().seq;
+            let run = run_rows::of_turn(&connection, "t").unwrap().unwrap();
+            prop_assert_eq!(event_rows::last(&connection, &run).unwrap(), last);
             rest = later;
         }
-        for after in [0, 1, given.len() / 2, given.len()] {
-            let mut read = Vec::new();
-            loop {
-                let last = (after + read.len()) as u64;
-                let (page, whole) = event_log::read(&connection, log, last, 3).unwrap();
-                read.extend(page);
-                if whole {
-                    break;
-                }
-            }
-            prop_assert_eq!(&read, &all[after..]);
+        read_from_anywhere(&connection, &all)?;
+        run_rows::end(&connection, "t", NOW).unwrap();
+        read_from_anywhere(&connection, &all)?;
+        let mut sweep = Sweep::default();
+        while archive_rows::slice(&connection, &mut sweep).unwrap() {
+            read_from_anywhere(&connection, &all)?;
         }
+        read_from_anywhere(&connection, &all)?;
+        let run = run_rows::of_turn(&connection, "t").unwrap().unwrap();
+        prop_assert!(run.is_archived());
+        prop_assert_eq!(event_rows::last(&connection, &run).unwrap(), last);
+        prop_assert_eq!(count(&connection, "journal"), 1, "the newest entry stays");
     }
+}
+
+/// Every page of the events of turn `t`, from several numbers on.
+fn read_from_anywhere(
+    connection: &rusqlite::Connection,
+    all: &[RunEvent],
+) -> Result<(), TestCaseError> {
+    let run = run_rows::of_turn(connection, "t").unwrap().unwrap();
+    for after in [0, 1, all.len() / 2, all.len()] {
+        let mut read = Vec::new();
+        loop {
+            let last = (after + read.len()) as u64;
+            let (page, whole) = event_rows::read_some(connection, &run, last, 2_000).unwrap();
+            read.extend(page);
+            if whole {
+                break;
+            }
+        }
+        prop_assert_eq!(&read, &all[after.min(all.len())..]);
+    }
+    Ok(())
+}
+
+fn count(connection: &rusqlite::Connection, table: &str) -> i64 {
+    connection.query_row(&format!("SELECT count(*) FROM {table}"), (), |row| row.get(0)).unwrap()
+}
+
+/// Adds the run of a turn; returns its number, which its first entry is to have.
+fn add_run(connection: &rusqlite::Connection, turn_id: &str) -> i64 {
+    let n = run_rows::next(connection).unwrap();
+    let owner = Owner::this(&Clock::default());
+    run_rows::add(connection, n, &names(turn_id), NOW, None, Some(&owner)).unwrap();
+    n
 }
 
 /// A database with the schema and nothing else.
@@ -91,22 +127,21 @@ fn memory() -> rusqlite::Connection {
 #[test]
 fn an_event_that_does_not_follow_the_last_one_is_refused() {
     let connection = memory();
-    let log =
-        event_log::open(&connection, &names("t"), &Owner::this(&Clock::default()), NOW).unwrap();
-    let gap = [event(1, RunEventKind::Token, "m", "a"), event(3, RunEventKind::Token, "m", "b")];
-    let error = event_log::append(&connection, log, None, &gap).unwrap_err();
+    let n = add_run(&connection, "t");
+    let gap = [told(1, RunEventKind::Token, "m", "a"), told(3, RunEventKind::Token, "m", "b")];
+    let error = event_rows::append(&connection, n, 0, &gap, true).unwrap_err();
     assert_eq!(error.kind, StorageErrorKind::Corrupt);
 }
 
-/// A run that has emitted the events of a test, and records how they are acknowledged.
+/// A run that has told what a test says, and remembers what came of it.
 #[derive(Default)]
 struct Run {
-    events: Mutex<Vec<RunEvent>>,
-    acknowledged: tokio::sync::watch::Sender<u64>,
+    told: Mutex<Vec<RunEvent>>,
+    kept: tokio::sync::watch::Sender<u64>,
     aborted: AtomicBool,
-    stopped: AtomicBool,
-    failed: AtomicBool,
-    /// A bug: it panics when its events are requested, or when they are acknowledged.
+    forgotten: AtomicBool,
+    unkept: AtomicBool,
+    /// A bug: it panics when it is asked what it has told, or told what was kept.
     broken: Option<Broken>,
 }
 
@@ -127,20 +162,20 @@ impl LiveRun for Run {
 
     fn unstored(&self, after: u64) -> Vec<RunEvent> {
         assert!(self.broken != Some(Broken::Unstored), "a bug in a run");
-        self.events.lock().unwrap().iter().filter(|event| event.seq > after).cloned().collect()
+        self.told.lock().unwrap().iter().filter(|told| told.seq > after).cloned().collect()
     }
 
     fn ack(&self, seq: u64) {
         assert!(self.broken != Some(Broken::Ack), "a bug in a run");
-        self.acknowledged.send_replace(seq);
+        self.kept.send_replace(seq);
     }
 
     fn nack(&self) {
-        self.failed.store(true, Ordering::Relaxed);
+        self.unkept.store(true, Ordering::Relaxed);
     }
 
     fn stop_storing(&self) {
-        self.stopped.store(true, Ordering::Relaxed);
+        self.forgotten.store(true, Ordering::Relaxed);
     }
 }
 
@@ -151,23 +186,23 @@ fn registered(ledger: &Ledger, turn_id: &str) -> (Arc<Run>, Arc<dyn RunRegistrat
     (run, registration)
 }
 
-async fn emit(run: &Run, registration: &dyn RunRegistration, text: &str) {
+async fn says(run: &Run, registration: &dyn RunRegistration, text: &str) {
     let seq = {
-        let mut all = run.events.lock().unwrap();
+        let mut all = run.told.lock().unwrap();
         let seq = all.len() as u64 + 1;
-        all.push(event(seq, RunEventKind::Token, "m", text));
+        all.push(told(seq, RunEventKind::Token, "m", text));
         seq
     };
     registration.notify(true);
-    run.acknowledged.subscribe().wait_for(|last| *last >= seq).await.unwrap();
+    run.kept.subscribe().wait_for(|kept| *kept >= seq).await.unwrap();
 }
 
 #[tokio::test]
 async fn the_last_event_is_in_the_transaction_of_the_turn() {
     let fixture = Fixture::new();
     let (run, registration) = registered(&fixture.ledger, "t0");
-    emit(&run, &*registration, "a").await;
-    run.events.lock().unwrap().push(event(2, RunEventKind::Token, "m", "b"));
+    says(&run, &*registration, "a").await;
+    run.told.lock().unwrap().push(told(2, RunEventKind::Token, "m", "b"));
     let end = StreamEvent::StreamError { error: "x".to_owned(), partial: true, seq: 0 };
     let mut refused = short_turn("t0", "main", Some("nobody"));
     refused.last_event = Some(end.clone());
@@ -189,6 +224,24 @@ async fn the_last_event_is_in_the_transaction_of_the_turn() {
     );
 }
 
+#[tokio::test]
+async fn events_of_a_turn_whose_end_was_refused_are_written_by_its_next_step() {
+    let fixture = Fixture::new();
+    let (run, registration) = registered(&fixture.ledger, "t0");
+    let turn = turn("t0", "main", None);
+    let epoch = super::journal::begin(&fixture.ledger, &turn).await;
+    says(&run, &*registration, "a").await;
+    let mut refused = super::ending(&turn, epoch, 1);
+    refused.header.expected_head = Some("nobody".to_owned());
+    refused.on_stale_head = model::OnStaleHead::Refuse;
+    refused.last_event =
+        Some(StreamEvent::StreamError { error: "x".to_owned(), partial: true, seq: 0 });
+    fixture.ledger.commit(refused).await.unwrap_err();
+    run.told.lock().unwrap().push(told(2, RunEventKind::Token, "m", "b"));
+    fixture.ledger.record(super::step(&turn, epoch, 0..1, ToolCallStatus::Pending)).await.unwrap();
+    assert_eq!(fixture.ledger.last_event("t0").await.unwrap(), 2);
+}
+
 #[expect(clippy::disallowed_methods, reason = "a reader that stays at what it has seen")]
 fn reader(path: &std::path::Path) -> rusqlite::Connection {
     let connection = rusqlite::Connection::open(path).unwrap();
@@ -203,7 +256,7 @@ async fn a_run_that_ends_while_it_is_read_is_not_taken_for_one_that_nobody_runs(
     let (run, registration) = registered(&fixture.ledger, "t0");
     let mut turn = short_turn("t0", "main", None);
     let epoch = super::journal::begin(&fixture.ledger, &turn).await;
-    emit(&run, &*registration, "a").await;
+    says(&run, &*registration, "a").await;
     let reader = reader(&fixture.path());
     turn.last_event =
         Some(StreamEvent::StreamError { error: "x".to_owned(), partial: true, seq: 0 });
@@ -223,14 +276,14 @@ async fn who_lost_the_lease_writes_no_event() {
     let core = fixture.ledger.core().unwrap();
     fixture.commit(short_turn("t0", "main", None)).await.unwrap();
     let (run, registration) = registered(&fixture.ledger, "t1");
-    emit(&run, &*registration, "mine").await;
+    says(&run, &*registration, "mine").await;
     core.runs.leased("t1", 7);
-    run.events.lock().unwrap().push(event(2, RunEventKind::Token, "m", "not mine"));
+    run.told.lock().unwrap().push(told(2, RunEventKind::Token, "m", "not mine"));
     registration.notify(true);
     // Behind the batch: the writer serves one after the other.
     core.writer.submit(|_| Ok(())).await.unwrap();
-    assert!(run.stopped.load(Ordering::Relaxed));
-    assert_eq!(fixture.rows("SELECT max(seq) AS last FROM run_events").await, r#"[{"last":1}]"#);
+    assert!(run.forgotten.load(Ordering::Relaxed));
+    assert_eq!(fixture.ledger.last_event("t1").await.unwrap(), 1);
 }
 
 #[tokio::test]
@@ -241,30 +294,27 @@ async fn a_run_that_panics_in_a_batch_leaves_no_other_waiting() {
         let (well, registration) = registered(&fixture.ledger, "t0");
         let bad = Arc::new(Run { broken: Some(broken), ..Run::default() });
         let weak: std::sync::Weak<Run> = Arc::downgrade(&bad);
-        let bad_registration = fixture.ledger.register(names("t1"), weak).unwrap();
-        // Both are in the flush that is written when the writer has time.
+        let place = fixture.ledger.register(names("t1"), weak).unwrap();
+        // Both are in the batch that is written when the writer has time.
         let (release, held) = std::sync::mpsc::channel::<()>();
         let gate = core.writer.submit(move |_| {
             let _ = held.recv();
             Ok(())
         });
         for run in [&bad, &well] {
-            run.events.lock().unwrap().push(event(1, RunEventKind::Token, "m", "a"));
+            run.told.lock().unwrap().push(told(1, RunEventKind::Token, "m", "a"));
         }
-        bad_registration.notify(true);
+        place.notify(true);
         registration.notify(true);
         drop(release);
         gate.await.unwrap();
-        core.writer.submit(|_| Ok(())).await.unwrap();
-        core.writer.submit(|_| Ok(())).await.unwrap();
-        let written = *well.acknowledged.subscribe().borrow() == 1;
-        assert!(written || well.failed.load(Ordering::Relaxed), "it is answered either way");
+        // It is told either way, and the writer goes on meanwhile.
+        while *well.kept.subscribe().borrow() != 1 && !well.unkept.load(Ordering::Relaxed) {
+            core.writer.submit(|_| Ok(())).await.unwrap();
+        }
         // What could not be written goes with the next commit point, and the writer serves everybody.
         fixture.commit(short_turn("t0", "main", None)).await.unwrap();
-        assert_eq!(
-            fixture.rows("SELECT seq FROM run_events r JOIN event_logs l ON l.id = r.log_id WHERE l.turn_id = 't0'").await,
-            r#"[{"seq":1}]"#
-        );
+        assert_eq!(fixture.ledger.last_event("t0").await.unwrap(), 1);
     }
 }
 
@@ -277,30 +327,85 @@ async fn a_command_without_a_run_is_refused() {
     assert_eq!(fixture.rows("SELECT count(*) AS n FROM session_commands").await, r#"[{"n":0}]"#);
 }
 
+/// A run that has ended with so many pieces in the archive.
+fn add_archived(connection: &rusqlite::Connection, turn_id: &str, pieces: u64, ended_at: i64) {
+    let n = add_run(connection, turn_id);
+    let events: Vec<RunEvent> =
+        (1..=pieces).map(|seq| told(seq, RunEventKind::Token, "m", &"x".repeat(70_000))).collect();
+    event_rows::append(connection, n, 0, &events, true).unwrap();
+    run_rows::end(connection, turn_id, ended_at).unwrap();
+    let mut sweep = Sweep::default();
+    while archive_rows::slice(connection, &mut sweep).unwrap() {}
+}
+
 #[test]
-fn old_events_go_a_few_rows_at_a_time() {
+fn old_events_go_a_few_pieces_at_a_time() {
     let connection = memory();
-    let owner = Owner::this(&Clock::default());
-    for turn in 0..3 {
-        let log = event_log::open(&connection, &names(&format!("t{turn}")), &owner, NOW).unwrap();
-        // A row each.
-        let long: Vec<RunEvent> =
-            (1..=300).map(|seq| event(seq, RunEventKind::Token, "m", &"x".repeat(4_000))).collect();
-        event_log::append(&connection, log, None, &long).unwrap();
-        if turn < 2 {
-            event_log::end(&connection, log, NOW + turn).unwrap();
+    add_archived(&connection, "t0", 300, NOW);
+    add_archived(&connection, "t1", 300, NOW + 1);
+    let n = add_run(&connection, "t2");
+    event_rows::append(&connection, n, 0, &[told(1, RunEventKind::Token, "m", "a")], true).unwrap();
+    let keep = Retention { age: std::time::Duration::from_millis(10), turns: None };
+    assert!(!archive_rows::trim(&connection, &keep, NOW + 9).unwrap());
+    let mut left = vec![(count(&connection, "event_archive"), count(&connection, "runs"))];
+    while archive_rows::trim(&connection, &keep, NOW + 11).unwrap() {
+        left.push((count(&connection, "event_archive"), count(&connection, "runs")));
+    }
+    assert_eq!(left, [(600, 3), (344, 3), (300, 2), (44, 2), (0, 1)]);
+    let turns = Retention { turns: Some(0), ..Retention::default() };
+    assert!(!archive_rows::trim(&connection, &turns, NOW + 11).unwrap(), "what runs is kept");
+}
+
+#[test]
+fn the_journal_is_emptied_behind_a_run_that_goes_on_for_long() {
+    let connection = memory();
+    let event = |seq| [told(seq, RunEventKind::Token, "m", "a")];
+    let long = add_run(&connection, "long");
+    event_rows::append(&connection, long, 0, &event(1), true).unwrap();
+    let mut sweep = Sweep::default();
+    let mut most = 0;
+    for n in 0..6_000_u64 {
+        let turn = format!("t{n}");
+        let run = add_run(&connection, &turn);
+        event_rows::append(&connection, run, 0, &event(1), true).unwrap();
+        event_rows::append(&connection, run, 1, &event(2), false).unwrap();
+        event_rows::append(&connection, long, n + 1, &event(n + 2), false).unwrap();
+        run_rows::end(&connection, &turn, NOW).unwrap();
+        if n % 64 == 63 {
+            while archive_rows::slice(&connection, &mut sweep).unwrap() {}
+            most = most.max(count(&connection, "journal") - i64::try_from(n).unwrap());
         }
     }
-    let rows = || -> i64 {
-        connection.query_row("SELECT count(*) FROM run_events", (), |row| row.get(0)).unwrap()
-    };
-    let retention = Retention { age: std::time::Duration::from_millis(10), turns: None };
-    assert!(!event_log::trim(&connection, &retention, NOW + 9).unwrap());
-    let mut left = vec![rows()];
-    while event_log::trim(&connection, &retention, NOW + 11).unwrap() {
-        left.push(rows());
+    assert!(most < 3_500, "{most} entries of ended runs");
+    let run = run_rows::of_turn(&connection, "long").unwrap().unwrap();
+    assert_eq!(event_rows::last(&connection, &run).unwrap(), 6_001);
+    run_rows::end(&connection, "long", NOW).unwrap();
+    while archive_rows::slice(&connection, &mut sweep).unwrap() {}
+    assert_eq!((count(&connection, "journal"), count(&connection, "runs")), (1, 6_001));
+}
+
+#[test]
+fn events_that_cannot_be_read_are_neither_archived_nor_deleted_nor_passed_over() {
+    let connection = memory();
+    let n = add_run(&connection, "t");
+    for seq in 1..=3 {
+        let event = [told(seq, RunEventKind::Token, "m", "a")];
+        event_rows::append(&connection, n, seq - 1, &event, seq == 1).unwrap();
     }
-    assert_eq!(left, [900, 644, 600, 344, 300]);
+    connection
+        .execute("UPDATE journal SET entry = zeroblob(length(entry)) WHERE id = ?1", (n + 1,))
+        .unwrap();
+    run_rows::end(&connection, "t", NOW).unwrap();
+    let mut sweep = Sweep::default();
+    for _ in 0..2 {
+        while archive_rows::slice(&connection, &mut sweep).unwrap() {}
+        assert_eq!(count(&connection, "journal"), 3);
+        let run = run_rows::of_turn(&connection, "t").unwrap().unwrap();
+        let error = event_rows::read(&connection, &run, 0).unwrap_err();
+        assert_eq!(error.kind, StorageErrorKind::Corrupt);
+        assert!(error.message.contains("from `2` on are not as they were written"), "{error:?}");
+    }
     let turns = Retention { turns: Some(0), ..Retention::default() };
-    assert!(!event_log::trim(&connection, &turns, NOW + 11).unwrap(), "a run under way stays");
+    while archive_rows::trim(&connection, &turns, NOW + 11).unwrap() {}
+    assert_eq!((count(&connection, "runs"), count(&connection, "journal")), (0, 1));
 }

@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use rusqlite::Connection;
 
 use super::*;
-use crate::sqlite::schema;
+use crate::sqlite::schema::{self, Migration};
 use model::StorageErrorKind;
 
 /// The `sqlite3` command with the ledger open: another process, and another SQLite.
@@ -463,14 +463,14 @@ async fn child_that_writes() {
 fn migrations_go_forward_in_one_transaction_or_not_at_all() {
     let folder = tempfile::tempdir().unwrap();
     let connection = plain_database(&folder.path().join("m.db"));
-    let first = "CREATE TABLE one (a)";
+    let first = Migration::Sql("CREATE TABLE one (a)");
     schema::migrate(&connection, &[first]).unwrap();
     assert_eq!(schema::version(&connection).unwrap(), 1);
-    let broken = "CREATE TABLE two (a); CREATE TABLE two (a)";
+    let broken = Migration::Sql("CREATE TABLE two (a); CREATE TABLE two (a)");
     schema::migrate(&connection, &[first, broken]).unwrap_err();
     assert_eq!(schema::version(&connection).unwrap(), 1);
     assert!(connection.is_autocommit());
-    schema::migrate(&connection, &[first, "CREATE TABLE two (a)"]).unwrap();
+    schema::migrate(&connection, &[first, Migration::Sql("CREATE TABLE two (a)")]).unwrap();
     assert_eq!(schema::version(&connection).unwrap(), 2);
     let error = schema::migrate(&connection, &[first]).unwrap_err();
     assert_eq!(error.kind, StorageErrorKind::Newer);

@@ -38,7 +38,7 @@ async fn a_turn_written_step_by_step_is_the_turn_written_at_once() {
         "SELECT label, thread_id, persona_id, updated_at, status, opening FROM sessions",
         "SELECT * FROM session_history",
         "SELECT id, status, params_json, result_json, error, started_at, completed_at FROM tool_calls ORDER BY id",
-        "SELECT * FROM open_turns",
+        "SELECT turn_id FROM runs WHERE ended_at IS NULL",
     ] {
         assert_eq!(by_steps.rows(sql).await, at_once.rows(sql).await, "{sql}");
     }
@@ -137,4 +137,43 @@ async fn contexts_are_shared_and_old_ones_go() {
         r#"[{"few":1,"oldest":1}]"#,
         "those of open turns stay, and of the others the newest"
     );
+}
+
+#[tokio::test]
+async fn a_turn_with_a_damaged_entry_is_closed_with_what_is_left_of_it() {
+    for lost in 0..3 {
+        let fixture = Fixture::new();
+        let ledger = &fixture.ledger;
+        fixture.commit(turn("t1", "main", None)).await.unwrap();
+        let turn = turn("t2", "main", Some("t1"));
+        let epoch = begin(ledger, &turn).await;
+        ledger.record(step(&turn, epoch, 1..2, ToolCallStatus::Running)).await.unwrap();
+        ledger.record(step(&turn, epoch, 2..3, ToolCallStatus::Completed)).await.unwrap();
+        ledger.release("main", epoch);
+        let damage = move |connection: &rusqlite::Connection| {
+            let damage = "UPDATE journal SET entry = zeroblob(length(entry))
+                          WHERE id = (SELECT id FROM journal WHERE kind = 1 ORDER BY id LIMIT 1 OFFSET ?1)";
+            Ok(connection.execute(damage, (lost,)).unwrap())
+        };
+        assert_eq!(ledger.core().unwrap().writer.submit(damage).await.unwrap(), 1);
+        let Opened::Leased(open) = ledger.reopen("t2").await.unwrap() else { panic!() };
+        assert_eq!((open.altered, open.messages.len()), (true, 2), "without entry {lost}");
+        let mut end = ending(&turn, open.epoch, 3);
+        end.header.parent_turn_id.clone_from(&open.parent_turn_id);
+        end.header.expected_head.clone_from(&open.expected_head);
+        // As a process numbers the answer that has seen two messages.
+        end.messages[0].sequence = 2;
+        ledger.commit(end).await.unwrap();
+        assert_eq!(
+            fixture
+                .rows("SELECT sequence AS n FROM messages WHERE turn_id = 't2' ORDER BY 1")
+                .await,
+            r#"[{"n":0},{"n":1},{"n":2}]"#,
+            "without entry {lost}"
+        );
+        assert_eq!(
+            fixture.rows("SELECT count(*) AS n FROM tool_calls WHERE turn_id = 't2'").await,
+            r#"[{"n":1}]"#
+        );
+    }
 }

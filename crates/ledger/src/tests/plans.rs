@@ -3,8 +3,8 @@
 use rusqlite::{Connection, StatementStatus};
 
 use super::*;
-use crate::events::event_log;
-use crate::journal::{open_turns, profiles};
+use crate::journal::{open_turn_reads, profiles};
+use crate::journal_rows::{archive_rows, entry_rows, event_rows, run_rows};
 use crate::reading::{history, lists, recall, turn_tree, usage};
 use crate::rows::{blobs, message_rows, session_rows, tool_call_rows, turn_rows};
 use crate::search::{message_search, search_indexer};
@@ -33,11 +33,16 @@ fn no_statement_scans_a_table_or_sorts() {
                 &tool_call_rows::TOOL_CALLS,
                 &turn_rows::COMPACTION,
                 &message_rows::MESSAGES,
-                &open_turns::OPEN_TURN,
-                &event_log::READ,
-                "SELECT id FROM event_logs WHERE run_id = ?1 ORDER BY id DESC LIMIT 1",
-                "SELECT id FROM event_logs WHERE session_label = ?1 AND id >= ?2 ORDER BY id",
-                event_log::EXPIRED,
+                &open_turn_reads::CONTEXT,
+                &run_rows::OF_TURN,
+                &run_rows::OF_RUN,
+                &run_rows::OF_SESSION,
+                entry_rows::COMMIT_POINTS,
+                event_rows::LAST,
+                event_rows::LAST_ARCHIVED,
+                &event_rows::ARCHIVED,
+                event_rows::IN_JOURNAL,
+                archive_rows::EXPIRED_BY_AGE,
                 "SELECT epoch, owner FROM session_leases WHERE session_label = ?1",
                 "SELECT id FROM run_contexts WHERE hash = ?1",
                 "SELECT thread_id FROM sessions WHERE label = ?1",
@@ -113,6 +118,13 @@ fn no_statement_scans_a_table_or_sorts() {
             for index in ["messages_with_blobs", "tool_calls_with_blobs"] {
                 assert!(names.contains(&format!("INDEX {index}")), "{names}");
             }
+            // Only those runs are looked at that have something in the journal.
+            for sql in [run_rows::OPEN.as_str(), run_rows::ENDED.as_str()] {
+                let runs = plan(connection, sql);
+                assert!(runs.contains("INDEX runs_in_journal"), "{runs}");
+            }
+            let by_count = plan(connection, archive_rows::EXPIRED_BY_COUNT);
+            assert!(by_count.contains("INDEX runs_by_end") && !by_count.contains("TEMP"), "{by_count}");
             let thread = plan(connection, recall::THREAD);
             assert!(!thread.contains("SCAN turns") && !thread.contains("SCAN above"), "{thread}");
             Ok(())

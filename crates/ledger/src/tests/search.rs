@@ -71,18 +71,18 @@ async fn a_commit_writes_no_words_and_they_are_found_at_once_and_by_the_next_pro
 }
 
 #[tokio::test]
-async fn a_turn_that_runs_may_be_indexed_and_is_found_when_it_has_ended() {
+async fn a_turn_that_runs_is_not_indexed_and_is_found_when_it_has_ended() {
     let fixture = Fixture::new();
     let whole = turn("t1", "main", None);
     let epoch = super::journal::begin(&fixture.ledger, &whole).await;
-    // A turn that began later ends earlier, and both are indexed before the first has ended.
+    // A turn that began later ends earlier, and is indexed before the first has ended.
     fixture.commit(turn("t2", "other", None)).await.unwrap();
     assert!(!on_writer(&fixture.ledger, search_indexer::slice).await.unwrap());
     assert_eq!(waiting(&fixture.ledger).await, 0);
     assert_eq!(found(&fixture.ledger, "ask").await, ["t2-m0"]);
     let ended = TurnEnd { epoch: Some(epoch), ..whole };
     fixture.commit(ended).await.unwrap();
-    assert_eq!(found(&fixture.ledger, "ask").await, ["t2-m0", "t1-m0"]);
+    assert_eq!(found(&fixture.ledger, "ask").await, ["t1-m0", "t2-m0"]);
     assert_eq!(found(&fixture.ledger, "done").await, ["t1-m3", "t2-m3"]);
 }
 

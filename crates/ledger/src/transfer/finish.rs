@@ -182,5 +182,7 @@ fn has_ended(connection: &Connection, turn: &str) -> Stored<bool> {
 
 /// Whether the ledger has the turn, ended or not.
 pub(super) fn exists(connection: &Connection, turn: &str) -> Stored<bool> {
-    sql::exists(connection, "SELECT 1 FROM turns WHERE id = ?1", (turn,), "find a turn")
+    let select = "SELECT 1 FROM turns WHERE id = ?1
+         UNION ALL SELECT 1 FROM runs WHERE turn_id = ?1 AND ended_at IS NULL AND epoch IS NOT NULL";
+    sql::exists(connection, select, (turn,), "find a turn")
 }

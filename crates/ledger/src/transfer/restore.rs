@@ -12,7 +12,7 @@ use super::fitted::fitted;
 use super::insert::{insert, set_metadata};
 use super::record::{SessionRecord, TurnRecord};
 use super::report::Problems;
-use crate::journal::write::{OnConflict, insert_message, write_tool_call};
+use crate::journal::write::{insert_message, insert_tool_call};
 use crate::rows::turn_parents::{Parent, parent_of};
 use crate::sessions::pointers;
 use crate::sqlite::error::Stored;
@@ -29,7 +29,7 @@ pub(crate) enum Record {
 
 /// Whether an earlier import was interrupted before readers saw the session.
 const IS_INCOMPLETE: &str = "SELECT opening = 1 AND thread_id IS NULL AND NOT EXISTS (
-       SELECT 1 FROM open_turns o JOIN turns t ON t.id = o.turn_id WHERE t.session_label = s.label)
+       SELECT 1 FROM runs r WHERE r.session_label = s.label AND r.ended_at IS NULL AND r.epoch IS NOT NULL)
      FROM sessions s WHERE label = ?1";
 
 /// What an import has done so far. Cloned by each transaction, because one may be done again.
@@ -165,7 +165,7 @@ impl Restore {
             let parent = self.parent(connection, line, record)?;
             insert(connection, record, parent.as_ref())?;
             for message in &record.messages {
-                insert_message(connection, &record.id, &message.message, OnConflict::Refuse)?;
+                insert_message(connection, &record.id, &message.message)?;
                 if let Some(metadata) = &message.metadata_json {
                     set_metadata(connection, &record.id, &message.message.id, metadata)?;
                 }
@@ -175,13 +175,7 @@ impl Restore {
                 if !record.messages.iter().any(|message| message.message.id == row.message_id) {
                     row.message_id.clear();
                 }
-                write_tool_call(
-                    connection,
-                    &record.id,
-                    (&row, None, None),
-                    OnConflict::Refuse,
-                    clock,
-                )?;
+                insert_tool_call(connection, &record.id, &row, clock)?;
             }
             if let Some(result) = &record.compaction {
                 self.compactions.push((line, record.id.clone(), result.clone()));

@@ -86,7 +86,7 @@ pub(super) fn is_of_one(error: &StorageError) -> bool {
 
 /// How many turns still run, of a session or of all.
 pub(super) fn open_turns(connection: &Connection, label: Option<&str>) -> Stored<u64> {
-    let select = "SELECT count(*) FROM turns
-        WHERE status IN ('pending', 'streaming') AND session_label = coalesce(?1, session_label)";
+    let select = "SELECT count(*) FROM runs WHERE last_entry IS NOT 0 AND ended_at IS NULL AND epoch IS NOT NULL
+         AND session_label = coalesce(?1, session_label)";
     sql::one(connection, select, (label,), "count the turns that run")
 }

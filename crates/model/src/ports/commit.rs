@@ -10,7 +10,7 @@ use crate::{
 /// A tool call with the ids that the ledger stores.
 pub type ToolCallRecord = AgentToolCall;
 
-/// What to do with a turn whose session has moved on meanwhile.
+/// How a turn is written whose session has continued meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnStaleHead {
     /// It is refused and nothing is written.
@@ -19,7 +19,7 @@ pub enum OnStaleHead {
     Beside,
 }
 
-/// Where a turn stands and what it belongs to: what its opening, its end and a compaction write alike.
+/// The position of a turn and what it belongs to: written alike by its opening, its end and a compaction.
 #[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "the fields carry the broker interface's column names")]
 pub struct TurnHeader {
@@ -83,7 +83,7 @@ impl TurnSettings {
 pub struct TurnOpening {
     /// The turn's ULID.
     pub turn_id: String,
-    /// Where it stands.
+    /// Its position in the ledger.
     pub header: TurnHeader,
     /// Its model, and what it may use.
     pub settings: TurnSettings,
@@ -91,7 +91,7 @@ pub struct TurnOpening {
     pub messages: Vec<Message>,
     /// The part of its context that a later [`crate::Journal::reopen`] needs: see [`AssembledContext::stored_json`].
     pub context: String,
-    /// Where its answer goes: JSON.
+    /// Its delivery target: JSON.
     pub target: Option<String>,
 }
 
@@ -128,7 +128,7 @@ pub struct TurnEnd {
     pub on_stale_head: OnStaleHead,
     /// The run's terminal event, stored in the same transaction as its events. The ledger numbers it.
     pub last_event: Option<StreamEvent>,
-    /// What it leaves of the prompt cache.
+    /// The state of the prompt cache after it.
     pub cache: Option<Box<CacheStep>>,
 }
 
@@ -201,7 +201,7 @@ pub struct TurnStep {
 pub struct CompactionCommit {
     /// The ULID of the compaction's own turn.
     pub id: String,
-    /// Where it stands: the parent is the turn that it follows.
+    /// Its position: the parent is the turn that it follows.
     pub header: TurnHeader,
     /// The open turn that needed it, and follows it from then on; `None` where no turn is open.
     pub open_turn: Option<TurnLease>,

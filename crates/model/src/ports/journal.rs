@@ -11,8 +11,8 @@ use crate::{
     TurnOpening, TurnStep,
 };
 
-/// Where turns are committed and read. Writes are handed over before their future is first polled: dropping it undoes
-/// nothing, and writes take effect in the order of the calls.
+/// Commits and reads turns. A write is submitted before its future is first polled: dropping the future does not undo it,
+/// and writes take effect in the order of the calls.
 pub trait Journal: Send + Sync {
     /// The session's history. With `known` (a head the caller has already read), only what came after it, where that
     /// head is still an ancestor. With `at`, the history of that turn instead of the session's head. A turn that still
@@ -60,7 +60,7 @@ pub trait Journal: Send + Sync {
         Box::pin(std::future::ready(Ok(Recalled::default())))
     }
 
-    /// The identity of this ledger: handles of one file give the same.
+    /// The identity of this ledger, the same for every handle of one file.
     fn id(&self) -> String;
 
     /// Warnings about the store, for the result of a run.

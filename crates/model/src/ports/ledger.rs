@@ -1,4 +1,4 @@
-//! An open ledger as the code above its backend holds it: each port of the one backend.
+//! An open ledger, independent of its backend: one port for each use.
 //!
 //! It must never name a backend.
 
@@ -9,15 +9,15 @@ use crate::{Journal, LedgerAdmin, LedgerRead, ProfileStore, RatioStore};
 /// The ports of an open ledger.
 #[derive(Clone)]
 pub struct LedgerPorts {
-    /// What the engine commits through.
+    /// The port through which the engine commits.
     pub journal: Arc<dyn Journal>,
     /// The state of auth profiles.
     pub profiles: Arc<dyn ProfileStore>,
-    /// How models count tokens.
+    /// The stored token ratios of models.
     pub ratios: Arc<dyn RatioStore>,
-    /// What a host reads.
+    /// The port of a host's reads.
     pub read: Arc<dyn LedgerRead>,
-    /// What a host changes and maintains.
+    /// The port of a host's changes and maintenance.
     pub admin: Arc<dyn LedgerAdmin>,
 }
 

@@ -41,9 +41,8 @@ pub trait LedgerAdmin: Send + Sync {
         call: Option<&'a str>,
     ) -> PortFuture<'a, SessionRow>;
 
-    /// Takes the session's last compaction back: its pointer goes to the turn before it, and every message is in the
-    /// context again. Turns that came after the compaction stay in the ledger, beside the thread. `None` where the thread
-    /// has no compaction.
+    /// Undoes the session's last compaction: the session's pointer moves to the turn before it, and every message is in the
+    /// context again. Later turns stay in the ledger, outside the thread. `None` where the thread has no compaction.
     ///
     /// # Errors
     /// `unknown_session`; `storage_locked` while a turn of it runs.
@@ -52,10 +51,10 @@ pub trait LedgerAdmin: Send + Sync {
     /// Commits the turn of a broker: it follows the parent it names, or the session's head where it names none.
     ///
     /// # Errors
-    /// `stale_head` when the session is somewhere else; see [`crate::Journal::commit`].
+    /// `stale_head` when the session has another head; see [`crate::Journal::commit`].
     fn write_turn(&self, turn: TurnEnd) -> PortFuture<'_, CommitReceipt>;
 
-    /// Makes `alias` a name of `label`; an alias that exists leads there from now on.
+    /// Makes `alias` a name of `label`; an existing alias is changed.
     ///
     /// # Errors
     /// `storage_constraint` for a label that a session in use has, for a cycle, and for a chain of more than 8.
@@ -64,7 +63,7 @@ pub trait LedgerAdmin: Send + Sync {
     /// Removes an alias; false where there was none.
     fn remove_alias(&self, alias: String) -> PortFuture<'_, bool>;
 
-    /// Archives a session, or takes it out of the archive. Its turns stay as they are.
+    /// Archives a session, or makes it active again. Its turns are unchanged.
     ///
     /// # Errors
     /// `unknown_session`; `storage_locked` while a turn of it runs; `storage_constraint` where an alias has its label by
@@ -77,8 +76,8 @@ pub trait LedgerAdmin: Send + Sync {
     /// `storage_constraint` where another persona has that main session.
     fn put_persona(&self, id: String, main: Option<String>) -> PortFuture<'_, PersonaRow>;
 
-    /// Sends a command to the run that is under way in the session, in whatever process. False where the run takes no
-    /// message any more, or compacts.
+    /// Sends a command to the run that is under way in the session, in any process. False where the run accepts no message
+    /// any more, or compacts.
     ///
     /// # Errors
     /// `not_running`.
@@ -87,7 +86,7 @@ pub trait LedgerAdmin: Send + Sync {
     /// Reads the whole ledger and checks what must hold. Runs continue meanwhile. A problem is in the report, not an error.
     fn verify(&self) -> PortFuture<'_, LedgerReport>;
 
-    /// What is in the ledger, and how large it is.
+    /// The contents of the ledger in numbers, and its size.
     fn stats(&self) -> PortFuture<'_, LedgerStats>;
 
     /// Copies the ledger, as it is at one moment, to a new file at `path`. Runs continue and commit meanwhile.
@@ -126,6 +125,6 @@ pub trait LedgerAdmin: Send + Sync {
         label: Option<String>,
     ) -> PortFuture<'a, LedgerImport>;
 
-    /// Waits for what was handed over, and closes. Every later call is refused; a second `close` does nothing.
+    /// Waits for submitted writes, and closes. Every later call is refused; a second `close` does nothing.
     fn close(&self) -> PortFuture<'_, ()>;
 }

@@ -16,13 +16,13 @@ pub trait LedgerRead: Send + Sync {
     /// The session of that label, or of that alias.
     fn session<'a>(&'a self, label: &'a str) -> PortFuture<'a, Option<SessionRow>>;
 
-    /// The label of the session that a label or an alias names. A session need not be there: it is created on first use.
+    /// The label of the session that a label or an alias names. The session need not exist: it is created on first use.
     fn resolve(&self, label: String) -> PortFuture<'_, String>;
 
-    /// The sessions that a filter lets through, by their labels.
+    /// The sessions that match a filter, by their labels.
     fn sessions(&self, filter: SessionFilter) -> PortFuture<'_, Page<SessionRow>>;
 
-    /// The messages that a next call would see, of a session by its label or of a turn by its id, oldest first.
+    /// The messages that the next call would send, of a session by its label or of a turn by its id, oldest first.
     ///
     /// # Errors
     /// `unknown_session` when it is neither.
@@ -31,19 +31,19 @@ pub trait LedgerRead: Send + Sync {
     /// The turn of that id, with its messages and tool calls.
     fn turn<'a>(&'a self, id: &'a str) -> PortFuture<'a, Option<TurnRow>>;
 
-    /// The turn and those above it, the turn first and the root last.
+    /// The turn and its ancestors, the turn first and the root last.
     ///
     /// # Errors
     /// `unknown_turn`.
     fn ancestry(&self, turn_id: String, page: PageOptions) -> PortFuture<'_, Page<TurnSummary>>;
 
-    /// The turns that follow a turn.
+    /// The children of a turn.
     ///
     /// # Errors
     /// `unknown_turn`.
     fn children(&self, turn_id: String, page: PageOptions) -> PortFuture<'_, Page<TurnSummary>>;
 
-    /// Where a session has pointed, oldest first.
+    /// The moves of a session's pointer, oldest first.
     ///
     /// # Errors
     /// `unknown_session`; `invalid_query` for an `after` that is none.
@@ -59,22 +59,22 @@ pub trait LedgerRead: Send + Sync {
     /// `unknown_session`.
     fn as_of(&self, label: String, time: i64) -> PortFuture<'_, Option<SessionMove>>;
 
-    /// The tool calls that a filter lets through, by turn.
+    /// The tool calls that match a filter, by turn.
     ///
     /// # Errors
     /// `invalid_query` for an `after` that is no call.
     fn tool_calls(&self, filter: ToolCallFilter) -> PortFuture<'_, Page<ToolCallRow>>;
 
-    /// The messages that hold every word of `text`, newest first.
+    /// The messages that contain every word of `text`, newest first.
     fn search(&self, text: String, options: SearchOptions) -> PortFuture<'_, Page<SearchHit, i64>>;
 
-    /// What turns have used, added up.
+    /// The usage of turns, in sums.
     ///
     /// # Errors
     /// `invalid_query` for an `after` that is no key.
     fn usage(&self, filter: UsageFilter) -> PortFuture<'_, Page<UsageRow>>;
 
-    /// The aliases: all, or those that lead straight to `label`.
+    /// The aliases: all, or those that name `label` directly.
     fn aliases(&self, label: Option<String>, page: PageOptions) -> PortFuture<'_, Page<AliasRow>>;
 
     /// The persona of that id.
@@ -94,7 +94,7 @@ pub trait LedgerRead: Send + Sync {
         limits: QueryLimits,
     ) -> PortFuture<'_, QueryResult>;
 
-    /// The events of a run after number `after`; waits until there are some, or it is known that none come.
+    /// The events of a run after number `after`; waits until there are some, or until the run has ended.
     ///
     /// # Errors
     /// `unknown_run`, `events_expired`.

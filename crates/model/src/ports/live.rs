@@ -41,12 +41,12 @@ pub struct RunEvent {
     pub text: Arc<str>,
 }
 
-/// A running turn, as others reach it.
+/// A running turn, as other processes can control it.
 pub trait LiveRun: Send + Sync {
     /// Ends it as aborted.
     fn abort(&self);
 
-    /// Gives it a message for its next tool boundary; false where it takes none.
+    /// Sends it a message for its next tool boundary; false where it accepts none.
     fn steer(&self, text: &str) -> bool;
 
     /// Its events after `after`, which are not stored, oldest first.
@@ -55,7 +55,7 @@ pub trait LiveRun: Send + Sync {
     /// Its events up to `seq` are stored: they may be delivered, and need not be returned again.
     fn ack(&self, seq: u64);
 
-    /// Its events cannot be stored now: they are delivered as they come, and returned again later.
+    /// Its events cannot be stored now: they are delivered immediately, and returned again later.
     fn nack(&self);
 
     /// Its events are not stored any more.

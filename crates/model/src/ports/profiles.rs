@@ -12,10 +12,10 @@ pub trait ProfileStore: Send + Sync {
     /// Everything that is stored, by the profile's name.
     fn usage(&self) -> PortFuture<'static, Vec<(String, ProfileUsage)>>;
 
-    /// A profile was used at this time, in Unix milliseconds. Nobody waits for it, and a crash may lose it.
+    /// Records that a profile was used at this time, in Unix milliseconds. It is not awaited, and a crash may lose it.
     fn used(&self, id: &str, at_ms: i64);
 
-    /// Changes one profile's state in one transaction, and returns the new state. Handed over when it is called:
-    /// dropping the future undoes nothing.
+    /// Changes one profile's state in one transaction, and returns the new state. It is submitted when it is called:
+    /// dropping the future does not undo it.
     fn change(&self, id: &str, change: ProfileChange) -> PortFuture<'static, ProfileUsage>;
 }

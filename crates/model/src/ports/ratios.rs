@@ -1,6 +1,6 @@
 //! The stored ratios of how models count tokens, and their store.
 //!
-//! It must never hold what was counted: no prompt, no session.
+//! It must never hold a prompt or the name of a session.
 
 use crate::PortFuture;
 
@@ -24,6 +24,6 @@ pub trait RatioStore: Send + Sync {
     /// All stored ratios.
     fn ratios(&self) -> PortFuture<'static, Vec<TokenRatio>>;
 
-    /// Stores one in place of the one before. Handed over when it is called: dropping the future undoes nothing.
+    /// Replaces a stored ratio. It is submitted when it is called: dropping the future does not undo it.
     fn store_ratio(&self, ratio: TokenRatio) -> PortFuture<'static, ()>;
 }

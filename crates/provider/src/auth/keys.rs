@@ -136,7 +136,7 @@ impl KeyProfile {
         };
         let text = given.key.expose_secret().trim();
         if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(self.failed("gave no key: it is empty, or no header may have it"));
+            return Err(self.failed("returned no key: it is empty, or no header may have it"));
         }
         let credential = Arc::new(Credential {
             profile_id: self.id.clone(),

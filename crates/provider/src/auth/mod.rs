@@ -1,4 +1,4 @@
-//! Keys: what the options name, what the host gives out when it is needed, and Amazon's signatures.
+//! Keys: from the options, from functions of the host, and Amazon's signatures.
 //!
 //! It must never print a key.
 

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::times::{millis, reset_time, retry_after, server_now, spoken_duration};
+use super::times::{duration_in_words, millis, reset_time, retry_after, server_now};
 
 /// The unit of a header.
 enum Unit {
@@ -72,7 +72,7 @@ pub(super) fn from_text(message: &str) -> Option<Duration> {
         let mut rest = lower.as_str();
         while let Some(at) = rest.find(lead) {
             rest = rest.get(at + lead.len()..).unwrap_or("");
-            if let Some(wait) = spoken_duration(rest) {
+            if let Some(wait) = duration_in_words(rest) {
                 return Some(wait);
             }
         }

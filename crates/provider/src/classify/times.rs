@@ -78,7 +78,7 @@ pub(super) fn millis(value: f64) -> Option<Duration> {
     (value > 0.0 && value <= LONGEST_MS).then(|| Duration::from_secs_f64(value / 1_000.0))
 }
 
-pub(super) fn spoken_duration(text: &str) -> Option<Duration> {
+pub(super) fn duration_in_words(text: &str) -> Option<Duration> {
     let mut total = 0.0;
     let mut rest = text;
     // "1m30s", "1 minute 30 seconds"; a bare number is seconds.

@@ -1,6 +1,6 @@
 //! How a body is cut into events: server-sent events, and AWS's binary frames.
 //!
-//! It must never read what an event says: that is the wires' part.
+//! It must never read an event's data: the wires do.
 
 pub(crate) mod eventstream;
 pub(crate) mod sse;

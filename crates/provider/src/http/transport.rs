@@ -156,9 +156,9 @@ impl Exchange<'_> {
                 },
             };
             let Some(piece) = next? else { return Ok(Collected { body, whole: true }) };
-            let room = cap.saturating_sub(body.len());
-            body.extend_from_slice(piece.get(..room).unwrap_or(&piece));
-            if piece.len() > room {
+            let remaining = cap.saturating_sub(body.len());
+            body.extend_from_slice(piece.get(..remaining).unwrap_or(&piece));
+            if piece.len() > remaining {
                 return Ok(Collected { body, whole: false });
             }
         }

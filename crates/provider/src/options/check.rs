@@ -176,7 +176,10 @@ fn scripted(
         ("caCertificates", ca_certificates.is_some()),
     ];
     if let Some((field, _)) = pointless.iter().find(|(_, given)| *given) {
-        return Err(InputError::new(at(field), "means nothing to a scripted provider; remove it"));
+        return Err(InputError::new(
+            at(field),
+            "has no meaning for a scripted provider; remove it",
+        ));
     }
     match script {
         Some(script) => Ok(ProviderSettings::Scripted(script)),

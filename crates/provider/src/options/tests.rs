@@ -229,7 +229,7 @@ fn every_wrong_provider_is_refused_with_its_path() {
         ),
         (
             r#"{"s":{"api":"scripted","script":[],"flavor":"groq"}}"#.to_owned(),
-            "`providers.s.flavor`: means nothing to a scripted provider; remove it",
+            "`providers.s.flavor`: has no meaning for a scripted provider; remove it",
         ),
         (
             r#"{"s":{"api":"scripted"}}"#.to_owned(),
@@ -237,7 +237,7 @@ fn every_wrong_provider_is_refused_with_its_path() {
         ),
         (
             r#"{"s":{"api":"scripted","script":[],"proxy":"env"}}"#.to_owned(),
-            "`providers.s.proxy`: means nothing to a scripted provider; remove it",
+            "`providers.s.proxy`: has no meaning for a scripted provider; remove it",
         ),
     ];
     for (providers, expected) in cases {

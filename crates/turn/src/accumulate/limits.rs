@@ -27,7 +27,7 @@ impl Excess {
         let (code, what, limit) = match self {
             Self::Answer => ("answer_too_large", "the text of the answer", ANSWER_BYTES),
             Self::Attached => {
-                ("answer_too_large", "what the provider sent beside the text", ATTACHED_BYTES)
+                ("answer_too_large", "the provider's data besides the text", ATTACHED_BYTES)
             }
             Self::Arguments => ("arguments_too_large", "the arguments of one call", ARGUMENT_BYTES),
         };

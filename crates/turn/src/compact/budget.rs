@@ -103,8 +103,8 @@ impl Guard {
         if budget.window < self.min_window {
             return GuardVerdict::WindowTooSmall;
         }
-        let room = budget.window.saturating_sub(estimate);
-        if self.hard_limit.is_some_and(|limit| estimate > limit) || room < self.min_available {
+        let available = budget.window.saturating_sub(estimate);
+        if self.hard_limit.is_some_and(|limit| estimate > limit) || available < self.min_available {
             return GuardVerdict::OverLimit;
         }
         #[expect(clippy::cast_precision_loss, reason = "windows are far below 2^52")]

@@ -25,13 +25,13 @@ const OVERSIZE_SHARE: u64 = 50;
 /// The parts as chunks for a summariser with this window. A part too large for a chunk becomes a note of its size.
 pub fn chunks(parts: Vec<Part>, window: u64) -> Vec<Vec<Part>> {
     let parts: Vec<Part> = parts.into_iter().map(|part| noted(part, window)).collect();
-    let room = room(&parts, window);
+    let capacity = capacity(&parts, window);
     let mut out: Vec<Vec<Part>> = Vec::new();
     let mut filled = 0_u64;
     for part in parts {
         let tokens = share(part.tokens, MARGIN);
         match out.last_mut() {
-            Some(chunk) if filled.saturating_add(tokens) <= room => {
+            Some(chunk) if filled.saturating_add(tokens) <= capacity => {
                 chunk.push(part);
                 filled = filled.saturating_add(tokens);
             }
@@ -45,7 +45,7 @@ pub fn chunks(parts: Vec<Part>, window: u64) -> Vec<Vec<Part>> {
 }
 
 /// The size of one chunk. If the average message exceeds a tenth of the window, the share decreases by twice the excess.
-fn room(parts: &[Part], window: u64) -> u64 {
+fn capacity(parts: &[Part], window: u64) -> u64 {
     let count = u64::try_from(parts.len()).unwrap_or(u64::MAX).max(1);
     let total: u64 = parts.iter().fold(0, |sum, part| sum.saturating_add(part.tokens));
     let average = share(total / count, MARGIN);

@@ -187,7 +187,7 @@ impl Plan {
 
     fn exhausted(&self) -> Failure {
         self.last.clone().unwrap_or_else(|| {
-            Failure::new(FailureKind::Unknown, "no_model", "there is no model left to ask")
+            Failure::new(FailureKind::Unknown, "no_model", "there is no model left to call")
         })
     }
 

@@ -140,8 +140,9 @@ impl Lane {
         let alone = self.closing.filter(|(at, _)| last && now.saturating_sub(*at) < RECENT);
         let held = held || under_way.any(|it| it.last || alone.is_some());
         let spaced = alone.map_or(now, |(_, wait)| self.last_admission.saturating_add(wait));
-        let room = self.room(cost, now);
-        let due = if held { forced } else { room.max(self.pace.due(now)).max(spaced).min(forced) };
+        let allowed_at = self.allowed_at(cost, now);
+        let due =
+            if held { forced } else { allowed_at.max(self.pace.due(now)).max(spaced).min(forced) };
         // It may be the first to return of all that were refused together. If it alone was refused, no other returns.
         let due = if probe && last && self.refusals >= CROWD {
             due.max(queued_at.saturating_add(HESITATION))
@@ -161,7 +162,7 @@ impl Lane {
         self.admitted = self.admitted.wrapping_add(1);
         self.last_admission = now;
         self.pace.admitted(now);
-        let (settled, forced) = (self.settled, room > now.saturating_add(NEARLY));
+        let (settled, forced) = (self.settled, allowed_at > now.saturating_add(NEARLY));
         let sent = Sent { cost, settled, at: now, answered: false, forced, probe, last };
         self.out.insert(id, sent);
         Next::Go(id)
@@ -179,8 +180,8 @@ impl Lane {
         }
     }
 
-    /// When the limits allow a call.
-    fn room(&self, cost: Amounts, now: i64) -> i64 {
+    /// The time at which the limits allow a call.
+    fn allowed_at(&self, cost: Amounts, now: i64) -> i64 {
         self.meters
             .iter()
             .zip(cost)
@@ -204,7 +205,7 @@ impl Lane {
             Admission::Closed(until) => now < until,
             Admission::Probing(most) => self.probing() >= most,
         };
-        let due = self.room(self.cost(input), now).max(self.pace.due(now));
+        let due = self.allowed_at(self.cost(input), now).max(self.pace.due(now));
         held || !self.waiting.is_empty() || due > now
     }
 

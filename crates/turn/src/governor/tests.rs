@@ -166,7 +166,7 @@ proptest! {
 
     /// A larger remainder never makes a call wait longer; a larger call is never sent sooner.
     #[test]
-    fn room_is_monotone(
+    fn waits_are_monotone(
         limit in 1u64..1_000, left in 0u64..1_000, more in 0u64..1_000,
         reset in 1u64..100_000, cost in 0u64..2_000, larger in 0u64..2_000, now in 0i64..100_000,
     ) {

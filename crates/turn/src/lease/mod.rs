@@ -10,8 +10,8 @@ mod tests;
 /// The holder of a lease, from the view of an open ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holder {
-    /// It was released.
-    Nobody,
+    /// No open ledger.
+    Released,
     /// This open ledger.
     Own {
         /// The epoch under which it runs the session now.
@@ -51,7 +51,7 @@ impl Lease {
     #[must_use]
     pub fn is_live(&self, now: Now) -> bool {
         match self.holder {
-            Holder::Nobody => false,
+            Holder::Released => false,
             Holder::Own { running } => running == Some(self.epoch),
             Holder::Other { known_dead } => {
                 let begun = !now.can_step || self.heartbeat_at <= now.ms;

@@ -18,7 +18,7 @@ fn at(ms: i64) -> Now {
 fn a_lease_is_live_while_its_holder_runs_or_may_be_alive() {
     let wall = |ms| Now { ms, can_step: true };
     for (name, holder, now, live) in [
-        ("given back", Holder::Nobody, at(1_500), false),
+        ("given back", Holder::Released, at(1_500), false),
         ("own, running", Holder::Own { running: Some(3) }, at(1_500), true),
         // The expiry does not matter to the process that runs the session.
         ("own, late", Holder::Own { running: Some(3) }, at(9_000), true),
@@ -46,7 +46,7 @@ fn only_the_owner_of_the_newest_epoch_writes_and_renews_in_time() {
         (Holder::Own { running: Some(3) }, true),
         (Holder::Own { running: None }, true),
         (OTHER, false),
-        (Holder::Nobody, false),
+        (Holder::Released, false),
     ] {
         assert_eq!(lease(holder).may_write(3), may, "{holder:?}");
         assert!(!lease(holder).may_write(2) && !lease(holder).may_write(4), "{holder:?}");
@@ -92,7 +92,7 @@ const LEASE: i64 = 1_000;
 
 fn seen(row: Row, who: usize, processes: &[Process], sees_deaths: bool) -> Lease {
     let holder = match row.owner {
-        None => Holder::Nobody,
+        None => Holder::Released,
         Some(owner) if owner == who => Holder::Own { running: processes[who].running },
         Some(owner) => Holder::Other { known_dead: sees_deaths && processes[owner].dead },
     };

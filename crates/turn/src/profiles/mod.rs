@@ -46,7 +46,7 @@ enum Blame {
     /// The profile, until it is paid for or gets a new key.
     Account,
     /// Not the profile.
-    Nobody,
+    Unrelated,
 }
 
 fn blame(kind: FailureKind) -> Blame {
@@ -64,13 +64,13 @@ fn blame(kind: FailureKind) -> Blame {
         | FailureKind::BudgetExceeded
         | FailureKind::Aborted
         | FailureKind::Storage
-        | FailureKind::Unknown => Blame::Nobody,
+        | FailureKind::Unknown => Blame::Unrelated,
     }
 }
 
 /// Whether a failure does not concern the profile.
-pub fn is_nobodys(kind: FailureKind) -> bool {
-    blame(kind) == Blame::Nobody
+pub fn is_unrelated(kind: FailureKind) -> bool {
+    blame(kind) == Blame::Unrelated
 }
 
 /// Whether a window with this reason means that the key itself is refused: a wait does not help.
@@ -128,7 +128,7 @@ pub fn failed(
     failure: &Failure,
     now: i64,
 ) {
-    if is_nobodys(failure.kind) {
+    if is_unrelated(failure.kind) {
         return;
     }
     settle(usage, now);
@@ -138,7 +138,7 @@ pub fn failed(
     let reset = named_wait
         .map(|wait| i64::try_from(wait.as_millis()).unwrap_or(FURTHEST_RESET).min(FURTHEST_RESET));
     let (scope, length) = match blame(failure.kind) {
-        Blame::Nobody => return,
+        Blame::Unrelated => return,
         Blame::Model => {
             usage.failures = usage.failures.saturating_add(1);
             let of = |window: &ProfileWindow| window.model.as_deref().is_none_or(|of| of == model);

@@ -131,8 +131,10 @@ impl WireIds {
         loop {
             let suffix = format!("{}{next}", self.shape.separator());
             *next += 1;
-            let room = longest.map_or(base.len(), |longest| longest.saturating_sub(suffix.len()));
-            let candidate = format!("{}{suffix}", base.get(..room.min(base.len())).unwrap_or(base));
+            let available =
+                longest.map_or(base.len(), |longest| longest.saturating_sub(suffix.len()));
+            let candidate =
+                format!("{}{suffix}", base.get(..available.min(base.len())).unwrap_or(base));
             if self.used.insert(candidate.clone()) {
                 return candidate;
             }

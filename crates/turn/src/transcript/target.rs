@@ -59,7 +59,7 @@ impl Target {
     }
 }
 
-/// Whether the provider paused and expects its answer back (docs/rules/projection.md#answers-side-by-side).
+/// Whether the provider paused and expects its answer back (docs/rules/projection.md#adjacent-answers).
 pub(super) fn is_paused(answer: &Message) -> bool {
     answer.role == Role::Assistant
         && matches!(answer.provider_stop_reason.as_deref(), Some("pause_turn" | "CONTINUATION"))

@@ -33,9 +33,9 @@ struct Row {
     text: String,
 }
 
-fn read(queue: &EventQueue, room: usize) -> (Vec<Row>, bool) {
+fn read(queue: &EventQueue, limit: usize) -> (Vec<Row>, bool) {
     let mut batch = RecordBatch::default();
-    let more = queue.drain(&mut batch, room);
+    let more = queue.drain(&mut batch, limit);
     let units: Vec<u16> = batch.text.encode_utf16().collect();
     let mut start = 0;
     let rows = batch
@@ -138,11 +138,11 @@ proptest! {
     #[test]
     fn with_any_capacity_the_reader_gets_every_record_in_order(
         texts in prop::collection::vec(("[a-zé上😀]{0,6}", 0..3u8), 0..80),
-        rooms in prop::collection::vec(1..9usize, 1..40),
+        limits in prop::collection::vec(1..9usize, 1..40),
     ) {
         let (queue, _) = queue(true);
         let mut got: Vec<Row> = Vec::new();
-        let mut rooms = rooms.into_iter().cycle();
+        let mut limits = limits.into_iter().cycle();
         let mut expected = Vec::new();
         let mut seq = 0;
         for (n, (text, kind)) in texts.iter().enumerate() {
@@ -159,10 +159,10 @@ proptest! {
                 }
             }
             if n % 3 == 0 {
-                got.extend(read(&queue, rooms.next().unwrap()).0);
+                got.extend(read(&queue, limits.next().unwrap()).0);
             }
         }
-        while { let (rows, more) = read(&queue, rooms.next().unwrap()); got.extend(rows); more } {}
+        while { let (rows, more) = read(&queue, limits.next().unwrap()); got.extend(rows); more } {}
         prop_assert_eq!(got, expected);
     }
 }

@@ -53,6 +53,12 @@ pub(crate) enum Kind {
 /// The rest of each column, and the `blobs_json` of what was taken out.
 pub(crate) type Apart<'a, const N: usize> = ([Option<Cow<'a, str>>; N], Option<String>);
 
+/// The hashes that a `blobs_json` names; none of one that cannot be read.
+pub(crate) fn named(names: &str) -> Vec<String> {
+    let pieces: Pieces = serde_json::from_str(names).unwrap_or_default();
+    pieces.into_values().flatten().map(|piece| piece.hash).collect()
+}
+
 /// Stores the large values of these columns as blobs.
 pub(crate) fn take_apart<'a, const N: usize>(
     connection: &Connection,

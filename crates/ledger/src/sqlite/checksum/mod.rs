@@ -7,6 +7,6 @@ mod sum_functions;
 mod tables;
 
 pub(crate) use self::checked::{Checked, checked};
-pub(crate) use self::sql::{insert, insert_all, is_whole, numbered, replace_all, set, set_all};
+pub(crate) use self::sql::{insert, insert_all, is_whole, numbered, replace_all, set};
 pub(crate) use self::sum_functions::{add, of_values};
 pub(crate) use self::tables::{TABLES, Table, columns};

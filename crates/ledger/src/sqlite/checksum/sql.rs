@@ -52,13 +52,6 @@ pub(crate) fn set<V: AsRef<str>>(changed: &[(&str, V)]) -> String {
     sql + &format!("row_checksum = checksum_after(row_checksum, '{names}', {names}, {values})")
 }
 
-/// [`set`] of the columns of `C`, with a parameter for each, in their order, from `?2` on: `?1` is the row's key.
-pub(crate) fn set_all<C: Columns>() -> String {
-    let columns = list::<C>();
-    let names = columns.split(SEPARATOR);
-    set(&names.zip(2..).map(|(name, at)| (name, format!("?{at}"))).collect::<Vec<_>>())
-}
-
 /// An expression: whether the row of `table`, which the statement calls `alias`, is as it was written.
 pub(crate) fn is_whole(table: &str, alias: &str) -> String {
     let names = columns(table);

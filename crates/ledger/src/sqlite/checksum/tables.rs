@@ -17,7 +17,7 @@ pub(crate) fn columns(table: &str) -> &'static str {
 }
 
 /// Every table that has one.
-pub(crate) const TABLES: [Table; 21] = [
+pub(crate) const TABLES: [Table; 20] = [
     Table {
         name: "schema_meta",
         columns: "ledger_id, created_at, engine_version",
@@ -67,11 +67,6 @@ pub(crate) const TABLES: [Table; 21] = [
     },
     Table { name: "run_contexts", columns: "hash, context_json", subject: "hash" },
     Table {
-        name: "open_turns",
-        columns: "turn_id, epoch, expected_head, context_id, target_json, progress_json",
-        subject: "turn_id",
-    },
-    Table {
         // Not the times of the heartbeat, which no reader is given.
         name: "session_leases",
         columns: "session_label, epoch, owner, pid, pid_started, pid_space, boot_id",
@@ -88,14 +83,15 @@ pub(crate) const TABLES: [Table; 21] = [
         subject: "id",
     },
     Table {
-        name: "event_logs",
-        columns: "turn_id, run_id, session_label, created_at, ended_at, owner, pid, pid_started, pid_space, boot_id",
+        name: "runs",
+        columns: "n, turn_id, run_id, session_label, created_at, ended_at, epoch, context_id, keeps_events, last_entry, \
+                  owner, pid, pid_started, pid_space, boot_id",
         subject: "turn_id",
     },
     Table {
-        name: "run_events",
-        columns: "log_id, seq_from, seq, message_id, events",
-        subject: "(SELECT l.turn_id FROM event_logs l WHERE l.id = log_id)",
+        name: "event_archive",
+        columns: "key, seq, events",
+        subject: "(SELECT r.turn_id FROM runs r WHERE r.n = key >> 20)",
     },
     Table {
         name: "session_commands",

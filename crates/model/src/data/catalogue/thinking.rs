@@ -50,12 +50,12 @@ pub(super) fn fit(
         return Some(fitted);
     }
     // A budget is a part of the answer's tokens, and must leave some for the answer.
-    let room = max_tokens.saturating_sub(1);
-    if room < ThinkingEffort::LEAST_BUDGET {
+    let most = max_tokens.saturating_sub(1);
+    if most < ThinkingEffort::LEAST_BUDGET {
         return None;
     }
     let budget_tokens =
-        fitted.budget_tokens.map(|budget| budget.clamp(ThinkingEffort::LEAST_BUDGET, room));
+        fitted.budget_tokens.map(|budget| budget.clamp(ThinkingEffort::LEAST_BUDGET, most));
     Some(ThinkingConfig { budget_tokens, ..fitted })
 }
 

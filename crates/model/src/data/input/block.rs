@@ -60,7 +60,7 @@ pub(super) fn block(path: &str, value: &Value) -> Parsed<Block> {
                             part @ (Block::Text { .. } | Block::Image { .. }) => Ok(part),
                             _ => Err(InputError::new(
                                 format!("{path}.type"),
-                                "has no place in a result; use `text` and `image`",
+                                "is not allowed in a result; use `text` and `image`",
                             )),
                         }
                     })

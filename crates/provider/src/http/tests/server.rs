@@ -256,9 +256,9 @@ pub(super) async fn stream_text(provider: &HttpProvider) -> (Result<Completion, 
 }
 
 /// A failed attempt: kind, code, status, retry hint, and the received text.
-pub(super) type Told = (FailureKind, String, Option<u16>, Option<bool>, String);
+pub(super) type FailureFacts = (FailureKind, String, Option<u16>, Option<bool>, String);
 
-pub(super) async fn fails(provider: &HttpProvider) -> Told {
+pub(super) async fn fails(provider: &HttpProvider) -> FailureFacts {
     let (outcome, text) = stream_text(provider).await;
     let failure = outcome.expect_err("a failure");
     for shown in [failure.to_string(), format!("{failure:?}")] {

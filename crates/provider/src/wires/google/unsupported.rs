@@ -21,7 +21,7 @@ pub(super) fn unsupported(
         warn("promptCache.key", "Google's API takes none");
     }
     if options.prompt_cache.ttl == Some(CacheTtl::Hour) {
-        warn("promptCache.ttl", "Google's implicit cache has a time of its own");
+        warn("promptCache.ttl", "Google's implicit cache has a fixed lifetime");
     }
     for (name, _) in options.metadata.iter().filter(|(name, value)| !is_label(name, value)) {
         warn(&format!("metadata.{name}"), "it is no label that Vertex takes");

@@ -14,7 +14,7 @@ pub(super) fn unsupported(request: &ModelRequest, takes_cache_key: bool) -> Vec<
         warn("toolChoice", "there is no tool to choose");
     }
     if options.prompt_cache.ttl == Some(CacheTtl::Hour) {
-        warn("promptCache.ttl", "it is not sent: the model's own time holds");
+        warn("promptCache.ttl", "it is not sent: the model's default lifetime applies");
     }
     if options.prompt_cache.key.is_some() && !takes_cache_key {
         warn("promptCache.key", "this server is not known to take one; see `promptCacheKey`");

@@ -44,8 +44,12 @@ fn every_column_of_the_schema_is_covered_or_checked_otherwise() {
         "blobs.data",
         "blobs.hash",
         "blobs.size",
+        // An entry ends with a checksum of its row.
+        "journal.entry",
+        "journal.id",
+        "journal.kind",
+        "journal.run",
         // Row numbers, which an index holds too.
-        "event_logs.id",
         "run_contexts.id",
         "session_commands.id",
         "session_history.id",
@@ -174,7 +178,7 @@ fn a_value_of_another_column_or_type_adds_something_else() {
     assert_eq!(column("a", ValueRef::Real(-0.0)), column("a", ValueRef::Real(0.0)));
 }
 
-/// Every file of the room that is no test.
+/// Every file of the module that is no test.
 fn sources() -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut open = vec![std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
@@ -193,7 +197,8 @@ fn sources() -> Vec<(String, String)> {
 fn every_statement_that_writes_a_row_writes_its_checksum() {
     // They change columns that no checksum covers.
     let allowed = [
-        "UPDATE turns SET has_children = 1",
+        "UPDATE turns SET has_children = ",
+        "UPDATE search_progress SET indexed_through = 0",
         "UPDATE session_leases SET expires_at = ?4, heartbeat_at = ?5",
     ];
     let mut bad = Vec::new();

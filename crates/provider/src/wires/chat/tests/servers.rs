@@ -81,7 +81,7 @@ fn every_row_of_the_compatibility_table_is_decoded() {
             json!({"calls": ["call_1 a {\"x\":1}", "call_2 a {\"x\":2}"], "stop": "ToolUse"}),
         ),
         (
-            "index always 0 (Ollama #15457)",
+            "index always 0 (Ollama)",
             Stream(concat!(
                 r#"data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"call_1","function":{"name":"a","arguments":"{}"}}]}}]}"#,
                 "\n\n",
@@ -92,7 +92,7 @@ fn every_row_of_the_compatibility_table_is_decoded() {
             json!({"calls": ["call_1 a {}", "call_2 b {}"], "stop": "ToolUse"}),
         ),
         (
-            "one call at several indexes (LocalAI #9722)",
+            "one call at several indexes (LocalAI)",
             Stream(concat!(
                 r#"data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"a","arguments":""}}]}}]}"#,
                 "\n\n",
@@ -105,7 +105,7 @@ fn every_row_of_the_compatibility_table_is_decoded() {
             json!({"calls": ["c a {\"x\":1}"], "stop": "ToolUse"}),
         ),
         (
-            "id missing, name repeated, finish `stop` (LiteLLM #37792)",
+            "id missing, name repeated, finish `stop` (LiteLLM)",
             Stream(concat!(
                 r#"data: {"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"name":"a","arguments":"{\"x\":"}}]}}]}"#,
                 "\n\n",
@@ -127,7 +127,7 @@ fn every_row_of_the_compatibility_table_is_decoded() {
             json!({"calls": ["1 a {\"x\":1}", "2 b "], "stop": "ToolUse"}),
         ),
         (
-            "finish `stop` with a call (Gemini's compatible route, python-genai #2868)",
+            "finish `stop` with a call (Gemini's compatible route)",
             Stream(concat!(
                 r#"data: {"choices":[{"index":0,"delta":{"role":"assistant","tool_calls":[{"index":0,"id":"f-1","type":"function","function":{"name":"a","arguments":"{}"}}]},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":2,"total_tokens":7}}"#,
                 "\n\n",

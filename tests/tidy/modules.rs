@@ -1,4 +1,4 @@
-//! Checks rooms, crates and banned calls against `ARCHITECTURE.md` and `clippy.toml`. It must never need a build.
+//! Checks modules, crates and banned calls against `ARCHITECTURE.md` and `clippy.toml`. It must never need a build.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,17 +7,17 @@ use crate::none;
 use crate::source::{Source, line, paths, root, sources, table, words};
 
 #[test]
-fn a_room_uses_only_the_rooms_it_may() {
-    let may = table("Which room may use which");
+fn a_module_uses_only_the_modules_it_may() {
+    let may = table("Which module may use which");
     let leaves = leaf_crates();
     let mut bad = Vec::new();
-    for source in sources().iter().filter(|source| !source.room.is_empty()) {
-        let Some(allowed) = may.get(&source.room) else {
-            bad.push(format!("{}: give `{}` a row in ARCHITECTURE.md", source.path, source.room));
+    for source in sources().iter().filter(|source| !source.module.is_empty()) {
+        let Some(allowed) = may.get(&source.module) else {
+            bad.push(format!("{}: give `{}` a row in ARCHITECTURE.md", source.path, source.module));
             continue;
         };
         let mut check = |at: usize, path: &[String]| {
-            let own = path[0] == source.room;
+            let own = path[0] == source.module;
             let fits = |entry: &String| {
                 let entry: Vec<&str> = entry.split("::").collect();
                 path.len() >= entry.len() && entry.iter().zip(path).all(|(a, b)| a == b)
@@ -26,12 +26,12 @@ fn a_room_uses_only_the_rooms_it_may() {
                 let (file, line) = (&source.path, line(&source.code, at));
                 bad.push(format!(
                     "{file}:{line}: `{}` may not use `{}`",
-                    source.room,
+                    source.module,
                     path.join("::")
                 ));
             }
         };
-        // In a leaf crate, `crate` is the room itself, and Cargo checks the others.
+        // In a leaf crate, `crate` is the module itself, and Cargo checks the others.
         let in_root = source.path.starts_with("src/");
         for at in words(&source.code, "crate").into_iter().filter(|_| in_root) {
             let Some(rest) = source.code[at..].strip_prefix("crate::") else { continue };
@@ -55,23 +55,23 @@ fn a_room_uses_only_the_rooms_it_may() {
         for (at, _) in source.code.match_indices(&climb) {
             let mut found = Vec::new();
             paths(&source.code[at + climb.len()..], &[], &mut found);
-            let is_room =
+            let is_module =
                 |path: &&Vec<String>| path.first().is_some_and(|name| may.contains_key(name));
-            found.iter().filter(is_room).for_each(|path| check(at, path));
+            found.iter().filter(is_module).for_each(|path| check(at, path));
         }
     }
     none(&bad);
 }
 
-/// The rooms that are leaf crates.
+/// The modules that are leaf crates.
 fn leaf_crates() -> BTreeSet<String> {
     let entries = fs::read_dir(root().join("crates")).unwrap();
     entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
 }
 
 #[test]
-fn a_leaf_crate_depends_on_the_rooms_of_its_row() {
-    let may = table("Which room may use which");
+fn a_leaf_crate_depends_on_the_modules_of_its_row() {
+    let may = table("Which module may use which");
     let mut bad = Vec::new();
     for leaf in leaf_crates() {
         let manifest =
@@ -89,40 +89,44 @@ fn a_leaf_crate_depends_on_the_rooms_of_its_row() {
 }
 
 #[test]
-fn rooms_do_not_use_each_other_in_circles() {
-    let mut may = table("Which room may use which");
+fn modules_do_not_use_each_other_in_circles() {
+    let mut may = table("Which module may use which");
     let known: BTreeSet<String> = may.keys().cloned().collect();
-    for (room, uses) in &may {
+    for (module, uses) in &may {
         for used in uses {
             let first = used.split("::").next().unwrap();
             assert!(
-                known.contains(first) && first != room,
-                "`{room}` may use `{used}`, which is no other room"
+                known.contains(first) && first != module,
+                "`{module}` may use `{used}`, which is no other module"
             );
         }
     }
-    // Remove the rooms that use no remaining room; a circle remains. A port (`a::b`) is no room.
+    // Remove the modules that use no remaining module; a circle remains. A port (`a::b`) is no room.
     while let Some(free) = may
         .iter()
         .find(|(_, uses)| uses.iter().all(|used| !may.contains_key(used)))
-        .map(|(room, _)| room.clone())
+        .map(|(module, _)| module.clone())
     {
         may.remove(&free);
     }
-    assert_eq!(may.keys().collect::<Vec<_>>(), Vec::<&String>::new(), "these rooms use each other");
+    assert_eq!(
+        may.keys().collect::<Vec<_>>(),
+        Vec::<&String>::new(),
+        "these modules use each other"
+    );
 }
 
 #[test]
-fn a_crate_is_named_only_in_its_rooms() {
+fn a_crate_is_named_only_in_its_modules() {
     let mut bad = Vec::new();
-    for (name, rooms) in table("Which room may name which crate") {
-        for source in sources().iter().filter(|source| !rooms.contains(&source.room)) {
+    for (name, modules) in table("Which module may name which crate") {
+        for source in sources().iter().filter(|source| !modules.contains(&source.module)) {
             for at in words(&source.code, &name) {
                 let (before, after) = (&source.code[..at], &source.code[at + name.len()..]);
                 let is_path = after.starts_with("::") && !before.ends_with("::");
                 if is_path || before.ends_with("use ") || before.ends_with("#[") {
                     bad.push(format!(
-                        "{}:{}: `{name}` belongs to {rooms:?} alone",
+                        "{}:{}: `{name}` belongs to {modules:?} alone",
                         source.path,
                         line(&source.code, at)
                     ));

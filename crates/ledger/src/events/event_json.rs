@@ -1,0 +1,28 @@
+//! Events as JavaScript receives them, and the terminal event of a run.
+//!
+//! It must never read or write a row.
+
+use std::sync::Arc;
+
+use model::{RunEvent, RunEventKind, StreamEvent};
+
+/// The event as JavaScript receives it.
+pub(crate) fn json(event: &RunEvent) -> String {
+    let RunEvent { seq, kind, message_id, text } = event;
+    let (text, seq, seq_from) = (text.to_string(), *seq, None);
+    let message_id = message_id.as_deref().unwrap_or_default().to_owned();
+    let event = match kind {
+        RunEventKind::Event => return text,
+        RunEventKind::Token => StreamEvent::Token { text, message_id, seq, seq_from },
+        RunEventKind::Reasoning => StreamEvent::Reasoning { text, message_id, seq, seq_from },
+    };
+    serde_json::to_string(&event).unwrap_or_default()
+}
+
+/// The terminal event, with the number that follows `last`.
+pub(crate) fn terminal(event: &StreamEvent, last: u64) -> RunEvent {
+    let seq = last.saturating_add(1);
+    // Plain strings and numbers: serde_json has no error for them.
+    let text = serde_json::to_string(&event.clone().numbered(seq)).unwrap_or_default();
+    RunEvent { seq, kind: RunEventKind::Event, message_id: None, text: Arc::from(text) }
+}

@@ -1,0 +1,216 @@
+//! What becomes of the journal behind the commits: events of ended runs go into `event_archive`, entries that nobody needs are
+//! deleted, and so are events that are too old.
+//!
+//! All of it a little at a time. It must never delete an entry of a turn that is open, nor the newest entry of all.
+
+use std::sync::LazyLock;
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::journal_codec::{EventBatch, pack};
+use crate::journal_rows::event_rows::{archived_through, pieces, read_some};
+use crate::journal_rows::run_rows::{self, RunRow};
+use crate::sqlite::checksum::{insert, numbered};
+use crate::sqlite::error::{Stored, damaged, sqlite};
+use model::{Retention, StorageError, StorageErrorKind};
+
+/// Runs that one slice archives, and bytes of their events.
+const RUNS: i64 = 64;
+const SLICE: usize = 512 << 10;
+/// Bytes of events in one piece of the archive.
+const PIECE: usize = 64 << 10;
+/// Entries that one slice deletes.
+const SWEPT: i64 = 2_048;
+/// A run that has so many entries behind its first does not hold back what other runs have left.
+const LONG_RUN: i64 = 4_096;
+/// Pieces that one job of retention deletes.
+const TRIMMED: i64 = 256;
+
+static ADD: LazyLock<String> =
+    LazyLock::new(|| insert("event_archive", &numbered("key, seq, events")));
+
+fn failed(error: &rusqlite::Error) -> StorageError {
+    sqlite("archive the events of ended runs", error)
+}
+
+/// How far the journal is swept: every entry before `swept` is of a run that is open, or whose events cannot be read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Sweep {
+    swept: i64,
+}
+
+/// The next slice; true when there is more to do.
+pub(crate) fn slice(connection: &Connection, sweep: &mut Sweep) -> Stored<bool> {
+    let mut room = SLICE;
+    let runs = run_rows::ended(connection, RUNS)?;
+    for run in &runs {
+        if !archive(connection, run, &mut room)? {
+            return Ok(true);
+        }
+        if run.n < sweep.swept {
+            delete_entries(connection, run)?;
+        }
+    }
+    if !runs.is_empty() && !run_rows::ended(connection, 1)?.is_empty() {
+        return Ok(true);
+    }
+    delete_swept(connection, sweep)
+}
+
+/// Whether there is something to archive, of this process or of one that crashed.
+pub(crate) fn is_due(connection: &Connection) -> Stored<bool> {
+    Ok(!run_rows::ended(connection, 1)?.is_empty())
+}
+
+/// Archives the events of an ended run; false where there is no more room for all of them.
+fn archive(connection: &Connection, run: &RunRow, room: &mut usize) -> Stored<bool> {
+    if !run.keeps_events {
+        run_rows::remove(connection, run.n)?;
+        return Ok(true);
+    }
+    let mut last = archived_through(connection, run)?;
+    loop {
+        if *room == 0 {
+            return Ok(false);
+        }
+        let (events, is_whole) = match read_some(connection, run, last, PIECE) {
+            Err(error) if error.kind == StorageErrorKind::Corrupt => {
+                run_rows::stays_in_journal(connection, run)?;
+                return Ok(true);
+            }
+            read => read?,
+        };
+        let mut batch = EventBatch::default();
+        for event in &events {
+            if batch.size() > PIECE {
+                *room = room.saturating_sub(batch.size());
+                add(connection, run.n, &std::mem::take(&mut batch))?;
+            }
+            if !batch.add(event) {
+                return Err(damaged("the events of a run do not follow each other"));
+            }
+            last = event.seq;
+        }
+        if !batch.is_empty() {
+            *room = room.saturating_sub(batch.size());
+            add(connection, run.n, &batch)?;
+        }
+        if is_whole {
+            run_rows::archived(connection, run.n)?;
+            return Ok(true);
+        }
+    }
+}
+
+fn add(connection: &Connection, run: i64, batch: &EventBatch) -> Stored<()> {
+    let (from, to) = pieces(run);
+    let key: i64 = connection
+        .prepare_cached(
+            "SELECT coalesce(max(key) + 1, ?1) FROM event_archive WHERE key BETWEEN ?1 AND ?2",
+        )
+        .and_then(|mut statement| statement.query_row((from, to), |row| row.get(0)))
+        .map_err(|error| failed(&error))?;
+    connection
+        .prepare_cached(&ADD)
+        .and_then(|mut statement| {
+            let piece = pack(&batch.content());
+            statement.execute((key, batch.last().cast_signed(), piece))
+        })
+        .map(drop)
+        .map_err(|error| failed(&error))
+}
+
+/// Deletes the entries of one run, which stand between those of others.
+fn delete_entries(connection: &Connection, run: &RunRow) -> Stored<()> {
+    connection
+        .prepare_cached(
+            "DELETE FROM journal WHERE id BETWEEN ?1 AND ?2 AND run = ?1 AND id < (SELECT max(id) FROM journal)",
+        )
+        .and_then(|mut statement| statement.execute((run.n, run.last_entry())))
+        .map(drop)
+        .map_err(|error| failed(&error))
+}
+
+/// Deletes what is left of runs that need it no more, up to the first entry of a run that does; true when there is more.
+fn delete_swept(connection: &Connection, sweep: &mut Sweep) -> Stored<bool> {
+    let newest: Option<i64> = connection
+        .prepare_cached("SELECT max(id) FROM journal")
+        .and_then(|mut statement| statement.query_row((), |row| row.get(0)))
+        .map_err(|error| failed(&error))?;
+    let Some(newest) = newest else { return Ok(false) };
+    let upto: i64 = connection
+        .prepare_cached(
+            "SELECT min(coalesce(min(n), ?1), ?1) FROM runs INDEXED BY runs_in_journal
+             WHERE last_entry IS NOT 0 AND n > ?2",
+        )
+        .and_then(|mut statement| {
+            statement.query_row((newest, newest - LONG_RUN), |row| row.get(0))
+        })
+        .map_err(|error| failed(&error))?;
+    if upto <= sweep.swept {
+        return Ok(false);
+    }
+    let end: Option<i64> = connection
+        .prepare_cached(
+            "SELECT id FROM journal WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT 1 OFFSET ?3",
+        )
+        .and_then(|mut statement| {
+            statement.query_row((sweep.swept, upto, SWEPT), |row| row.get(0)).optional()
+        })
+        .map_err(|error| failed(&error))?;
+    connection
+        .prepare_cached(
+            "DELETE FROM journal WHERE id >= ?1 AND id < ?2
+               AND run NOT IN (SELECT n FROM runs INDEXED BY runs_in_journal WHERE last_entry IS NOT 0)",
+        )
+        .and_then(|mut statement| statement.execute((sweep.swept, end.unwrap_or(upto))))
+        .map_err(|error| failed(&error))?;
+    sweep.swept = end.unwrap_or(upto);
+    Ok(end.is_some())
+}
+
+pub(crate) const EXPIRED_BY_AGE: &str = "SELECT turn_id FROM runs WHERE ended_at IS NOT NULL AND ended_at <= ?1 \
+     AND keeps_events = 1 ORDER BY ended_at, n LIMIT 1";
+pub(crate) const EXPIRED_BY_COUNT: &str = "SELECT turn_id FROM runs WHERE ended_at IS NOT NULL AND keeps_events = 1 \
+     ORDER BY ended_at DESC, n DESC LIMIT 1 OFFSET ?1";
+
+/// The turn of a run that has ended and whose events are not to be stored any longer.
+pub(crate) fn expired(
+    connection: &Connection,
+    retention: &Retention,
+    now: i64,
+) -> Stored<Option<String>> {
+    let one = |sql: &str, value: i64| {
+        connection
+            .prepare_cached(sql)
+            .and_then(|mut statement| statement.query_row((value,), |row| row.get(0)).optional())
+            .map_err(|error| sqlite("delete old events", &error))
+    };
+    let oldest = now.saturating_sub(i64::try_from(retention.age.as_millis()).unwrap_or(i64::MAX));
+    match (one(EXPIRED_BY_AGE, oldest)?, retention.turns) {
+        (Some(turn), _) => Ok(Some(turn)),
+        (None, None) => Ok(None),
+        (None, Some(turns)) => one(EXPIRED_BY_COUNT, i64::from(turns)),
+    }
+}
+
+/// Deletes a few pieces of the events of an expired run. True when there may be more.
+pub(crate) fn trim(connection: &Connection, retention: &Retention, now: i64) -> Stored<bool> {
+    let Some(turn_id) = expired(connection, retention, now)? else { return Ok(false) };
+    let Some(run) = run_rows::of_turn(connection, &turn_id)? else { return Ok(false) };
+    let (from, to) = pieces(run.n);
+    let gone = connection
+        .prepare_cached(
+            "DELETE FROM event_archive WHERE key IN
+               (SELECT key FROM event_archive WHERE key BETWEEN ?1 AND ?2 ORDER BY key LIMIT ?3)",
+        )
+        .and_then(|mut statement| statement.execute(params![from, to, TRIMMED]))
+        .map_err(|error| sqlite("delete old events", &error))?;
+    if i64::try_from(gone).unwrap_or(i64::MAX) < TRIMMED {
+        if !run.is_archived() {
+            delete_entries(connection, &run)?;
+        }
+        run_rows::remove(connection, run.n)?;
+    }
+    Ok(true)
+}

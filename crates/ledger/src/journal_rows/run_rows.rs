@@ -1,0 +1,242 @@
+//! The rows of `runs`: one for each run whose turn is open, or whose events are stored.
+//!
+//! A run's number is the id of its first entry. It must never be given twice: whoever makes a run writes that entry.
+
+use std::sync::LazyLock;
+
+use rusqlite::{Connection, Params, params};
+
+use crate::lease::owner::Owner;
+use crate::sqlite::checksum::{checked, insert_all, set};
+use crate::sqlite::columns::columns;
+use crate::sqlite::error::Stored;
+use crate::sqlite::fields::{Fields, FromFields};
+use crate::sqlite::sql;
+use model::RunNames;
+
+/// A run.
+#[derive(Debug, Clone)]
+pub(crate) struct RunRow {
+    /// Its number.
+    pub(crate) n: i64,
+    pub(crate) turn_id: String,
+    pub(crate) run_id: String,
+    pub(crate) session_label: String,
+    pub(crate) created_at: i64,
+    ended_at: Option<i64>,
+    /// The epoch of its lease; `None` before its turn is opened.
+    pub(crate) epoch: Option<i64>,
+    /// Its context; `None` before its turn is opened.
+    pub(crate) context_id: Option<i64>,
+    pub(crate) keeps_events: bool,
+    last_entry: Option<i64>,
+    /// Who runs it while no lease says so.
+    pub(crate) owner: Option<Owner>,
+}
+
+columns!(RunRow {
+    n,
+    turn_id,
+    run_id,
+    session_label,
+    created_at,
+    ended_at,
+    epoch,
+    context_id,
+    keeps_events,
+    last_entry,
+    owner: Option<Owner>,
+});
+
+impl RunRow {
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended_at.is_some()
+    }
+
+    /// Whether the turn was opened and has not ended.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.has_ended() && self.epoch.is_some()
+    }
+
+    /// Whether its events are archived, all of them.
+    pub(crate) fn is_archived(&self) -> bool {
+        self.last_entry == Some(0)
+    }
+
+    /// The newest id that an entry of it may have.
+    pub(crate) fn last_entry(&self) -> i64 {
+        match self.last_entry {
+            Some(last) => last.saturating_abs(),
+            None => i64::MAX,
+        }
+    }
+}
+
+static COLUMNS: LazyLock<String> =
+    LazyLock::new(|| format!("SELECT {} FROM runs r WHERE", checked::<RunRow>("runs", "r")));
+/// Only those that have something in the journal are looked at.
+static IN_JOURNAL: LazyLock<String> = LazyLock::new(|| {
+    let columns = checked::<RunRow>("runs", "r");
+    format!("SELECT {columns} FROM runs r INDEXED BY runs_in_journal WHERE last_entry IS NOT 0")
+});
+pub(crate) static OF_TURN: LazyLock<String> =
+    LazyLock::new(|| format!("{} turn_id = ?1", *COLUMNS));
+pub(crate) static OF_RUN: LazyLock<String> =
+    LazyLock::new(|| format!("{} run_id = ?1 ORDER BY n DESC LIMIT 1", *COLUMNS));
+pub(crate) static OF_SESSION: LazyLock<String> =
+    LazyLock::new(|| format!("{} session_label = ?1 AND n >= ?2 ORDER BY n", *COLUMNS));
+/// Those whose turns are open.
+pub(crate) static OPEN: LazyLock<String> = LazyLock::new(|| {
+    format!("{} AND ended_at IS NULL AND epoch IS NOT NULL ORDER BY turn_id", *IN_JOURNAL)
+});
+/// Those that have ended and whose events are not archived.
+pub(crate) static ENDED: LazyLock<String> =
+    LazyLock::new(|| format!("{} AND last_entry > 0 ORDER BY n LIMIT ?1", *IN_JOURNAL));
+
+const READING: &str = "read the runs of the ledger";
+const WRITING: &str = "write the runs of the ledger";
+
+/// A run, and whether its row is as it was written.
+pub(crate) struct CheckedRun {
+    pub(crate) run: RunRow,
+    pub(crate) is_whole: bool,
+}
+
+impl<'r> FromFields<'r> for CheckedRun {
+    fn from_fields(fields: &mut Fields<'r>) -> Stored<Self> {
+        Ok(Self { run: fields.next()?, is_whole: fields.next()? })
+    }
+}
+
+/// The run of a turn.
+pub(crate) fn of_turn(connection: &Connection, turn_id: &str) -> Stored<Option<RunRow>> {
+    Ok(checked_of_turn(connection, turn_id)?.map(|found| found.run))
+}
+
+/// The run of a turn, and whether its row is as it was written.
+pub(crate) fn checked_of_turn(
+    connection: &Connection,
+    turn_id: &str,
+) -> Stored<Option<CheckedRun>> {
+    sql::optional(connection, &OF_TURN, (turn_id,), READING)
+}
+
+/// The newest run with the host's id.
+pub(crate) fn of_run(connection: &Connection, run_id: &str) -> Stored<Option<RunRow>> {
+    let found: Option<CheckedRun> = sql::optional(connection, &OF_RUN, (run_id,), READING)?;
+    Ok(found.map(|found| found.run))
+}
+
+/// The runs of a session from a number on.
+pub(crate) fn of_session(connection: &Connection, label: &str, from: i64) -> Stored<Vec<RunRow>> {
+    let read = |fields: &mut Fields<'_>| Ok(fields.next::<CheckedRun>()?.run);
+    sql::map(connection, &OF_SESSION, (label, from), READING, read)
+}
+
+/// The runs whose turns are open, oldest first.
+pub(crate) fn open(connection: &Connection) -> Stored<Vec<CheckedRun>> {
+    sql::all(connection, &OPEN, (), READING)
+}
+
+/// A few of the runs that have ended and whose events are not archived.
+pub(crate) fn ended(connection: &Connection, most: i64) -> Stored<Vec<RunRow>> {
+    let read = |fields: &mut Fields<'_>| Ok(fields.next::<CheckedRun>()?.run);
+    sql::map(connection, &ENDED, (most,), READING, read)
+}
+
+static ADD: LazyLock<String> = LazyLock::new(|| insert_all::<RunRow>("runs"));
+static LEASE: LazyLock<String> = LazyLock::new(|| {
+    format!("UPDATE runs SET {} WHERE n = ?1", set(&[("epoch", "?2"), ("context_id", "?3")]))
+});
+static KEEP_EVENTS: LazyLock<String> = LazyLock::new(|| {
+    let change = set(&[
+        ("keeps_events", "1"),
+        ("owner", "?2"),
+        ("pid", "?3"),
+        ("pid_started", "?4"),
+        ("pid_space", "?5"),
+        ("boot_id", "?6"),
+    ]);
+    format!("UPDATE runs SET {change} WHERE n = ?1")
+});
+static END: LazyLock<String> = LazyLock::new(|| {
+    let last = "(SELECT max(id) FROM journal)";
+    let change = set(&[("ended_at", "?2"), ("last_entry", last)]);
+    format!("UPDATE runs SET {change} WHERE turn_id = ?1 AND ended_at IS NULL")
+});
+static LAST_ENTRY: LazyLock<String> =
+    LazyLock::new(|| format!("UPDATE runs SET {} WHERE n = ?1", set(&[("last_entry", "?2")])));
+
+/// The number that the next run gets, and its first entry.
+pub(crate) fn next(connection: &Connection) -> Stored<i64> {
+    let select = "SELECT max(coalesce((SELECT max(id) FROM journal), 0), coalesce((SELECT max(n) FROM runs), 0)) + 1";
+    sql::one(connection, select, (), READING)
+}
+
+/// The lease of a run's session, and its context.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RunLease {
+    pub(crate) epoch: i64,
+    pub(crate) context_id: i64,
+}
+
+/// Adds the run `n`; with `owner`, its events are stored.
+pub(crate) fn add(
+    connection: &Connection,
+    n: i64,
+    names: &RunNames,
+    now: i64,
+    lease: Option<RunLease>,
+    owner: Option<&Owner>,
+) -> Stored<()> {
+    let row = RunRow {
+        n,
+        turn_id: names.turn_id.clone(),
+        run_id: names.run_id.clone(),
+        session_label: names.session_label.clone(),
+        created_at: now,
+        ended_at: None,
+        epoch: lease.map(|lease| lease.epoch),
+        context_id: lease.map(|lease| lease.context_id),
+        keeps_events: owner.is_some(),
+        last_entry: None,
+        owner: owner.cloned(),
+    };
+    let doing = format_args!("write the run of turn `{}`", names.turn_id);
+    sql::insert(connection, &ADD, &row, doing)
+}
+
+/// The run's session is leased under this epoch.
+pub(crate) fn leased(connection: &Connection, n: i64, lease: RunLease) -> Stored<()> {
+    change(connection, &LEASE, params![n, lease.epoch, lease.context_id])
+}
+
+/// The run's events are stored from here on, by this process.
+pub(crate) fn keep_events(connection: &Connection, n: i64, owner: &Owner) -> Stored<()> {
+    let Owner { id, pid, pid_started, pid_space, boot_id } = owner;
+    change(connection, &KEEP_EVENTS, params![n, id, pid, pid_started, pid_space, boot_id])
+}
+
+/// The run of a turn has ended, if there is one: what it has in the journal is there.
+pub(crate) fn end(connection: &Connection, turn_id: &str, now: i64) -> Stored<()> {
+    change(connection, &END, params![turn_id, now])
+}
+
+/// The run's events are archived.
+pub(crate) fn archived(connection: &Connection, n: i64) -> Stored<()> {
+    change(connection, &LAST_ENTRY, params![n, 0])
+}
+
+/// The run's events cannot be archived, because some cannot be read: its entries stay.
+pub(crate) fn stays_in_journal(connection: &Connection, run: &RunRow) -> Stored<()> {
+    change(connection, &LAST_ENTRY, params![run.n, -run.last_entry()])
+}
+
+/// Removes a run.
+pub(crate) fn remove(connection: &Connection, n: i64) -> Stored<()> {
+    change(connection, "DELETE FROM runs WHERE n = ?1", params![n])
+}
+
+fn change(connection: &Connection, statement: &str, values: impl Params) -> Stored<()> {
+    sql::exec(connection, statement, values, WRITING).map(drop)
+}
