@@ -191,7 +191,7 @@ async function locked(file: string): Promise<{ release: () => Promise<void> }> {
   child.stdin.write("BEGIN IMMEDIATE;\nSELECT 'held';\n")
   await new Promise<void>((resolve) => child.stdout.once('data', () => resolve()))
   const release = () => {
-    child.stdin.end('ROLLBACK;\n')
+    if (!child.stdin.writableEnded) child.stdin.end('ROLLBACK;\n')
     return ended
   }
   afterwards(() => (child.exitCode === null ? release() : undefined))

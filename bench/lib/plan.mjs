@@ -206,7 +206,7 @@ export const PLAN = [
         title: 'ms per call, warm',
         metric: 'wall_ms',
         floorWas: 3.4,
-        targets: { 'nexus-ledger': { max: 4 } },
+        targets: { 'nexus-ledger': { max: 4 }, 'nexus-mem': { max: 5 } },
       },
     ],
   },

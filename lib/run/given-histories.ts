@@ -6,9 +6,11 @@ import { isUsualLanguage, PlainReader, plainEntries } from '../values/plain.ts'
 import type { Fields } from '../values/reader.ts'
 import { contextJson } from './context.ts'
 
-/** Histories that are remembered, and the characters of all their texts. */
+/** Histories that are remembered, and their size together, in characters. */
 const MAX_HISTORIES = 128
 const MAX_SIZE = 32 * 1024 * 1024
+/** The size of a message beside its texts. */
+const MESSAGE_SIZE = 128
 /** Histories of its session that a new one is compared with, and as many others. */
 const MAX_COMPARED = 8
 /** So many times the length of a history are compared, and no more. */
@@ -160,7 +162,8 @@ class GivenHistories {
     reader.readRest()
     const { messages, comparable, size } = reader
     const known = base === undefined ? 0 : (base.size * length) / base.messages.length
-    return { messages, comparable, base, length, size: known + size }
+    const added = size + (messages.length - length) * MESSAGE_SIZE
+    return { messages, comparable, base, length, size: known + added }
   }
 
   /** The histories that a new one may continue: the last of its session, then the last of others. */

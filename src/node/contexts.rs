@@ -41,8 +41,8 @@ impl NativeEngine {
     }
 
     /// Stores the history of a context that was accepted; 0 where there is none to be stored.
-    pub(super) fn store_history(&self, history: Option<GivenHistory>) -> u32 {
-        history.filter(|it| !it.is_empty()).map_or(0, |history| self.given.store(history))
+    pub(super) fn store_history(&self, history: Option<GivenHistory>) -> i64 {
+        history.map_or(0, |history| self.given.store(history))
     }
 
     /// Reads what a host passes, with ids and times of the engine's clock for those that it left out.

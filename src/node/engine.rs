@@ -208,7 +208,7 @@ impl NativeEngine {
         crossing: &CrossingContext,
         aborted: bool,
         hooked: bool,
-    ) -> std::result::Result<Option<u32>, EngineError> {
+    ) -> std::result::Result<Option<i64>, EngineError> {
         let Some((context, history)) = self.read(crossing)? else { return Ok(None) };
         let notify = Arc::clone(&self.hub) as Arc<dyn Notify>;
         let queue = EventQueue::new(run, context.coalesce, notify);
@@ -259,7 +259,7 @@ impl NativeEngine {
         known: Option<KnownHistory>,
         aborted: bool,
         hooked: bool,
-    ) -> Result<Option<u32>> {
+    ) -> Result<Option<i64>> {
         self.hub.expect_drain();
         let crossing = CrossingContext { json: context, known };
         self.start(run, None, &crossing, aborted, hooked).map_err(|error| js_error(&error))
@@ -267,7 +267,7 @@ impl NativeEngine {
 
     /// A history of this number is not named again.
     #[napi(catch_unwind)]
-    pub fn forget_history(&self, number: u32) {
+    pub fn forget_history(&self, number: i64) {
         self.given.forget(number);
     }
 
@@ -307,7 +307,7 @@ impl NativeEngine {
         known: Option<KnownHistory>,
         exact: bool,
         hooked: bool,
-    ) -> Result<Option<u32>> {
+    ) -> Result<Option<i64>> {
         let crossing = CrossingContext { json: context, known };
         let read = self.read(&crossing).map_err(|error| js_error(&error))?;
         let Some((context, history)) = read else { return Ok(None) };

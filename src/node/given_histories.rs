@@ -3,7 +3,7 @@
 //! A number never changes its meaning. It must never take a history for another one: where a number is not there any more,
 //! JavaScript sends everything.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use base::recent::Recent;
 use model::GivenHistory;
@@ -12,14 +12,14 @@ use napi_derive::napi;
 /// Bytes of all of them.
 const MAX_BYTES: usize = 64 << 20;
 /// The number of no history.
-const NONE: u32 = 0;
+const NONE: i64 = 0;
 
 /// The beginning of a history, which crossed before.
 /// @internal
 #[napi(object)]
 pub struct KnownHistory {
     /// The number of the history that it is the beginning of; 0 for an empty one.
-    pub number: u32,
+    pub number: i64,
     /// So many of its messages.
     pub length: u32,
 }
@@ -34,13 +34,14 @@ pub(super) struct CrossingContext {
 
 /// Histories by number, the oldest dropped first.
 pub(super) struct GivenHistories {
-    recent: Recent<u32, GivenHistory>,
-    last: AtomicU32,
+    recent: Recent<i64, GivenHistory>,
+    /// Large enough that no number comes twice.
+    last: AtomicI64,
 }
 
 impl Default for GivenHistories {
     fn default() -> Self {
-        Self { recent: Recent::new(usize::MAX, MAX_BYTES), last: AtomicU32::new(NONE) }
+        Self { recent: Recent::new(usize::MAX, MAX_BYTES), last: AtomicI64::new(NONE) }
     }
 }
 
@@ -53,18 +54,19 @@ impl GivenHistories {
         self.recent.get(&known.number)?.prefix(usize::try_from(known.length).ok()?)
     }
 
-    /// Stores a history under a new number.
-    pub(super) fn store(&self, history: GivenHistory) -> u32 {
-        let number = self.last.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        if number != NONE {
-            let bytes = history.bytes();
-            self.recent.put(number, history, bytes);
+    /// Stores a history under a new number; 0 where it is empty, or larger than all of them may be.
+    pub(super) fn store(&self, history: GivenHistory) -> i64 {
+        let bytes = history.bytes();
+        if history.is_empty() || bytes > MAX_BYTES {
+            return NONE;
         }
+        let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        self.recent.put(number, history, bytes);
         number
     }
 
     /// JavaScript does not name this history again.
-    pub(super) fn forget(&self, number: u32) {
+    pub(super) fn forget(&self, number: i64) {
         self.recent.take(&number);
     }
 
@@ -105,6 +107,9 @@ mod tests {
         assert_eq!(named(first, 2), list(&["a", "b"]));
         assert_eq!(named(second, 1), list(&["x"]));
         assert_eq!((named(second, 2), named(9, 0)), (None, None), "what is not there");
+        let mut huge = history(&["a"]);
+        huge.append(Vec::new(), MAX_BYTES);
+        assert_eq!([histories.store(huge), histories.store(GivenHistory::default())], [0, 0]);
         assert_eq!(named(0, 0), list(&[]), "none is known yet");
         histories.forget(first);
         assert_eq!((named(first, 2), named(second, 0)), (None, list(&[])));

@@ -48,7 +48,7 @@ impl NativeEngine {
         known: Option<KnownHistory>,
         aborted: bool,
         hooked: bool,
-    ) -> Result<Option<u32>> {
+    ) -> Result<Option<i64>> {
         self.hub().expect_drain();
         let resumed = Some((from.turn, u64::from(from.last_event)));
         let crossing = CrossingContext { json: context, known };

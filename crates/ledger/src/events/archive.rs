@@ -10,7 +10,7 @@ use rusqlite::Connection;
 
 use crate::journal_rows::archive_rows::{self, Sweep};
 use crate::sqlite::writer::{Job, Writer};
-use model::StorageError;
+use model::{Retention, StorageError};
 
 /// Ended turns that make a slice worth while.
 const TURNS: u64 = 64;
@@ -29,6 +29,13 @@ impl Archive {
         if self.ended.fetch_add(1, Ordering::Relaxed) + 1 >= TURNS {
             self.begin(writer);
         }
+    }
+
+    /// What a turn that ends now has to check of `retention`. Counting many runs takes time, and is done for some turns together.
+    pub(crate) fn to_check(&self, retention: &Retention) -> Retention {
+        let is_due = self.ended.load(Ordering::Relaxed) == 0;
+        let turns = retention.turns.filter(|turns| is_due || u64::from(*turns) <= TURNS);
+        Retention { age: retention.age, turns }
     }
 
     /// Archives what has ended, a slice at a time.

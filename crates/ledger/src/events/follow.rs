@@ -109,21 +109,22 @@ pub(crate) fn session_after(
     cursor: Option<Cursor>,
 ) -> Stored<SessionPage> {
     let first = cursor.is_none();
-    let Cursor(newest, open) = cursor.unwrap_or_default();
-    let oldest = open.iter().map(|(id, _)| *id).chain([newest + 1]).min().unwrap_or_default();
+    let Cursor(before, open) = cursor.unwrap_or_default();
+    let oldest = open.iter().map(|(id, _)| *id).chain([before + 1]).min().unwrap_or_default();
     let seen: BTreeMap<i64, u64> = open.into_iter().collect();
-    let found = run_rows::of_session(connection, label, oldest)?;
-    let before = newest;
-    let newest = found.last().map_or(newest, |run| run.n.max(newest));
+    let found = if first {
+        run_rows::open_of_session(connection, label)?
+    } else {
+        run_rows::of_session(connection, label, oldest)?
+    };
+    // Of all sessions: the next page looks at no run again that this one has passed.
+    let newest = run_rows::newest(connection)?.max(before);
     // A session has one run at a time: those that have ended came before the one that has not.
-    let (ended, open): (Vec<RunRow>, Vec<RunRow>) =
-        found
-            .into_iter()
-            .filter(|run| run.keeps_events)
-            .filter(|run| {
-                if first { !run.has_ended() } else { run.n > before || seen.contains_key(&run.n) }
-            })
-            .partition(RunRow::has_ended);
+    let (ended, open): (Vec<RunRow>, Vec<RunRow>) = found
+        .into_iter()
+        .filter(|run| run.keeps_events)
+        .filter(|run| first || run.n > before || seen.contains_key(&run.n))
+        .partition(RunRow::has_ended);
     let mut page = SessionPage { cursor: Cursor(newest, Vec::new()), events: Vec::new() };
     let mut full = false;
     for run in ended.into_iter().chain(open) {

@@ -15,7 +15,7 @@ use crate::events::poller::Poller;
 use crate::events::run_entry::{EventWrite, RunEntry, Written};
 use crate::lease::claim::{Claim, held};
 use crate::sqlite::writer::{Job, Writer, caught};
-use model::{LiveRun, RunNames, RunRegistration, StorageError, StorageErrorKind};
+use model::{LiveRun, Retention, RunNames, RunRegistration, StorageError, StorageErrorKind};
 
 /// The time between two flushes of deltas (as the hub's).
 const WINDOW: Duration = Duration::from_millis(4);
@@ -159,6 +159,11 @@ impl Runs {
     /// A turn of this process has ended: what is left of it in the journal goes with that of others.
     pub(crate) fn turn_ended(&self) {
         self.archive.ended(&self.writer);
+    }
+
+    /// See [`Archive::to_check`].
+    pub(crate) fn to_check(&self, retention: &Retention) -> Retention {
+        self.archive.to_check(retention)
     }
 
     /// Has the events archived of runs that have ended, also of processes that are gone.

@@ -93,7 +93,7 @@ impl Journal for Ledger {
 
     fn head<'a>(&'a self, session_label: &'a str) -> PortFuture<'a, Option<String>> {
         let label = session_label.to_owned();
-        self.read_small(move |connection| Ok(pointers::head(connection, &label)?.flatten()))
+        self.read_row(move |connection| Ok(pointers::head(connection, &label)?.flatten()))
     }
 
     fn cache_chain<'a>(
@@ -122,7 +122,7 @@ impl Journal for Ledger {
         provider: &'a str,
     ) -> PortFuture<'a, Option<String>> {
         let (turn, provider) = (turn_id.to_owned(), provider.to_owned());
-        self.read_small(move |connection| profiles::answered_with(connection, &turn, &provider))
+        self.read_row(move |connection| profiles::answered_with(connection, &turn, &provider))
     }
 
     fn agent_of<'a>(&'a self, label: &'a str, follows: Option<&'a str>) -> PortFuture<'a, String> {
@@ -177,7 +177,8 @@ impl Journal for Ledger {
     fn commit(&self, turn: Box<TurnEnd>) -> PortFuture<'static, CommitReceipt> {
         let clock = self.clock.clone();
         let leased = turn.epoch.map(|_| turn.header.session_label.clone());
-        let retention = self.core().ok().and_then(|core| core.retention.clone());
+        let retention =
+            self.core().ok().and_then(|core| Some(core.runs.to_check(core.retention.as_ref()?)));
         let trims = Arc::new(AtomicBool::new(false));
         let expired = Arc::clone(&trims);
         let submitted =

@@ -97,6 +97,19 @@ impl Ledger {
         })
     }
 
+    /// As [`Ledger::read_small`], of one statement, which is a consistent view by itself.
+    pub(crate) fn read_row<T: Send + 'static>(
+        &self,
+        mut read: impl FnMut(&Connection) -> Stored<T> + Send + 'static,
+    ) -> PortFuture<'_, T> {
+        Box::pin(async move {
+            self.core()?
+                .readers
+                .run_small(move |connection: &mut Connection| read(connection))
+                .await
+        })
+    }
+
     /// One job of the writer, submitted when it is awaited.
     pub(crate) fn write<T: Send + 'static>(
         &self,

@@ -145,7 +145,7 @@ fn context(connection: &Connection, json: &str) -> Stored<(i64, String)> {
     }
     let old = "DELETE FROM run_contexts WHERE id <= (SELECT max(id) - ?1 FROM run_contexts)
        AND id NOT IN (SELECT context_id FROM runs INDEXED BY runs_in_journal
-         WHERE last_entry IS NOT 0 AND ended_at IS NULL AND context_id IS NOT NULL)";
+         WHERE in_journal = 1 AND ended_at IS NULL AND context_id IS NOT NULL)";
     sql::exec(connection, old, (KEPT_CONTEXTS,), doing)?;
     // A row with this hash and another text was altered from outside: what was written is put back.
     let id = sql::one(connection, &ADD_CONTEXT, (&hash, json), doing)?;

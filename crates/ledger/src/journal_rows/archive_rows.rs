@@ -12,6 +12,7 @@ use crate::journal_rows::event_rows::{archived_through, pieces, read_some};
 use crate::journal_rows::run_rows::{self, RunRow};
 use crate::sqlite::checksum::{insert, numbered};
 use crate::sqlite::error::{Stored, damaged, sqlite};
+use crate::sqlite::sql;
 use model::{Retention, StorageError, StorageErrorKind};
 
 /// Runs that one slice archives, and bytes of their events.
@@ -141,7 +142,7 @@ fn delete_swept(connection: &Connection, sweep: &mut Sweep) -> Stored<bool> {
     let upto: i64 = connection
         .prepare_cached(
             "SELECT min(coalesce(min(n), ?1), ?1) FROM runs INDEXED BY runs_in_journal
-             WHERE last_entry IS NOT 0 AND n > ?2",
+             WHERE in_journal = 1 AND n > ?2",
         )
         .and_then(|mut statement| {
             statement.query_row((newest, newest - LONG_RUN), |row| row.get(0))
@@ -161,7 +162,7 @@ fn delete_swept(connection: &Connection, sweep: &mut Sweep) -> Stored<bool> {
     connection
         .prepare_cached(
             "DELETE FROM journal WHERE id >= ?1 AND id < ?2
-               AND run NOT IN (SELECT n FROM runs INDEXED BY runs_in_journal WHERE last_entry IS NOT 0)",
+               AND run NOT IN (SELECT n FROM runs INDEXED BY runs_in_journal WHERE in_journal = 1)",
         )
         .and_then(|mut statement| statement.execute((sweep.swept, end.unwrap_or(upto))))
         .map_err(|error| failed(&error))?;
@@ -169,29 +170,26 @@ fn delete_swept(connection: &Connection, sweep: &mut Sweep) -> Stored<bool> {
     Ok(end.is_some())
 }
 
-pub(crate) const EXPIRED_BY_AGE: &str = "SELECT turn_id FROM runs WHERE ended_at IS NOT NULL AND ended_at <= ?1 \
-     AND keeps_events = 1 ORDER BY ended_at, n LIMIT 1";
-pub(crate) const EXPIRED_BY_COUNT: &str = "SELECT turn_id FROM runs WHERE ended_at IS NOT NULL AND keeps_events = 1 \
-     ORDER BY ended_at DESC, n DESC LIMIT 1 OFFSET ?1";
+/// Runs expire in the order they began in, so that no index of their ends is needed.
+pub(crate) const OLDEST: &str = "SELECT turn_id, ended_at FROM runs WHERE n > 0 AND ended_at IS NOT NULL \
+     AND keeps_events = 1 ORDER BY n LIMIT 1";
+pub(crate) const EXCESS: &str = "SELECT 1 FROM runs WHERE n > 0 AND ended_at IS NOT NULL AND keeps_events = 1 \
+     ORDER BY n DESC LIMIT 1 OFFSET ?1";
 
-/// The turn of a run that has ended and whose events are not to be stored any longer.
+/// The turn of the oldest run that has ended, where its events are not to be stored any longer.
 pub(crate) fn expired(
     connection: &Connection,
     retention: &Retention,
     now: i64,
 ) -> Stored<Option<String>> {
-    let one = |sql: &str, value: i64| {
-        connection
-            .prepare_cached(sql)
-            .and_then(|mut statement| statement.query_row((value,), |row| row.get(0)).optional())
-            .map_err(|error| sqlite("delete old events", &error))
-    };
-    let oldest = now.saturating_sub(i64::try_from(retention.age.as_millis()).unwrap_or(i64::MAX));
-    match (one(EXPIRED_BY_AGE, oldest)?, retention.turns) {
-        (Some(turn), _) => Ok(Some(turn)),
-        (None, None) => Ok(None),
-        (None, Some(turns)) => one(EXPIRED_BY_COUNT, i64::from(turns)),
-    }
+    let doing = "find old events";
+    let oldest: Option<(String, i64)> = sql::optional(connection, OLDEST, (), doing)?;
+    let Some((turn_id, ended_at)) = oldest else { return Ok(None) };
+    let age = i64::try_from(retention.age.as_millis()).unwrap_or(i64::MAX);
+    let is_excess = |turns: u32| sql::exists(connection, EXCESS, (turns,), doing);
+    let is_expired = ended_at <= now.saturating_sub(age)
+        || retention.turns.map(is_excess).transpose()?.unwrap_or_default();
+    Ok(is_expired.then_some(turn_id))
 }
 
 /// Deletes a few pieces of the events of an expired run. True when there may be more.

@@ -30,6 +30,8 @@ pub(crate) struct RunRow {
     pub(crate) context_id: Option<i64>,
     pub(crate) keeps_events: bool,
     last_entry: Option<i64>,
+    /// Whether something of it is in the journal alone.
+    in_journal: bool,
     /// Who runs it while no lease says so.
     pub(crate) owner: Option<Owner>,
 }
@@ -45,6 +47,7 @@ columns!(RunRow {
     context_id,
     keeps_events,
     last_entry,
+    in_journal,
     owner: Option<Owner>,
 });
 
@@ -60,7 +63,7 @@ impl RunRow {
 
     /// Whether its events are archived, all of them.
     pub(crate) fn is_archived(&self) -> bool {
-        self.last_entry == Some(0)
+        !self.in_journal
     }
 
     /// The newest id that an entry of it may have.
@@ -77,14 +80,18 @@ static COLUMNS: LazyLock<String> =
 /// Only those that have something in the journal are looked at.
 static IN_JOURNAL: LazyLock<String> = LazyLock::new(|| {
     let columns = checked::<RunRow>("runs", "r");
-    format!("SELECT {columns} FROM runs r INDEXED BY runs_in_journal WHERE last_entry IS NOT 0")
+    format!("SELECT {columns} FROM runs r INDEXED BY runs_in_journal WHERE in_journal = 1")
 });
 pub(crate) static OF_TURN: LazyLock<String> =
     LazyLock::new(|| format!("{} turn_id = ?1", *COLUMNS));
 pub(crate) static OF_RUN: LazyLock<String> =
     LazyLock::new(|| format!("{} run_id = ?1 ORDER BY n DESC LIMIT 1", *COLUMNS));
 pub(crate) static OF_SESSION: LazyLock<String> =
-    LazyLock::new(|| format!("{} session_label = ?1 AND n >= ?2 ORDER BY n", *COLUMNS));
+    LazyLock::new(|| format!("{} n >= ?2 AND session_label = ?1 ORDER BY n", *COLUMNS));
+pub(crate) static OPEN_OF_SESSION: LazyLock<String> = LazyLock::new(|| {
+    format!("{} AND session_label = ?1 AND ended_at IS NULL ORDER BY n", *IN_JOURNAL)
+});
+pub(crate) const NEWEST: &str = "SELECT coalesce(max(n), 0) FROM runs";
 /// Those whose turns are open.
 pub(crate) static OPEN: LazyLock<String> = LazyLock::new(|| {
     format!("{} AND ended_at IS NULL AND epoch IS NOT NULL ORDER BY turn_id", *IN_JOURNAL)
@@ -133,6 +140,17 @@ pub(crate) fn of_session(connection: &Connection, label: &str, from: i64) -> Sto
     sql::map(connection, &OF_SESSION, (label, from), READING, read)
 }
 
+/// The runs of a session that have not ended.
+pub(crate) fn open_of_session(connection: &Connection, label: &str) -> Stored<Vec<RunRow>> {
+    let read = |fields: &mut Fields<'_>| Ok(fields.next::<CheckedRun>()?.run);
+    sql::map(connection, &OPEN_OF_SESSION, (label,), READING, read)
+}
+
+/// The number of the newest run; 0 for none.
+pub(crate) fn newest(connection: &Connection) -> Stored<i64> {
+    sql::one(connection, NEWEST, (), READING)
+}
+
 /// The runs whose turns are open, oldest first.
 pub(crate) fn open(connection: &Connection) -> Stored<Vec<CheckedRun>> {
     sql::all(connection, &OPEN, (), READING)
@@ -164,6 +182,8 @@ static END: LazyLock<String> = LazyLock::new(|| {
     let change = set(&[("ended_at", "?2"), ("last_entry", last)]);
     format!("UPDATE runs SET {change} WHERE turn_id = ?1 AND ended_at IS NULL")
 });
+static ARCHIVED: LazyLock<String> =
+    LazyLock::new(|| format!("UPDATE runs SET {} WHERE n = ?1", set(&[("in_journal", "0")])));
 static LAST_ENTRY: LazyLock<String> =
     LazyLock::new(|| format!("UPDATE runs SET {} WHERE n = ?1", set(&[("last_entry", "?2")])));
 
@@ -200,6 +220,7 @@ pub(crate) fn add(
         context_id: lease.map(|lease| lease.context_id),
         keeps_events: owner.is_some(),
         last_entry: None,
+        in_journal: true,
         owner: owner.cloned(),
     };
     let doing = format_args!("write the run of turn `{}`", names.turn_id);
@@ -224,7 +245,7 @@ pub(crate) fn end(connection: &Connection, turn_id: &str, now: i64) -> Stored<()
 
 /// The run's events are archived.
 pub(crate) fn archived(connection: &Connection, n: i64) -> Stored<()> {
-    change(connection, &LAST_ENTRY, params![n, 0])
+    change(connection, &ARCHIVED, params![n])
 }
 
 /// The run's events cannot be archived, because some cannot be read: its entries stay.

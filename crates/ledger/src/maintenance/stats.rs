@@ -16,7 +16,7 @@ const TURNS: &str = "SELECT
     count(*) FILTER (WHERE turn_type = 'normal' AND status = 'completed'),
     count(*) FILTER (WHERE turn_type = 'normal' AND status = 'aborted'),
     count(*) FILTER (WHERE turn_type = 'normal' AND status = 'failed'),
-    (SELECT count(*) FROM runs WHERE last_entry IS NOT 0 AND ended_at IS NULL AND epoch IS NOT NULL),
+    (SELECT count(*) FROM runs WHERE in_journal = 1 AND ended_at IS NULL AND epoch IS NOT NULL),
     count(*) FILTER (WHERE turn_type = 'compaction'),
     coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(cached_input_tokens), 0),
     coalesce(sum(cache_write_tokens), 0), coalesce(sum(reasoning_tokens), 0), coalesce(sum(total_tokens), 0),

@@ -18,9 +18,10 @@ pub(crate) fn unchanged_history(
     label: &str,
     known: Option<&str>,
 ) -> Stored<Option<SessionHistory>> {
-    match pointers::visible_head(connection, label)?.flatten() {
-        Some(head) if known != Some(head.as_str()) => Ok(None),
-        Some(_) | None => session_history(connection, label, None, known).map(Some),
+    let session = pointers::visible_head(connection, label)?;
+    match session.as_ref().and_then(|head| head.as_deref()) {
+        Some(head) if known != Some(head) => Ok(None),
+        Some(_) | None => history_at(connection, session, None, known).map(Some),
     }
 }
 
@@ -31,7 +32,16 @@ pub(crate) fn session_history(
     at: Option<&str>,
     known: Option<&str>,
 ) -> Stored<SessionHistory> {
-    let session = pointers::visible_head(connection, label)?;
+    history_at(connection, pointers::visible_head(connection, label)?, at, known)
+}
+
+/// The history of the session with this head, or of the turn `at`.
+fn history_at(
+    connection: &Connection,
+    session: Option<Option<String>>,
+    at: Option<&str>,
+    known: Option<&str>,
+) -> Stored<SessionHistory> {
     let exists = session.is_some();
     let head = match at {
         Some(turn) => Some(turn.to_owned()),

@@ -103,10 +103,12 @@ impl<'r> Column<'r> for &'r [u8] {
     }
 }
 
-/// SQLite's integers are signed. A count beyond them is a provider's mistake, and is stored as the largest there is.
+/// SQLite's integers are signed. A count beyond them is a provider's mistake, and is stored as the largest there is; a negative
+/// one was never stored.
 impl Column<'_> for u64 {
     fn load(row: &Row<'_>, at: usize) -> rusqlite::Result<Self> {
-        row.get::<_, i64>(at).map(i64::cast_unsigned)
+        let stored: i64 = row.get(at)?;
+        Self::try_from(stored).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(at, stored))
     }
 
     fn bind(&self) -> ToSqlOutput<'_> {
@@ -140,3 +142,18 @@ macro_rules! tuples {
     };
 }
 tuples! { (A, B) (A, B, C) (A, B, C, D) }
+
+#[cfg(test)]
+mod tests {
+    use crate::sqlite::sql;
+    use model::StorageErrorKind;
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "it opens no file")]
+    fn a_negative_count_is_damage_and_not_a_very_large_one() {
+        let connection = rusqlite::Connection::open_in_memory().unwrap();
+        let read = |select| sql::one::<u64>(&connection, select, (), "count");
+        assert_eq!(read("SELECT 9223372036854775807").unwrap(), i64::MAX.unsigned_abs());
+        assert_eq!(read("SELECT -1").unwrap_err().kind, StorageErrorKind::Corrupt);
+    }
+}

@@ -409,3 +409,24 @@ fn events_that_cannot_be_read_are_neither_archived_nor_deleted_nor_passed_over()
     while archive_rows::trim(&connection, &turns, NOW + 11).unwrap() {}
     assert_eq!((count(&connection, "runs"), count(&connection, "journal")), (0, 1));
 }
+
+#[tokio::test]
+async fn many_runs_are_counted_once_in_some_turns_and_few_after_each() {
+    let fixture = Fixture::new();
+    let core = fixture.ledger.core().unwrap();
+    let to_check = |turns| {
+        let retention = Retention { turns: Some(turns), ..Retention::default() };
+        core.runs.to_check(&retention).turns
+    };
+    let mut counted = Vec::new();
+    for number in 0..130 {
+        assert_eq!(to_check(64), Some(64));
+        if to_check(65).is_some() {
+            counted.push(number);
+        }
+        let parent = (number > 0).then(|| format!("t{}", number - 1));
+        let turn = short_turn(&format!("t{number}"), "main", parent.as_deref());
+        fixture.commit(turn).await.unwrap();
+    }
+    assert_eq!(counted, [0, 64, 128]);
+}

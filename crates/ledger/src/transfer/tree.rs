@@ -86,7 +86,8 @@ pub(super) fn is_of_one(error: &StorageError) -> bool {
 
 /// How many turns still run, of a session or of all.
 pub(super) fn open_turns(connection: &Connection, label: Option<&str>) -> Stored<u64> {
-    let select = "SELECT count(*) FROM runs WHERE last_entry IS NOT 0 AND ended_at IS NULL AND epoch IS NOT NULL
+    let select =
+        "SELECT count(*) FROM runs WHERE in_journal = 1 AND ended_at IS NULL AND epoch IS NOT NULL
          AND session_label = coalesce(?1, session_label)";
     sql::one(connection, select, (label,), "count the turns that run")
 }

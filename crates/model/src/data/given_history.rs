@@ -31,8 +31,11 @@ impl GivenHistory {
 
     /// Appends messages that were read from so many bytes of JSON.
     pub fn append(&mut self, messages: Vec<Message>, json_bytes: usize) {
-        self.len += messages.len();
         self.bytes += json_bytes + messages.len() * MESSAGE_BYTES;
+        if messages.is_empty() {
+            return;
+        }
+        self.len += messages.len();
         let open = self.chunks.pop_if(|last| last.len() < CHUNK);
         let mut rest: Vec<Arc<Message>> = open.map_or_else(Vec::new, |open| open.to_vec());
         rest.extend(messages.into_iter().map(Arc::new));

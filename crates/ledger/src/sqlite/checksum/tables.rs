@@ -85,7 +85,7 @@ pub(crate) const TABLES: [Table; 20] = [
     Table {
         name: "runs",
         columns: "n, turn_id, run_id, session_label, created_at, ended_at, epoch, context_id, keeps_events, last_entry, \
-                  owner, pid, pid_started, pid_space, boot_id",
+                  in_journal, owner, pid, pid_started, pid_space, boot_id",
         subject: "turn_id",
     },
     Table {

@@ -16,8 +16,10 @@ CREATE TABLE runs (
   -- Its context in `run_contexts`; NULL before its turn is opened.
   context_id INTEGER,
   keeps_events INTEGER NOT NULL CHECK (keeps_events IN (0, 1)),
-  -- The newest entry of an ended run; 0 once its events are archived, negative where they cannot be read. NULL before.
+  -- The newest entry of an ended run, negative where its events cannot be read. NULL before.
   last_entry INTEGER,
+  -- Whether something of it is in the journal alone.
+  in_journal INTEGER NOT NULL CHECK (in_journal IN (0, 1)),
   -- Who runs it while no lease says so.
   owner TEXT,
   pid INTEGER,
@@ -28,9 +30,8 @@ CREATE TABLE runs (
 ) STRICT;
 
 CREATE INDEX runs_by_run ON runs (run_id, n);
-CREATE INDEX runs_by_session ON runs (session_label, n);
-CREATE INDEX runs_by_end ON runs (ended_at, n) WHERE ended_at IS NOT NULL;
-CREATE INDEX runs_in_journal ON runs (n) WHERE last_entry IS NOT 0;
+-- The end of a run changes no column of it.
+CREATE INDEX runs_in_journal ON runs (n) WHERE in_journal = 1;
 
 -- No row is ever changed, and the newest is never deleted, so that no id is used again.
 CREATE TABLE journal (

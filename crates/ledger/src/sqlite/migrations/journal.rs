@@ -61,7 +61,7 @@ fn archive_ended(connection: &Connection) -> Stored<()> {
     connection
         .execute(
             &format!(
-                "INSERT INTO runs (n, turn_id, run_id, session_label, created_at, ended_at, keeps_events, last_entry, owner,
+                "INSERT INTO runs (n, turn_id, run_id, session_label, created_at, ended_at, keeps_events, in_journal, owner,
                    pid, pid_started, pid_space, boot_id, row_checksum)
                  SELECT l.id, l.turn_id, l.run_id, l.session_label, l.created_at, l.ended_at, 1, 0, l.owner, l.pid,
                    l.pid_started, l.pid_space, l.boot_id, CASE WHEN {whole} THEN 0 END
@@ -217,9 +217,9 @@ fn move_run(connection: &Connection, run: &UnderWay, n: i64) -> Stored<i64> {
         .execute(
             &format!(
                 "INSERT OR REPLACE INTO runs (n, turn_id, run_id, session_label, created_at, epoch, context_id, keeps_events,
-                   owner, pid, pid_started, pid_space, boot_id, row_checksum)
+                   in_journal, owner, pid, pid_started, pid_space, boot_id, row_checksum)
                  SELECT ?1, ?2, coalesce(t.run_id, l.run_id), coalesce(t.session_label, l.session_label),
-                   coalesce(l.created_at, t.started_at), o.epoch, o.context_id, l.id IS NOT NULL, l.owner, l.pid,
+                   coalesce(l.created_at, t.started_at), o.epoch, o.context_id, l.id IS NOT NULL, 1, l.owner, l.pid,
                    l.pid_started, l.pid_space, l.boot_id, CASE WHEN {whole} THEN 0 END
                  FROM (SELECT 1) LEFT JOIN event_logs l ON l.id = ?3
                    LEFT JOIN open_turns o ON o.turn_id = ?2 LEFT JOIN turns t ON t.id = o.turn_id"
