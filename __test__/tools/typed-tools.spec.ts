@@ -8,7 +8,9 @@ import * as v from 'valibot'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { AgentEngineError, type AgentTool, tool } from '../../index.js'
-import { context, scriptedEngine } from '../support/engine.js'
+import { context, engineAt, scriptedEngine } from '../support/engine.js'
+import { anthropic } from '../support/servers/anthropic.js'
+import { sse, testServer } from '../support/servers/server.js'
 import { callTools, deferred, runTools, textOf } from '../support/tools.js'
 
 const named = { name: 'heat', description: 'Heats a room.' }
@@ -124,11 +126,13 @@ test('the model gets the JSON Schema of what the library takes', async () => {
     room({}),
     { type: 'object', properties: {} },
   ])
-  const { engine, provider } = scriptedEngine(['done'])
+  const server = await testServer(sse(anthropic.answer('ok')))
+  const engine = engineAt(server.url)
   await engine.run(context({ tools: [made[0] as AgentTool] })).result
   await engine.close()
-  expect(provider.requests[0]?.tools).toMatchObject([
-    { ...named, parameters: room({ n: { type: 'string' } }, ['room', 'n']) },
+  await server.close()
+  expect(server.seen[0]?.body.tools).toMatchObject([
+    { ...named, input_schema: room({ n: { type: 'string' } }, ['room', 'n']) },
   ])
 })
 

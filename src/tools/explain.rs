@@ -28,7 +28,9 @@ pub(super) fn refusal(
 ) -> Option<String> {
     let lines = lines(validator, value)?;
     let received = short(received, MAX_RECEIVED);
-    Some(format!("Validation failed for tool \"{tool}\":{lines}\n\nReceived arguments:\n{received}"))
+    Some(format!(
+        "Validation failed for tool \"{tool}\":{lines}\n\nReceived arguments:\n{received}"
+    ))
 }
 
 /// A line for each failing path of `value`, or `None` where it is valid.

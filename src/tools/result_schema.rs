@@ -53,7 +53,8 @@ impl ResultSchema {
 mod tests {
     use super::ResultSchema;
 
-    const SCHEMA: &str = r#"{"type":"object","properties":{"celsius":{"type":"number"}},"required":["room"]}"#;
+    const SCHEMA: &str =
+        r#"{"type":"object","properties":{"celsius":{"type":"number"}},"required":["room"]}"#;
 
     #[test]
     fn a_result_is_compared_and_not_coerced() {
@@ -71,7 +72,10 @@ mod tests {
     fn a_result_that_cannot_be_checked_in_time_does_not_fit() {
         let schema = r#"{"items":{"uniqueItems":true,"items":{"pattern":"(a+)+$"}}}"#;
         let schema = ResultSchema::compile(schema).unwrap();
-        let row = format!("[{}]", vec!["\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!\""; 20].join(","));
+        let row = format!(
+            "[{}]",
+            vec!["\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!\""; 20].join(",")
+        );
         let json = format!("[{}]", vec![row; 50_000].join(","));
         assert!(schema.mismatch(&json).is_some());
     }
