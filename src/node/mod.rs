@@ -21,5 +21,4 @@ mod reading;
 mod recovery;
 mod reply;
 mod request_host;
-mod result_schema;
 mod tool_host;
