@@ -16,12 +16,12 @@ export declare class NativeEngine {
   /** `options` is the JSON of `AgentEngineOptions`; `keys` is the number that identifies its key functions. */
   constructor(hub: NativeHub, options: string, keys: number)
   /**
-   * Starts run number `run`; `context` is the JSON of an `AssembledContext`, whose history begins with `known`. `aborted`:
-   * its signal is aborted already. `hooked`: it has an `onRequest`. Returns the number of the whole history, 0 for none, or
-   * null where `known` is not stored any more: then nothing was started, and the caller must pass the whole history. The
-   * caller drains the hub before it returns to the event loop, even if this throws, so that the start of a run needs no wake.
+   * Starts run number `run`; `context` is the JSON of an `AssembledContext`, whose history begins with `known`; `flags` are
+   * those of `RunFlags`. Returns the number of the whole history, 0 for none, or null where `known` is not stored any
+   * more: then nothing was started, and the caller must pass the whole history. The caller drains the hub before it
+   * returns to the event loop, even if this throws, so that the start of a run needs no wake.
    */
-  run(run: number, context: string, known: KnownHistory | undefined | null, aborted: boolean, hooked: boolean): number | null
+  run(run: number, context: string, known: KnownHistory | undefined | null, flags: number): number | null
   /** A history of this number is not named again. */
   forgetHistory(number: number): void
   /** The models of the catalogue that match `filter`, the JSON of a `ModelFilter`: a JSON array. */
@@ -68,7 +68,7 @@ export declare class NativeEngine {
   /** The stored context of an interrupted turn as JSON; answers request `id`. */
   interruptedContext(id: number, turn: string): void
   /** Resumes an interrupted turn as run number `run`, after the last event of `from`; the other arguments are those of `run`. */
-  resume(run: number, from: ResumePoint, context: string, known: KnownHistory | undefined | null, aborted: boolean, hooked: boolean): number | null
+  resume(run: number, from: ResumePoint, context: string, known: KnownHistory | undefined | null, flags: number): number | null
   /** Closes an interrupted turn as failed; answers request `id`. */
   discard(id: number, turn: string): void
 }

@@ -34,6 +34,11 @@ const proofs = {
     env: { EVENT_KILLS: '250' },
     command: spec('recovery/event-kills'),
   },
+  'power-cuts': {
+    about: '1,000 power cuts: no acknowledged turn is lost, no file is corrupt',
+    env: { POWER_CUTS: '1000' },
+    command: spec('recovery/power-cuts'),
+  },
   leases: {
     about: '8 processes with 500 messages each on one session; 100 first opens by six processes',
     env: { LEDGER_OPENS: '100', LEDGER_MESSAGES: '500' },

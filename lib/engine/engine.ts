@@ -30,6 +30,7 @@ import { readCallbacks, readContext } from '../run/context.ts'
 import { abortSession, attach, steerSession } from '../run/follow.ts'
 import { GivenHistories } from '../run/given-histories.ts'
 import { AgentRun } from '../run/run.ts'
+import { ABORTED, HOOKED, PHASES } from '../run/run-flags.ts'
 import { AgentEngineError, guarded, refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
 import { type Fields, readFields, readName } from '../values/reader.ts'
@@ -44,8 +45,7 @@ type Start = (
   number: number,
   json: string,
   known: KnownHistory | undefined,
-  aborted: boolean,
-  hooked: boolean,
+  flags: number,
 ) => number | null
 
 class AgentEngine implements Declared {
@@ -97,8 +97,8 @@ class AgentEngine implements Declared {
   }
 
   run(context: AssembledContext, callbacks?: AgentEngineCallbacks): AgentRun {
-    return this.#begin(context, readCallbacks(callbacks), (number, json, known, aborted, hooked) =>
-      this.#native.run(number, json, known, aborted, hooked),
+    return this.#begin(context, readCallbacks(callbacks), (number, json, known, flags) =>
+      this.#native.run(number, json, known, flags),
     )
   }
 
@@ -118,9 +118,12 @@ class AgentEngine implements Declared {
       signal,
       onRequest,
     })
-    const hooked = onRequest !== undefined
-    const native = (number: number, aborted: boolean) =>
-      crossing((json, known) => guarded(() => start(number, json, known, aborted, hooked)))
+    const listened = callbacks.onAgentEvent === undefined ? 0 : PHASES
+    const always = (onRequest === undefined ? 0 : HOOKED) | listened
+    const native = (number: number, aborted: boolean) => {
+      const all = aborted ? always | ABORTED : always
+      return crossing((json, known) => guarded(() => start(number, json, known, all)))
+    }
     return run.begin(native, drain)
   }
 
@@ -180,8 +183,8 @@ class AgentEngine implements Declared {
     const persisted = await hub.request<Fields>((id) => this.#native.interruptedContext(id, turnId))
     const lastEvent = await hub.request<number>((id) => this.#native.lastEvent(id, turnId))
     const from = { turn: turnId, lastEvent }
-    const start: Start = (number, json, known, aborted, hooked) =>
-      this.#native.resume(number, from, json, known, aborted, hooked)
+    const start: Start = (number, json, known, flags) =>
+      this.#native.resume(number, from, json, known, flags)
     return this.#begin({ ...persisted, ...fields }, callbacks, start, hub.drainLater)
   }
 

@@ -390,6 +390,11 @@ class AgentRun implements Declared, hub.RecordTarget {
   }
 
   #finish(result: AgentResult): void {
+    for (const message of result.messages) {
+      // The native side leaves the content out where it is the text of the only block.
+      const [block, ...others] = message.blocks ?? []
+      if (block?.type === 'text' && others.length === 0) message.content = block.text
+    }
     for (const call of result.toolCalls) {
       // The caller gets back the very object its tool returned, with details that JSON cannot hold.
       const value = this.#values.get(call.callId)

@@ -22,7 +22,7 @@ mod tasks;
 
 pub(crate) use compaction::{CompactionOptions, ManualCompaction, PruningOptions};
 pub(crate) use context::ContextGuard;
-pub(crate) use events::{EventQueue, Notify, RECORD_BYTES, RecordBatch, RecordKind};
+pub(crate) use events::{Delivery, EventQueue, Notify, RECORD_BYTES, RecordBatch, RecordKind};
 pub(crate) use facade::Engine;
 pub(crate) use failover::FailoverOptions;
 pub(crate) use limits::{Budgets, GovernorOptions};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::answers::RequestAnswers;
 use super::backend;
 use super::errors::js_error;
-use super::given_histories::{CrossingContext, GivenHistories, KnownHistory};
+use super::given_histories::{CrossingContext, GivenHistories, KnownHistory, RunFlags};
 use super::hub::{HubCore, NativeHub, RunEntry};
 use super::key_host::{JsKeyHost, KeyAnswers};
 use super::options::{JournalName, Options};
@@ -18,9 +18,9 @@ use super::reply::{Answer, json, reply};
 use super::request_host::{Asker, JsRequestHost};
 use super::tool_host::{JsToolHost, ToolAnswers};
 use crate::engine::{
-    Budgets, CompactionOptions, ContextGuard, Engine, EngineParts, EventQueue, FailoverOptions,
-    GovernorOptions, JournalMode, Notify, ProviderEntry, PruningOptions, RunControl, RunHandles,
-    Tasks,
+    Budgets, CompactionOptions, ContextGuard, Delivery, Engine, EngineParts, EventQueue,
+    FailoverOptions, GovernorOptions, JournalMode, Notify, ProviderEntry, PruningOptions,
+    RunControl, RunHandles, Tasks,
 };
 use base::clock::Clock;
 use base::config::Environment;
@@ -206,22 +206,22 @@ impl NativeEngine {
         run: u32,
         resumed: Option<(String, u64)>,
         crossing: &CrossingContext,
-        aborted: bool,
-        hooked: bool,
+        flags: RunFlags,
     ) -> std::result::Result<Option<i64>, EngineError> {
         let Some((context, history)) = self.read(crossing)? else { return Ok(None) };
         let notify = Arc::clone(&self.hub) as Arc<dyn Notify>;
-        let queue = EventQueue::new(run, context.coalesce, notify);
+        let delivery = Delivery { coalesce: context.coalesce, phases: flags.phases() };
+        let queue = EventQueue::new(run, delivery, notify);
         let answers = Arc::new(ToolAnswers::default());
         let host = JsToolHost { queue: Arc::clone(&queue), answers: Arc::clone(&answers) };
         let request_hooks = Arc::new(RequestAnswers::default());
-        let hook = hooked.then(|| {
+        let hook = flags.hooked().then(|| {
             let asker = Asker::Run(Arc::clone(&queue));
             Arc::new(JsRequestHost { asker, answers: Arc::clone(&request_hooks) })
                 as Arc<dyn RequestHost>
         });
         let control = Arc::new(RunControl::default());
-        if aborted {
+        if flags.aborted() {
             // Before the run's task exists: an aborted run calls neither a tool nor a hook.
             control.abort();
         }
@@ -247,22 +247,21 @@ impl NativeEngine {
         Self::build(hub, &options, keys).map_err(|error| js_error(&error))
     }
 
-    /// Starts run number `run`; `context` is the JSON of an `AssembledContext`, whose history begins with `known`. `aborted`:
-    /// its signal is aborted already. `hooked`: it has an `onRequest`. Returns the number of the whole history, 0 for none, or
-    /// null where `known` is not stored any more: then nothing was started, and the caller must pass the whole history. The
-    /// caller drains the hub before it returns to the event loop, even if this throws, so that the start of a run needs no wake.
+    /// Starts run number `run`; `context` is the JSON of an `AssembledContext`, whose history begins with `known`; `flags` are
+    /// those of `RunFlags`. Returns the number of the whole history, 0 for none, or null where `known` is not stored any
+    /// more: then nothing was started, and the caller must pass the whole history. The caller drains the hub before it
+    /// returns to the event loop, even if this throws, so that the start of a run needs no wake.
     #[napi(catch_unwind)]
     pub fn run(
         &self,
         run: u32,
         context: String,
         known: Option<KnownHistory>,
-        aborted: bool,
-        hooked: bool,
+        flags: u32,
     ) -> Result<Option<i64>> {
         self.hub.expect_drain();
         let crossing = CrossingContext { json: context, known };
-        self.start(run, None, &crossing, aborted, hooked).map_err(|error| js_error(&error))
+        self.start(run, None, &crossing, RunFlags(flags)).map_err(|error| js_error(&error))
     }
 
     /// A history of this number is not named again.

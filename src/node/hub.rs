@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::answers::RequestAnswers;
 use super::errors::js_error;
 use super::tool_host::ToolAnswers;
-use crate::engine::{EventQueue, Notify, RecordBatch, RecordKind, RunControl, Tasks};
+use crate::engine::{Delivery, EventQueue, Notify, RecordBatch, RecordKind, RunControl, Tasks};
 use base::clock::Clock;
 use base::error::{EngineError, ErrorCode, is_out_of_descriptors};
 use model::StorageErrorKind;
@@ -241,7 +241,8 @@ impl NativeHub {
         let notify: Arc<dyn Notify> = Arc::clone(&core) as Arc<dyn Notify>;
         // The hub and the queue refer to each other: both live until the environment ends, and the cleanup below breaks
         // the cycle.
-        core.lock().replies = Some(EventQueue::new(0, true, notify));
+        core.lock().replies =
+            Some(EventQueue::new(0, Delivery { coalesce: true, phases: false }, notify));
         env.add_env_cleanup_hook(Arc::clone(&core), |core| core.shut())?;
         tasks.spawn(Arc::clone(&core).pace());
         Ok(Self { core, tasks })

@@ -9,7 +9,7 @@ use napi_derive::napi;
 
 use super::engine::NativeEngine;
 use super::errors::js_error;
-use super::given_histories::{CrossingContext, KnownHistory};
+use super::given_histories::{CrossingContext, KnownHistory, RunFlags};
 use super::reply::json;
 
 /// The position from which an interrupted turn is resumed.
@@ -46,13 +46,12 @@ impl NativeEngine {
         from: ResumePoint,
         context: String,
         known: Option<KnownHistory>,
-        aborted: bool,
-        hooked: bool,
+        flags: u32,
     ) -> Result<Option<i64>> {
         self.hub().expect_drain();
         let resumed = Some((from.turn, u64::from(from.last_event)));
         let crossing = CrossingContext { json: context, known };
-        self.start(run, resumed, &crossing, aborted, hooked).map_err(|error| js_error(&error))
+        self.start(run, resumed, &crossing, RunFlags(flags)).map_err(|error| js_error(&error))
     }
 
     /// Closes an interrupted turn as failed; answers request `id`.

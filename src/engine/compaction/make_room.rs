@@ -35,7 +35,8 @@ pub(crate) async fn make_room(
         && session.size.gave_up == GaveUp::No
     {
         let trigger = Trigger::ContextLimit;
-        match compact(active, compactor, machine, session, usage, trigger).await {
+        // Boxed, as every rare part of a run: its state would otherwise be memory of each run, for as long as it lasts.
+        match Box::pin(compact(active, compactor, machine, session, usage, trigger)).await {
             Ok(Compacted::Done) => {
                 // A context that is still too large would not become smaller by a second compaction.
                 if session.size.needed(&session.conversation) > budget.limit() {

@@ -105,7 +105,7 @@ async fn choose_target(
                 active.run.plan.waited();
             }
             Choice::Switch { to, reason } => {
-                let switched = switch(driver, to, reason, machine, session, usage).await;
+                let switched = Box::pin(switch(driver, to, reason, machine, session, usage)).await;
                 if let Err(outcome) = switched {
                     return Some(*outcome);
                 }

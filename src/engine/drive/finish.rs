@@ -11,7 +11,7 @@ use crate::engine::events::RecordKind;
 use crate::engine::state::{JournalState, RunUsage, millis};
 use base::telemetry::{self, Instrument as _};
 use model::{
-    AgentPhase, AgentResult, Journal, StorageError, StorageErrorKind, StreamEvent, TurnEnd,
+    AgentPhase, AgentResult, Block, Journal, StorageError, StorageErrorKind, StreamEvent, TurnEnd,
     TurnStatus, response_message_id,
 };
 use turn::machine::{Machine, Outcome};
@@ -100,7 +100,7 @@ pub(super) async fn finish(
     }
     drop(session);
     telemetry::run_ended(&run.turn_id, stop.as_str(), result.duration_ms);
-    emit_end(active, last, &result);
+    emit_end(active, last, result);
 }
 
 /// The end of the turn, with the facts that are not written yet.
@@ -170,9 +170,15 @@ fn last_event(active: &ActiveRun, machine: &Machine, outcome: &Outcome) -> Strea
     }
 }
 
-fn emit_end(active: &ActiveRun, last: StreamEvent, result: &AgentResult) {
+fn emit_end(active: &ActiveRun, last: StreamEvent, mut result: AgentResult) {
     active.queue.phase(AgentPhase::End, active.shared.clock.now_ms());
     active.queue.event(|seq| last.numbered(seq));
-    let json = serde_json::to_string(result).unwrap_or_default();
+    for message in &mut result.messages {
+        // A text crosses once: the other side copies it from the only block.
+        if let [Block::Text { .. }] = message.blocks.as_slice() {
+            message.content.clear();
+        }
+    }
+    let json = serde_json::to_string(&result).unwrap_or_default();
     active.queue.host(RecordKind::Result, &json);
 }

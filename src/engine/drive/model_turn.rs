@@ -103,7 +103,7 @@ pub(super) async fn call_model(
                 _,
             ) => return ModelTurn::Called(Box::new(called)),
         }
-        match recover(active, compactor, machine, session, usage).await {
+        match Box::pin(recover(active, compactor, machine, session, usage)).await {
             Ok(Compacted::Done) => usage.count_unseen(called.tokens(), called.is_estimated()),
             Ok(Compacted::Nothing) => return ModelTurn::Called(Box::new(called)),
             Err(Unfinished::Interrupted(cause)) => return ModelTurn::interrupted(cause),

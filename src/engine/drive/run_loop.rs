@@ -23,7 +23,7 @@ use turn::machine::{Event, Interrupt, Machine, Step};
 /// Runs to the end: commit, terminal event, result. `ticket` is the run's ticket of its session's queue, if there is one;
 /// `notes` are warnings from before the run.
 pub(crate) async fn drive(
-    mut driver: Driver,
+    mut driver: Box<Driver>,
     ticket: Option<LaneTicket>,
     mut notes: Vec<RunWarning>,
 ) {
@@ -32,7 +32,8 @@ pub(crate) async fn drive(
     usage.notes.append(&mut notes);
     let mut machine = Machine::new(run.context.current_message.clone(), run.context.max_iterations);
     let entered = match follow_alias(&mut driver, ticket).await {
-        Ok(ticket) => enter(&driver, ticket, &mut machine, &mut usage).await,
+        // Boxed, as the end is: what lasts is the loop, and the memory of a run should be that of the loop.
+        Ok(ticket) => Box::pin(enter(&driver, ticket, &mut machine, &mut usage)).await,
         Err(event) => Err(event),
     };
     let mut session = match entered {
@@ -49,7 +50,7 @@ pub(crate) async fn drive(
     let active = &driver.active;
     undelivered.extend(active.run.control.close());
     active.shared.budgets.run_ended(&active.run.turn_id);
-    finish(active, machine, session, usage, undelivered).await;
+    Box::pin(finish(active, machine, session, usage, undelivered)).await;
 }
 
 /// The loop. Returns the steered messages that no call will see.

@@ -107,7 +107,7 @@ impl EventQueue {
                 inner.listed = false;
             }
         }
-        if !self.coalesce {
+        if !self.delivery.coalesce {
             inner.unread += events;
         }
         inner.listed

@@ -9,5 +9,5 @@ mod record;
 
 pub(crate) use batch::RecordBatch;
 pub(crate) use live::ReachableRun;
-pub(crate) use queue::{EventQueue, Notify};
+pub(crate) use queue::{Delivery, EventQueue, Notify};
 pub(crate) use record::{RECORD_BYTES, RecordKind};

@@ -60,11 +60,19 @@ impl Inner {
     }
 }
 
+/// What a reader wants delivered, and how.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Delivery {
+    /// False: the socket waits for a slow reader instead of merging.
+    pub(crate) coalesce: bool,
+    /// Whether phases are delivered. Few hosts listen to them, and three records of each call would be for nobody.
+    pub(crate) phases: bool,
+}
+
 /// The queue of one run.
 pub(crate) struct EventQueue {
     pub(super) run: u32,
-    /// False: the socket waits for a slow reader instead of merging.
-    pub(super) coalesce: bool,
+    pub(super) delivery: Delivery,
     reader: Arc<dyn Notify>,
     inner: Mutex<Inner>,
 }
@@ -78,8 +86,8 @@ impl std::fmt::Debug for EventQueue {
 impl EventQueue {
     /// An empty queue for the reader's run number `run`.
     #[must_use]
-    pub(crate) fn new(run: u32, coalesce: bool, notify: Arc<dyn Notify>) -> Arc<Self> {
-        Arc::new(Self { run, coalesce, reader: notify, inner: Mutex::default() })
+    pub(crate) fn new(run: u32, delivery: Delivery, notify: Arc<dyn Notify>) -> Arc<Self> {
+        Arc::new(Self { run, delivery, reader: notify, inner: Mutex::default() })
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -166,7 +174,7 @@ impl EventQueue {
         };
         inner.store(stored, text);
         let record = Record::new(kind, seq, text);
-        let merge = self.coalesce && inner.deltas >= MERGE_ABOVE;
+        let merge = self.delivery.coalesce && inner.deltas >= MERGE_ABOVE;
         match inner.records.back_mut() {
             Some(last) if merge && last.kind == kind && last.bytes + text.len() <= PIECE_BYTES => {
                 last.seq = seq;
@@ -196,6 +204,9 @@ impl EventQueue {
 
     /// Adds a phase of the run. It is delivered with the event that follows it, or by [`EventQueue::flush`].
     pub(crate) fn phase(self: &Arc<Self>, phase: AgentPhase, now_ms: i64) {
+        if !self.delivery.phases {
+            return;
+        }
         let name = match phase {
             AgentPhase::Start => "start",
             AgentPhase::Streaming => "streaming",
@@ -299,7 +310,7 @@ impl EventQueue {
 
     /// Ready while the reader is not behind, or if deltas may merge.
     pub(crate) fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.coalesce {
+        if self.delivery.coalesce {
             return Poll::Ready(());
         }
         let mut inner = self.lock();

@@ -43,7 +43,7 @@ struct Resolved<'a> {
 
 /// A run that is ready to start.
 struct PreparedRun {
-    driver: Driver,
+    driver: Box<Driver>,
     /// Warnings from before the run.
     notes: Vec<RunWarning>,
 }
@@ -143,7 +143,7 @@ impl Engine {
             &run.context.provider,
             &run.context.model,
         );
-        // On the heap before anything wraps it: it is large, and each wrapper would copy it.
+        // On the heap before anything wraps it: each wrapper would copy it.
         let driving = Box::pin(drive(driver, ticket, notes)).instrument(span);
         let task = AssertUnwindSafe(driving).catch_unwind();
         self.tasks.spawn(async move {
@@ -223,7 +223,7 @@ impl Engine {
             tool_timeout: tool_timeout.map(Duration::from_millis),
             recalls: self.recalls(),
         };
-        Ok(PreparedRun { driver, notes: warnings })
+        Ok(PreparedRun { driver: Box::new(driver), notes: warnings })
     }
 
     /// Registers a run, and its events, with a journal that records turns step by step.

@@ -282,6 +282,7 @@ impl HttpProvider {
         decoder: Box<dyn Decoder>,
         sink: &mut dyn DeltaSink,
     ) -> Result<Completion, Failure> {
+        exchange.drop_headers();
         let mut reader = StreamReader::framed(self.wire.framing(), decoder);
         let mut sink = Counting { sink, deltas: 0 };
         loop {

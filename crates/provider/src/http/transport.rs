@@ -100,6 +100,12 @@ impl Exchange<'_> {
         Ok(piece)
     }
 
+    /// Frees the headers. They are slices of the connection's first read buffer, which could otherwise not be used for the
+    /// body: 8 KiB more for as long as a stream lasts.
+    pub(super) fn drop_headers(&mut self) {
+        std::mem::take(self.response.headers_mut());
+    }
+
     /// Reads until the kind of the answer is known, or it ends; the bytes are read again later.
     pub(super) async fn sniff(&mut self, framing: Framing) -> Result<Beginning, Failure> {
         let mut head = BytesMut::new();

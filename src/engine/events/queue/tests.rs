@@ -22,7 +22,14 @@ impl Notify for Count {
 
 fn queue(coalesce: bool) -> (Arc<EventQueue>, Arc<Count>) {
     let count = Arc::new(Count::default());
-    (EventQueue::new(7, coalesce, Arc::clone(&count) as Arc<dyn Notify>), count)
+    (
+        EventQueue::new(
+            7,
+            Delivery { coalesce, phases: true },
+            Arc::clone(&count) as Arc<dyn Notify>,
+        ),
+        count,
+    )
 }
 
 #[derive(Debug, PartialEq)]
@@ -101,7 +108,13 @@ fn without_merging_the_socket_waits_until_the_reader_has_consumed() {
 #[test]
 fn a_flood_does_not_delay_a_short_run() {
     let notify = Arc::new(Count::default());
-    let queue = |run| EventQueue::new(run, false, Arc::clone(&notify) as Arc<dyn Notify>);
+    let queue = |run| {
+        EventQueue::new(
+            run,
+            Delivery { coalesce: false, phases: true },
+            Arc::clone(&notify) as Arc<dyn Notify>,
+        )
+    };
     let (flood, short) = (queue(1), queue(2));
     for _ in 0..100 {
         flood.delta(RecordKind::Token, "x");
@@ -170,7 +183,13 @@ proptest! {
 #[test]
 fn a_batch_is_bounded_in_bytes_and_a_longer_record_is_delivered_alone() {
     let notify = Arc::new(Count::default());
-    let queue = |run| EventQueue::new(run, false, Arc::clone(&notify) as Arc<dyn Notify>);
+    let queue = |run| {
+        EventQueue::new(
+            run,
+            Delivery { coalesce: false, phases: true },
+            Arc::clone(&notify) as Arc<dyn Notify>,
+        )
+    };
     let (long, short) = (queue(1), queue(2));
     let third = "x".repeat(PIECE_BYTES / 3 + 1);
     let mut expected = Vec::new();
@@ -306,4 +325,15 @@ fn a_phase_is_delivered_with_the_next_event_unless_the_queue_is_flushed() {
     let (rows, more) = read(&queue, 8);
     assert_eq!((rows.len(), more), (1, false));
     assert!(rows[0].text.contains("tool_use"), "{rows:?}");
+}
+
+#[test]
+fn phases_that_nobody_listens_to_are_not_delivered() {
+    let notify = Arc::new(Count::default());
+    let delivery = Delivery { coalesce: true, phases: false };
+    let queue = EventQueue::new(7, delivery, Arc::clone(&notify) as Arc<dyn Notify>);
+    queue.phase(AgentPhase::Start, 1);
+    queue.flush();
+    let (rows, more) = read(&queue, 8);
+    assert_eq!((rows.len(), more), (0, false));
 }

@@ -1,0 +1,10 @@
+// The flags of a run that do not belong to its context, as one number. The bits must equal those of `src/node/given_histories.rs`.
+
+/** Its signal is aborted already. */
+const ABORTED = 1
+/** It has an `onRequest`. */
+const HOOKED = 2
+/** It has an `onAgentEvent`. */
+const PHASES = 4
+
+export { ABORTED, HOOKED, PHASES }
