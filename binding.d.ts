@@ -106,7 +106,7 @@ export declare class NativeHub {
 }
 
 /**
- * The schema of what a tool returns.
+ * The schema of what a tool returns, compiled, as JavaScript holds it.
  * @internal
  */
 export declare class NativeResultSchema {

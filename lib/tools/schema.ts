@@ -73,7 +73,7 @@ function readOutput(given: unknown, path: string, tool: string): Check | undefin
     throw refusal(CODE, path, fromNative(error).message)
   }
   return (value) => {
-    const { json: written, cut } = boundedJson(value, MAX_RESULT)
+    const { json: written, cut } = boundedJson(value, MAX_RESULT, 'the result')
     const why = cut ? '\n  - root: is too large to be checked' : schema.mismatch(written ?? 'null')
     if (why !== null) throw new TypeError(refusedResult(tool, why))
     return value
