@@ -4,7 +4,7 @@
 import { defineConfig } from 'vitest/config'
 
 // Node itself loads the shipped files, so that a test sees the named exports which a user sees.
-const shipped = [/\/index\.js$/, /\.node$/]
+const shipped = [/\/(?:index|web)\.js$/, /\.node$/]
 
 /** Specs of what depends on the Node.js: events, callbacks, signals, promises, workers, objects of the caller. */
 const everyNode = [
@@ -37,6 +37,10 @@ const everyNode = [
   'tools/tool-order',
   'tools/tool-results',
   'tools/tool-retries',
+  'web/disconnect',
+  'web/format',
+  'web/reconnect',
+  'web/requests',
 ].map((name) => `__test__/${name}.spec.ts`)
 
 const common = {

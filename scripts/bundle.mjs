@@ -1,6 +1,6 @@
-// Owns `index.js`, the one file of JavaScript that is published: the TypeScript of `lib/` without its types, joined in some milliseconds.
-// One file loads sooner than twenty. It must never contain code of its own, check types (tsconfig.lib.json), or contain the binary,
-// which is found when it is loaded.
+// Owns the JavaScript that is published: the TypeScript of `lib/` without its types, joined in some milliseconds. `index.js` is the
+// package, `web.js` its subpath `/web`, which never loads the addon. One file loads sooner than twenty. It must never contain code
+// of its own, check types (tsconfig.lib.json), or contain the binary, which is found when it is loaded.
 
 import { dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
@@ -8,20 +8,25 @@ import { rolldown } from 'rolldown'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 
+/** Each published file, and the source that it begins with. They share no code. */
+const FILES = { 'index.js': 'lib/index.ts', 'web.js': 'lib/web/index.ts' }
+
 /** Joins the sources; vitest calls it before a run, so that a test sees what was edited. */
 export default async function bundle() {
-  const sources = await rolldown({
-    input: join(root, 'lib', 'index.ts'),
-    platform: 'node',
-    logLevel: 'warn',
-  })
-  await sources.write({
-    file: join(root, 'index.js'),
-    format: 'cjs',
-    strict: true,
-    esModule: false,
-  })
-  await sources.close()
+  for (const [file, input] of Object.entries(FILES)) {
+    const sources = await rolldown({
+      input: join(root, input),
+      platform: 'node',
+      logLevel: 'warn',
+    })
+    await sources.write({
+      file: join(root, file),
+      format: 'cjs',
+      strict: true,
+      esModule: false,
+    })
+    await sources.close()
+  }
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1]).href) await bundle()

@@ -64,6 +64,12 @@ tools() {
     timeout 120 apt-get update -qq && timeout 120 apt-get install -y -qq --no-install-recommends sqlite3 || true
   fi
   command -v sqlite3 || echo 'no sqlite3: the cross-check of the ledger is skipped'
+  # The page of examples/web is tested in a real browser.
+  if ! command -v chromium && [ "$(id -u)" = 0 ] && command -v apt-get; then
+    export DEBIAN_FRONTEND=noninteractive
+    timeout 120 apt-get update -qq && timeout 600 apt-get install -y -qq --no-install-recommends chromium || true
+  fi
+  command -v chromium || echo 'skipped: no chromium, so the page of examples/web is not opened'
 }
 
 # Installed again only when the lock changed, so that a second `npm test` starts immediately.

@@ -144,7 +144,7 @@ test('the crate, the package and each platform package have one version', () => 
   expect(new Set([version, ...platforms.map((each) => each.version)])).toEqual(new Set([crate]))
 })
 
-test('the main package has one file of code and its types, and nothing else', () => {
+test('the main package has its two files of code with their types, and nothing else', () => {
   const { files } = createRequire(import.meta.url)('../../package.json')
   const expected = files.flatMap((entry: string) => {
     const path = join(root, entry)
@@ -222,6 +222,35 @@ test('the installed package runs from a named ESM import', () => {
      console.log(typeof scriptedProvider)`,
   )
   expect(run('main.mjs')).toBe('function\n')
+})
+
+/** Sends a run of one event, and prints the bytes and what was loaded. */
+const WEB = `
+  async function* source() { yield { type: 'token', text: 'a', messageId: 'm', seq: 7 } }
+  const text = await toResponse(source()).text()
+  console.log(JSON.stringify([text, new WebRequestError([]).name]))`
+const WEB_PRINTS = JSON.stringify([
+  ':\n\nid: 7\nevent: token\ndata: {"type":"token","text":"a","messageId":"m","seq":7}\n\n',
+  'WebRequestError',
+])
+
+test('the subpath `/web` runs from require, and loads one file', () => {
+  writeFileSync(
+    join(project, 'web.cjs'),
+    `const { toResponse, WebRequestError } = require('@nexus/agent-engine/web')
+     const loaded = Object.keys(require.cache).map((path) => path.split(/[\\\\/]/).at(-1))
+     console.log(loaded.join(' '))
+     ;(async () => {${WEB}})()`,
+  )
+  expect(run('web.cjs')).toBe(`web.cjs web.js\n${WEB_PRINTS}\n`)
+})
+
+test('the subpath `/web` runs from a named ESM import', () => {
+  writeFileSync(
+    join(project, 'web.mjs'),
+    `import { toResponse, WebRequestError } from '@nexus/agent-engine/web'\n${WEB}`,
+  )
+  expect(run('web.mjs')).toBe(`${WEB_PRINTS}\n`)
 })
 
 test('on a machine without its platform package the error names the missing one', () => {
