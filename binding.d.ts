@@ -106,6 +106,17 @@ export declare class NativeHub {
 }
 
 /**
+ * The schema of what a tool returns, compiled, as JavaScript holds it.
+ * @internal
+ */
+export declare class NativeResultSchema {
+  /** Compiles the schema with this JSON text. Throws why it cannot be used. */
+  constructor(json: string)
+  /** Why the value with this JSON text does not fit, a line for each path; null where it does. */
+  mismatch(json: string): string | null
+}
+
+/**
  * The beginning of a history that was passed earlier.
  * @internal
  */

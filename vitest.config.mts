@@ -32,6 +32,7 @@ const everyNode = [
   'streams/streams',
   'tools/pi-tools',
   'tools/tool-faults',
+  'tools/tool-generators',
   'tools/tool-loop',
   'tools/tool-order',
   'tools/tool-results',

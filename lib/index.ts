@@ -5,9 +5,10 @@ import { AgentEngine } from './engine/engine.ts'
 import { scriptedProvider } from './engine/scripted-provider.ts'
 import { parseSessionKey } from './engine/session-key.ts'
 import { salvageLedger } from './ledger/ledger.ts'
+import { tool } from './tools/tool.ts'
 import { AgentEngineError } from './values/errors.ts'
 
-export { AgentEngine, AgentEngineError, parseSessionKey, salvageLedger, scriptedProvider }
+export { AgentEngine, AgentEngineError, parseSessionKey, salvageLedger, scriptedProvider, tool }
 
 /** Compiles only while each export is what `index.d.ts` declares. The error's constructor is not for callers. */
 export type Face = [
@@ -16,5 +17,6 @@ export type Face = [
   Conforms<typeof parseSessionKey, typeof declared.parseSessionKey>,
   Conforms<typeof salvageLedger, typeof declared.salvageLedger>,
   Conforms<typeof scriptedProvider, typeof declared.scriptedProvider>,
+  Conforms<typeof tool, typeof declared.tool>,
 ]
 type Conforms<Made extends Declared, Declared> = Made

@@ -119,8 +119,165 @@ export interface PlainTool extends ToolPolicy {
   run(params: any, call: ToolCallInfo): unknown
 }
 
+/**
+ * A schema of a library that implements [Standard Schema](https://standardschema.dev): Zod 4, Valibot, ArkType. `Input` is what it
+ * takes, `Output` what it makes of it.
+ */
+export interface StandardSchema<Input = unknown, Output = Input> {
+  readonly '~standard': {
+    readonly version: 1
+    readonly vendor: string
+    readonly validate: (value: unknown) => StandardResult<Output> | Promise<StandardResult<Output>>
+    readonly types?: { readonly input: Input; readonly output: Output } | undefined
+  }
+}
+
+/** What a {@link StandardSchema} makes of a value. */
+export type StandardResult<Output> =
+  | { readonly value: Output; readonly issues?: undefined }
+  | { readonly issues: readonly { readonly message: string }[] }
+
+/** A schema of TypeBox, whose JSON is JSON Schema. */
+export interface TypeBoxSchema {
+  readonly static: unknown
+  readonly params: readonly unknown[]
+}
+
+/** JSON Schema, of which no type of a value is known. */
+export interface JsonSchema {
+  readonly [keyword: string]: any
+  readonly '~standard'?: never
+  readonly static?: never
+}
+
+/** What a schema takes: the arguments as the model writes them, a result as `run` returns it. */
+export type SchemaInput<Schema> = 0 extends 1 & Schema
+  ? any
+  : Schema extends { readonly '~standard': { readonly types?: infer Types } }
+    ? NonNullable<Types> extends { readonly input: infer Input }
+      ? Input
+      : unknown
+    : Schema extends { readonly static: infer Static }
+      ? Static
+      : unknown
+
+/** What a schema makes of it, with its defaults and transforms. */
+export type SchemaOutput<Schema> = 0 extends 1 & Schema
+  ? any
+  : Schema extends { readonly '~standard': { readonly types?: infer Types } }
+    ? NonNullable<Types> extends { readonly output: infer Output }
+      ? Output
+      : unknown
+    : Schema extends { readonly static: infer Static }
+      ? Static
+      : unknown
+
+/**
+ * What a tool's function returns: its result, or an `Error` for a failure. The yields of a generator are progress, as `onUpdate`
+ * is; it ends with its result. After an abort or a time limit it is closed: its `finally` runs.
+ */
+export type ToolReturn<Result> =
+  | Result
+  | Error
+  | Promise<Result | Error>
+  | Generator<unknown, Result | Error, any>
+  | AsyncGenerator<unknown, Result | Error, any>
+
+/** What {@link tool} takes, besides the schemas. */
+export interface ToolFields<Params, Result> extends Omit<ToolPolicy, 'reconcile'> {
+  /** `[A-Za-z0-9_-]`, at most 64 characters, unique in a context. */
+  name: string
+  label?: string
+  /** What it does and when to call it; for the model. */
+  description: string
+  /** `params` is what `inputSchema` makes of the model's arguments. A throw is a failure that the model reads. */
+  run(params: Params, call: ToolCallInfo): ToolReturn<Result>
+  /** See {@link ToolPolicy.reconcile}. */
+  reconcile?(
+    idempotencyKey: string,
+    params: Params,
+    call: ToolCallInfo,
+  ): Reconciled | Promise<Reconciled>
+}
+
+/** A tool that {@link tool} made: for `tools` of a context. */
+export interface TypedTool<Params = any, Result = unknown> extends PlainTool {
+  description: string
+  /** The JSON Schema for the model. */
+  parameters: unknown
+  /** Validates the arguments, runs the tool, and validates its result. Rejects where one of them fails. */
+  run(params: Params, call: ToolCallInfo): Promise<Result>
+}
+
+/**
+ * Makes a tool whose types come from its schemas: TypeBox, or a library with Standard Schema (Zod 4, Valibot, ArkType). The model gets
+ * the JSON Schema; the library's own validation runs before `run`, with its defaults, transforms and refinements, and what it
+ * refuses is a failure that the model reads.
+ *
+ * @example
+ * const thermometer = tool({
+ *   name: 'read_thermometer',
+ *   description: 'The temperature of a room in degrees Celsius.',
+ *   inputSchema: z.object({ room: z.string(), digits: z.number().int().default(0) }),
+ *   outputSchema: z.object({ celsius: z.number() }),
+ *   run: ({ room, digits }) => ({ celsius: Number(measure(room).toFixed(digits)) }),
+ * })
+ *
+ * @throws {AgentEngineError} `invalid_tool`: an unknown field, a missing one, a schema that has no JSON Schema.
+ */
+export declare function tool<
+  Schema extends StandardSchema<any, any> | TypeBoxSchema,
+  Output extends StandardSchema<any, any> | TypeBoxSchema | JsonSchema = JsonSchema,
+>(
+  definition: ToolFields<SchemaOutput<Schema>, SchemaInput<Output>> & {
+    inputSchema: Schema
+    /**
+     * The JSON Schema for the model, where the library cannot write it (Valibot without `@valibot/to-json-schema`), or should not. The
+     * engine validates with it first, then the library validates with `inputSchema`.
+     */
+    jsonSchema?: JsonSchema
+    /** The result is validated with it; one that does not fit is a failed call. */
+    outputSchema?: Output
+  },
+): TypedTool<SchemaInput<Schema>, SchemaOutput<Output>>
+/**
+ * Makes a tool with JSON Schema, or without parameters. The type of its parameters is the one that `run` writes, or the type
+ * argument; else a record.
+ *
+ * @example
+ * const heating = tool<{ room: string; on: boolean }>({
+ *   name: 'set_heating',
+ *   description: 'Turns the heating of a room on or off.',
+ *   inputSchema: {
+ *     type: 'object',
+ *     properties: { room: { type: 'string' }, on: { type: 'boolean' } },
+ *     required: ['room', 'on'],
+ *   },
+ *   async *run({ room, on }) {
+ *     yield `turning the valve in the ${room}`
+ *     return { room, on }
+ *   },
+ * })
+ */
+export declare function tool<
+  Params = Record<string, unknown>,
+  Output extends StandardSchema<any, any> | TypeBoxSchema | JsonSchema = JsonSchema,
+>(
+  definition: ToolFields<Params, SchemaInput<Output>> & {
+    inputSchema?: JsonSchema
+    outputSchema?: Output
+  },
+): TypedTool<Params, SchemaOutput<Output>>
+
 /** The facts of a call that a plain tool receives. */
 export interface ToolCallInfo {
+  runId: string
+  /** The turn in the ledger. */
+  turnId: string
+  /** The label of the session, an alias resolved. */
+  sessionLabel: string
+  /** The assistant message with the call. */
+  messageId: string
   /** The provider's id of the call. */
   toolCallId: string
   /** The engine's ULID of the call: the same for every execution of it. */

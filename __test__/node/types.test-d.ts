@@ -2,6 +2,8 @@
 // It is never run: every value here is only declared.
 
 import { type Static, Type } from '@sinclair/typebox'
+import * as v from 'valibot'
+import { z } from 'zod'
 import {
   AgentEngine,
   AgentEngineError,
@@ -27,7 +29,9 @@ import {
   type StreamEvent,
   scriptedProvider,
   type TokenUsage,
+  type ToolCallInfo,
   type TurnRow,
+  tool,
 } from '../../index.js'
 
 /** Compiles only if the two types are equal. */
@@ -332,3 +336,93 @@ export function handle(error: unknown): string {
 }
 
 export const unused = [idle, nameless, wrongMode, undescribed, frozen, withoutModel]
+
+// Tools: the parameters and the result come from the schemas.
+
+const zodInput = z.object({
+  room: z.string(),
+  n: z.string().transform(Number),
+  digits: z.number().default(0),
+})
+const zodTool = tool({
+  name: 'zod',
+  description: '',
+  inputSchema: zodInput,
+  outputSchema: z.object({ celsius: z.number() }).transform(({ celsius }) => celsius),
+  run: (params, call) => {
+    is<Same<typeof params, { room: string; n: number; digits: number }>>()
+    is<Same<typeof call, ToolCallInfo>>()
+    return { celsius: params.n }
+  },
+})
+is<Same<Parameters<typeof zodTool.run>[0], z.input<typeof zodInput>>>()
+is<Same<ReturnType<typeof zodTool.run>, Promise<number>>>()
+zodTool satisfies AgentTool
+;({ ...smallest, tools: [zodTool] }) satisfies AssembledContext
+
+tool({
+  name: 'valibot',
+  description: '',
+  inputSchema: v.object({ room: v.string(), digits: v.optional(v.number(), 0) }),
+  jsonSchema: { type: 'object' },
+  run: (params) => is<Same<typeof params, { room: string; digits: number }>>(),
+})
+tool({
+  name: 'typebox',
+  description: '',
+  inputSchema: Type.Object({ room: Type.String(), n: Type.Optional(Type.Number()) }),
+  outputSchema: Type.Object({ celsius: Type.Number() }),
+  run: async ({ room, n }) => {
+    is<Same<typeof room, string>>()
+    is<Same<typeof n, number | undefined>>()
+    return room === '' ? new Error('no room') : { celsius: 1 }
+  },
+})
+const plain = { type: 'object', properties: {} } as const
+tool({
+  name: 'json',
+  description: '',
+  inputSchema: plain,
+  run: (params) => is<Same<typeof params, Record<string, unknown>>>(),
+})
+tool<{ room: string }>({
+  name: 'json',
+  description: '',
+  inputSchema: plain,
+  run: ({ room }) => is<Same<typeof room, string>>(),
+})
+const annotated = tool({
+  name: 'json',
+  description: '',
+  inputSchema: plain,
+  run: ({ room }: { room: string }) => room,
+})
+is<Same<Parameters<typeof annotated.run>[0], { room: string }>>()
+tool({
+  name: 'generator',
+  description: '',
+  inputSchema: zodInput,
+  outputSchema: z.string(),
+  async *run({ room }) {
+    is<Same<typeof room, string>>()
+    yield 1
+    return room
+  },
+})
+tool({ name: 'none', description: '', run: () => 'no parameters' })
+
+// @ts-expect-error the result does not fit
+tool({ name: 'a', description: '', outputSchema: z.string(), run: () => 5 })
+// @ts-expect-error nor does that of TypeBox
+tool({ name: 'a', description: '', outputSchema: Type.String(), run: () => 5 })
+// @ts-expect-error `run` takes what the schema does not make
+tool({
+  name: 'a',
+  description: '',
+  inputSchema: zodInput,
+  run: (params: { other: string }) => params,
+})
+// @ts-expect-error no description
+tool({ name: 'a', run: () => '' })
+// @ts-expect-error a field that does not exist
+tool({ name: 'a', description: '', needsApproval: true, run: () => '' })

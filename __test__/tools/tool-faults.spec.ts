@@ -70,12 +70,12 @@ test.each<[string, PlainTool['run'], string | RegExp]>([
   ['rejects with undefined', () => Promise.reject(undefined), NOTHING],
   ['rejects with an unreadable object', () => Promise.reject(unreadable()), UNREADABLE],
   ['returns undefined', () => undefined, /the tool returned undefined; return a string, JSON/],
-  ['returns a function', () => () => 1, /the tool returned function;/],
-  ['returns a symbol', () => Symbol('s'), /the tool returned symbol;/],
+  ['returns a function', () => () => 1, /the tool returned a function;/],
+  ['returns a symbol', () => Symbol('s'), /the tool returned a symbol;/],
   ['returns a BigInt', () => 5n, /BigInt/],
   ['returns a BigInt inside', () => ({ n: 5n }), /BigInt/],
   ['returns a circular object', circular, /circular/i],
-  ['returns a Proxy that throws', hostile, 'trap get content'],
+  ['returns a Proxy that throws', hostile, 'trap get next'],
   [
     'returns an object whose getter throws',
     () => ({

@@ -115,6 +115,10 @@ test("a tool in pi's shape gets the provider's call id, its arguments, a signal,
   const result = await run.result
   await engine.close()
   const info = {
+    runId: result.runId,
+    turnId: result.turnId,
+    sessionLabel: 'agent:main:main',
+    messageId: result.toolCalls[0]?.messageId,
     toolCallId: 'toolu_7',
     idempotencyKey: result.toolCalls[0]?.callId,
     signal: expect.any(AbortSignal),

@@ -64,4 +64,4 @@ function load(): typeof binding {
   throw notLoaded(errors)
 }
 
-export const { NativeEngine, NativeHub } = load()
+export const { NativeEngine, NativeHub, NativeResultSchema } = load()

@@ -1,6 +1,7 @@
 // A tool's return value, prepared for the native side: text and images for the model, JSON for the ledger, both bounded.
 // It must never traverse more of a value than it stores.
 
+import { types } from 'node:util'
 import { boundedJson, fitting } from '../values/bounded-json.ts'
 
 /** The maximum of stored JSON of a result, in UTF-16 units. A longer one is cut before it is traversed. */
@@ -41,10 +42,10 @@ function answer(value: unknown): string {
     value !== null && typeof value === 'object' ? value : undefined
   const blocks = object?.content
   if (object !== undefined && Array.isArray(blocks)) return piAnswer(object, blocks)
-  const { json, cut } = boundedJson(value, LIMIT)
+  const { json, cut } = boundedJson(value, LIMIT, 'the result')
   if (json === undefined) {
     throw new TypeError(
-      `the tool returned ${typeof value}; return a string, JSON, or { content: [...] }`,
+      `the tool returned ${value === undefined ? 'undefined' : `a ${typeof value}`}; return a string, JSON, or { content: [...] }`,
     )
   }
   if (!cut) return JSON.stringify({ content: [text(json)], resultJson: json, isError: false })
@@ -127,6 +128,11 @@ function readBlock(item: unknown, index: number): Block {
   throw new TypeError(`content[${index}] of the tool's result is neither a text nor an image block`)
 }
 
+/** Whether a value is an error, of whatever realm. */
+function isError(value: unknown): value is Error {
+  return types.isNativeError(value) || value instanceof Error
+}
+
 /** The JSON of a call that failed. */
 function failure(message: string): string {
   return JSON.stringify({ content: [text(message)], isError: true })
@@ -137,4 +143,4 @@ function unknown(): string {
   return JSON.stringify({ content: [], isError: true, outcome: 'unknown' })
 }
 
-export { answer, failure, unknown }
+export { answer, failure, isError, unknown }

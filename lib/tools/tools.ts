@@ -4,7 +4,10 @@
 import type { ToolCallInfo } from '../../index.d.ts'
 import { type AgentEngineError, messageOf, refusal } from '../values/errors.ts'
 import { isObject, readList, readNamed } from '../values/reader.ts'
-import { answer, failure, unknown } from './result.ts'
+import { refuseUnknown, warnOfUnknown } from './fields.ts'
+import { conclude } from './generator.ts'
+import { answer, failure, isError, unknown } from './result.ts'
+import { whyNoParameters } from './schema.ts'
 
 const CODE = 'invalid_tool'
 
@@ -27,6 +30,10 @@ interface ToolCall {
   execution: number
   callId: string
   toolCallId: string
+  runId: string
+  turnId: string
+  sessionLabel: string
+  messageId: string
   name: string
   arguments: unknown
   /** Set for a call in doubt: `reconcile` is called instead of the tool. */
@@ -67,12 +74,23 @@ function readTool(given: unknown, path: string): { definition: Definition; tool:
   const functions = readNamed(given, CALLED, path, CODE, at)
   if (name === undefined || name === null) throw refused(`${path}.name`, 'is missing')
   if (typeof name !== 'string') throw refused(`${path}.name`, 'is not a string')
-  if (typeof functions.execute !== 'function' && typeof functions.run !== 'function') {
+  const { execute, run } = functions
+  if (isThere(execute) && isThere(run)) {
+    throw refused(
+      `${path}.execute`,
+      'is there beside `run`; give one: `run(params, call)`, or `execute(toolCallId, params, signal, onUpdate)` as pi has it',
+    )
+  }
+  if (typeof execute !== 'function' && typeof run !== 'function') {
     throw refused(
       `${path}.execute`,
       'is not a function; give `execute(toolCallId, params, signal, onUpdate)` or `run(params, call)`',
     )
   }
+  if (isThere(run)) refuseUnknown(given, path)
+  else warnOfUnknown(given, name, path)
+  const unusable = whyNoParameters(parameters, `${path}.parameters`)
+  if (unusable !== undefined) throw refused(`${path}.parameters`, unusable)
   const definition: Definition = {
     name,
     description: description ?? '',
@@ -89,6 +107,10 @@ function readTool(given: unknown, path: string): { definition: Definition; tool:
   return { definition, tool: { ...functions, self: given } }
 }
 
+function isThere(value: unknown): boolean {
+  return value !== undefined && value !== null
+}
+
 function refused(field: string, why: string): AgentEngineError {
   return refusal(CODE, field, why)
 }
@@ -102,12 +124,16 @@ async function runTool(
 ): Promise<ToolAnswer> {
   try {
     const { toolCallId, callId: idempotencyKey, arguments: params } = call
-    const info = { toolCallId, idempotencyKey, signal, onUpdate }
+    const { runId, turnId, sessionLabel, messageId } = call
+    const about = { runId, turnId, sessionLabel, messageId, toolCallId, idempotencyKey }
+    const info: ToolCallInfo = { ...about, signal, onUpdate }
     if (tool === undefined) throw new Error(`there is no tool \`${call.name}\``)
     if (call.reconcile) return await reconcile(tool, params, info)
-    const value: unknown = await (typeof tool.execute === 'function'
+    const returned: unknown = await (typeof tool.execute === 'function'
       ? Reflect.apply(tool.execute, tool.self, [toolCallId, params, signal, onUpdate, info])
       : Reflect.apply(tool.run as Callable, tool.self, [params, info]))
+    const value = await conclude(returned, info)
+    if (isError(value)) throw value
     return { json: answer(value), value }
   } catch (error) {
     return { json: failure(messageOf(error, 'the tool')) }

@@ -15,6 +15,9 @@ const MAX_VALUES = 200_000
 /** The maximum depth: a reader of the JSON must not run out of stack. */
 const MAX_DEPTH = 5_000
 
+/** Characters of a path or a name in a message. */
+const MAX_SHOWN = 100
+
 /** Thrown when the limit is used up; what was written so far remains. */
 const FULL = Symbol('full')
 
@@ -25,6 +28,8 @@ interface Frame {
   length: number
   next: number
   any: boolean
+  /** A function or a symbol of it was left out. */
+  lost: boolean
 }
 
 class Writer {
@@ -34,9 +39,12 @@ class Writer {
   /** The lists and objects that are open, outermost first. */
   #open: Frame[] = []
   #ancestors = new Set<object>()
+  /** What the whole value is called, where none of its objects may become `{}`. */
+  #strict: string | undefined
 
-  constructor(limit: number) {
+  constructor(limit: number, strict: string | undefined) {
     this.#left = limit
+    this.#strict = strict
   }
 
   /** Writes a value as JSON.stringify does; false where it has no JSON. It never recurses: the stack is not its bound. */
@@ -95,7 +103,14 @@ class Writer {
     const length = keys === undefined ? Number((value as unknown[]).length) : keys.length
     this.#put(keys === undefined ? '[' : '{')
     this.#ancestors.add(value)
-    this.#open.push({ value: value as Frame['value'], keys, length, next: 0, any: false })
+    this.#open.push({
+      value: value as Frame['value'],
+      keys,
+      length,
+      next: 0,
+      any: false,
+      lost: false,
+    })
   }
 
   #next(frame: Frame): void {
@@ -108,7 +123,8 @@ class Writer {
       this.#string(key)
       this.#put(':')
     }
-    if (this.#value(frame.value[key], key)) {
+    const inner = frame.value[key]
+    if (this.#value(inner, key)) {
       frame.any = true
     } else if (frame.keys === undefined) {
       frame.any = true
@@ -116,13 +132,33 @@ class Writer {
     } else {
       this.out.length = mark
       this.#left = left
+      frame.lost ||= inner !== undefined
     }
   }
 
   #close(frame: Frame): void {
+    if (this.#strict !== undefined && frame.keys !== undefined && !frame.any) {
+      if (frame.lost || !isPlain(frame.value))
+        throw new TypeError(this.#emptied(frame, this.#strict))
+    }
     this.#put(frame.keys === undefined ? ']' : '}')
     this.#ancestors.delete(frame.value)
     this.#open.pop()
+  }
+
+  /** Why an object is refused of which only `{}` would be left. */
+  #emptied({ value }: Frame, whole: string): string {
+    let path = ''
+    for (const { keys, next } of this.#open.slice(0, -1)) {
+      const key = keys?.[next - 1]
+      path += key === undefined ? `[${next - 1}]` : path === '' ? key : `.${key}`
+    }
+    const at = path === '' ? whole : `\`${path.slice(0, MAX_SHOWN)}\` of ${whole}`
+    if (isPlain(value)) return `${at} has functions only, which have no JSON form; return data`
+    const made = value as { constructor?: { name?: unknown } }
+    const name = String(made.constructor?.name ?? '').slice(0, MAX_SHOWN)
+    const way = INSTEAD[name] ?? 'return its data in a plain object, or give it a `toJSON`'
+    return `${at} is an instance of ${name === '' ? 'a class' : name}, which has no JSON form; ${way}`
   }
 
   /** The items of a typed array, without a list of its keys; a Buffer in the form of its `toJSON`. */
@@ -158,6 +194,22 @@ class Writer {
   }
 }
 
+/** What to return instead of an object that has no JSON form. */
+const INSTEAD: Readonly<Record<string, string>> = {
+  Map: 'return `Object.fromEntries(map)` or `[...map]`',
+  Set: 'return `[...set]`',
+  Promise: 'await it',
+  Error: 'return its message',
+  Headers: 'return `Object.fromEntries(headers)`',
+  Response: 'return its text or its JSON',
+}
+
+/** Whether an object is of no class, in whatever realm it was made. */
+function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === null || Object.getPrototypeOf(prototype) === null
+}
+
 /** The primitive in a `Number`, `String`, `Boolean` or `BigInt` object. */
 function unboxed(value: object): unknown {
   if (isNumberObject(value)) return Number(value)
@@ -168,9 +220,14 @@ function unboxed(value: object): unknown {
 /**
  * The JSON of `value` in at most `limit` characters. `cut`: it is the beginning of a longer text, and no JSON any more.
  * `json` is undefined for a value without JSON. Throws as JSON.stringify does, and passes on throws of the caller's code.
+ * With `strict`, what the value is called, it also throws for an object that would become `{}` although it is more: a Map, an error.
  */
-function boundedJson(value: unknown, limit: number): { json: string | undefined; cut: boolean } {
-  const writer = new Writer(limit)
+function boundedJson(
+  value: unknown,
+  limit: number,
+  strict?: string,
+): { json: string | undefined; cut: boolean } {
+  const writer = new Writer(limit, strict)
   try {
     const written = writer.write(value)
     return { json: written ? writer.out.join('') : undefined, cut: false }
@@ -205,4 +262,4 @@ function isLow(unit: number): boolean {
   return unit >= 0xdc00 && unit <= 0xdfff
 }
 
-export { boundedJson, fitting }
+export { boundedJson, fitting, isPlain }

@@ -4,13 +4,19 @@
 
 use std::sync::Arc;
 
+use base::error::{EngineError, ErrorCode};
+use napi::Result;
+use napi_derive::napi;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use super::answers::Answers;
+use super::errors::js_error;
 use crate::engine::{EventQueue, RecordKind};
-use crate::tools::{Invocation, ReconcileFuture, Reconciled, ToolAnswer, ToolFuture, ToolHost};
+use crate::tools::{
+    Invocation, ReconcileFuture, Reconciled, ResultSchema, ToolAnswer, ToolFuture, ToolHost,
+};
 use model::{Block, repair_text};
 
 #[derive(Serialize)]
@@ -19,6 +25,10 @@ struct Request<'a> {
     execution: u32,
     call_id: &'a str,
     tool_call_id: &'a str,
+    run_id: &'a str,
+    turn_id: &'a str,
+    session_label: &'a str,
+    message_id: &'a str,
     name: &'a str,
     arguments: &'a RawValue,
     /// The tool's `reconcile` reports the outcome of the call; the tool does not run.
@@ -114,6 +124,10 @@ impl JsToolHost {
             execution,
             call_id: &invocation.call_id,
             tool_call_id: &invocation.provider_call_id,
+            run_id: &invocation.run_id,
+            turn_id: &invocation.turn_id,
+            session_label: &invocation.session_label,
+            message_id: &invocation.message_id,
             name: &invocation.tool_name,
             arguments,
             reconcile,
@@ -149,4 +163,28 @@ fn failed(message: &str) -> Returned {
     let answer =
         ToolAnswer { content: vec![Block::text(message)], result_json: None, is_error: true };
     Returned { answer, outcome: None }
+}
+
+/// The schema of what a tool returns, compiled, as JavaScript holds it.
+/// @internal
+#[napi]
+pub struct NativeResultSchema {
+    schema: ResultSchema,
+}
+
+#[napi]
+impl NativeResultSchema {
+    /// Compiles the schema with this JSON text. Throws why it cannot be used.
+    #[napi(constructor, catch_unwind)]
+    pub fn new(json: String) -> Result<Self> {
+        let schema = ResultSchema::compile(&json)
+            .map_err(|why| js_error(&EngineError::new(ErrorCode::InvalidTool, why)))?;
+        Ok(Self { schema })
+    }
+
+    /// Why the value with this JSON text does not fit, a line for each path; null where it does.
+    #[napi(catch_unwind)]
+    pub fn mismatch(&self, json: String) -> Option<String> {
+        self.schema.mismatch(&json)
+    }
 }

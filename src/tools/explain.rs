@@ -26,9 +26,18 @@ pub(super) fn refusal(
     value: &Value,
     received: &str,
 ) -> Option<String> {
+    let lines = lines(validator, value)?;
+    let received = short(received, MAX_RECEIVED);
+    Some(format!(
+        "Validation failed for tool \"{tool}\":{lines}\n\nReceived arguments:\n{received}"
+    ))
+}
+
+/// A line for each failing path of `value`, or `None` where it is valid.
+pub(super) fn lines(validator: &Validator<Metered>, value: &Value) -> Option<String> {
     let mut errors = validator.iter_errors(Instance(value)).peekable();
     errors.peek()?;
-    let mut text = format!("Validation failed for tool \"{tool}\":");
+    let mut text = String::new();
     for error in errors.by_ref().take(MAX_LINES) {
         let line = format!("{}: {}", path(&error), expected(&error));
         let _ = write!(text, "\n  - {}", short(&line, MAX_LINE));
@@ -37,7 +46,6 @@ pub(super) fn refusal(
     if more > 0 {
         let _ = write!(text, "\n  - and {more} more");
     }
-    let _ = write!(text, "\n\nReceived arguments:\n{}", short(received, MAX_RECEIVED));
     Some(text)
 }
 

@@ -13,6 +13,7 @@ mod meter;
 mod name_patterns;
 mod pattern;
 mod result;
+mod result_schema;
 mod runtime;
 mod schema;
 mod set;
@@ -22,6 +23,7 @@ mod validator;
 pub(crate) use admission::{AdmissionQueue, Ticket};
 pub(crate) use cache::ToolSetCache;
 pub(crate) use result::{ToolAnswer, result_cap};
+pub(crate) use result_schema::ResultSchema;
 pub(crate) use runtime::{
     CallRequest, Ending, First, Invocation, Limits, ReconcileFuture, Reconciled, ToolFuture,
     ToolHost, run_call,

@@ -22,6 +22,12 @@ pub(crate) struct Invocation {
     pub call_id: String,
     /// The provider's id of the call.
     pub provider_call_id: String,
+    /// The run, its turn and its session.
+    pub run_id: String,
+    pub turn_id: String,
+    pub session_label: String,
+    /// The assistant message with the call.
+    pub message_id: String,
     /// The tool.
     pub tool_name: String,
     /// The arguments: JSON text of an object, valid by the tool's schema.

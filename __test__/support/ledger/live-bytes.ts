@@ -6,7 +6,12 @@ export interface Live {
   name: string
   /** Offsets in the file. */
   at: number[]
+  /** The offset of the byte that says that the value is NULL, where it is. */
+  nullAt?: number
 }
+
+/** What that byte may be as well: SQLite reads the reserved types 10 and 11 as NULL too. */
+export const NULL_TYPES: readonly number[] = [0, 10, 11]
 
 interface Cell {
   payload: number[]
@@ -33,8 +38,10 @@ export function live(file: Buffer, columns: (table: string) => string[]): Live[]
         type === 'table' ? `${table}.${names[column] ?? column}` : `index of ${table}`
       found.push({ name: `${type} ${table}`, at: [...header, ...rowid] })
       for (const [column, at] of values.entries()) {
-        const serial = serials[column]?.at ?? []
-        if (!(alias && column === 0)) found.push({ name: columnOf(column), at: [...serial, ...at] })
+        const { type: kind, at: serial } = serials[column] ?? { at: [] }
+        const nullAt = kind === 0 ? serial[0] : undefined
+        if (!(alias && column === 0))
+          found.push({ name: columnOf(column), at: [...serial, ...at], nullAt })
       }
     }
   }

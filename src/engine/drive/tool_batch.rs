@@ -320,6 +320,10 @@ async fn run_one(
     let invocation = Invocation {
         call_id: call.call_id.clone(),
         provider_call_id: call.provider_call_id.clone(),
+        run_id: run.context.run_id.clone(),
+        turn_id: run.turn_id.clone(),
+        session_label: run.context.session_label.clone(),
+        message_id: call.message_id.clone(),
         tool_name: call.tool_name.clone(),
         arguments_json: prepared.arguments_json,
     };

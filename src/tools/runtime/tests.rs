@@ -93,6 +93,10 @@ fn invocation(number: usize) -> Invocation {
     Invocation {
         call_id: number.to_string(),
         provider_call_id: "call_0".to_owned(),
+        run_id: "run".to_owned(),
+        turn_id: "turn".to_owned(),
+        session_label: "session".to_owned(),
+        message_id: "message".to_owned(),
         tool_name: "t".to_owned(),
         arguments_json: "{}".to_owned(),
     }

@@ -1,0 +1,100 @@
+// The fields that a tool may have. Of a plain tool an unknown one is refused; of one in pi's shape it is a warning, because
+// pi's hosts add fields of their own. It must never judge the state that an instance of a class keeps in its fields.
+
+import { isPlain } from '../values/bounded-json.ts'
+import { clip, refusal } from '../values/errors.ts'
+import { meant } from '../values/field-names.ts'
+import { attempt } from '../values/reader.ts'
+
+const CODE = 'invalid_tool'
+
+const POLICY = ['executionMode', 'timeoutMs', 'replay', 'retries', 'reconcile'] as const
+const PLAIN: readonly string[] = ['name', 'label', 'description', 'parameters', 'run', ...POLICY]
+const MADE: readonly string[] = [
+  ...['name', 'label', 'description', 'inputSchema', 'jsonSchema', 'outputSchema', 'run'],
+  ...POLICY,
+]
+/** Those of pi's `AgentTool` and `ToolDefinition`. */
+const PI: readonly string[] = [
+  ...['name', 'label', 'description', 'parameters', 'execute', 'prepareArguments'],
+  ...['promptSnippet', 'promptGuidelines', 'renderCall', 'renderResult', 'renderShell'],
+  ...['sourceInfo', ...POLICY],
+]
+
+/** Other names of the same fields. */
+const OTHERS = { handler: 'run', func: 'run', function: 'run', callback: 'run', title: 'label' }
+const PLAIN_OTHERS = { ...OTHERS, schema: 'parameters', args: 'parameters' }
+const MADE_OTHERS = {
+  ...OTHERS,
+  execute: 'run',
+  schema: 'inputSchema',
+  args: 'inputSchema',
+  parameters: 'inputSchema',
+}
+/** They need more than another name. */
+const THROUGH_TOOL = ['inputSchema', 'outputSchema', 'jsonSchema']
+
+/** The most tools that are remembered as warned of. */
+const MAX_WARNED = 1_000
+const warned = new Set<string>()
+
+/** Refuses an unknown field of a plain tool at `path`. */
+function refuseUnknown(tool: object, path: string): void {
+  for (const name of unknownOf(tool, PLAIN, path)) {
+    const why = THROUGH_TOOL.includes(name)
+      ? 'is read by `tool()` only: pass `tool({ … })` instead of the object itself'
+      : unknown(name, 'a tool', PLAIN, PLAIN_OTHERS)
+    throw refusal(CODE, `${path}.${clip(name)}`, why)
+  }
+}
+
+/** Refuses an unknown field of what `tool()` is called with. */
+function refuseUnknownOfMade(definition: object, path: string): void {
+  for (const name of unknownOf(definition, MADE, path)) {
+    throw refusal(CODE, `${path}.${clip(name)}`, unknown(name, '`tool()`', MADE, MADE_OTHERS))
+  }
+}
+
+/** Warns of unknown fields of a tool in pi's shape, once a process. */
+function warnOfUnknown(tool: object, name: string, path: string): void {
+  if (warned.has(name) || warned.size >= MAX_WARNED) return
+  const names = unknownOf(tool, PI, path)
+  if (names.length === 0) return
+  warned.add(name)
+  const list = names.slice(0, 10).map((each) => {
+    const other = meant(each, PI)
+    return `\`${clip(each)}\`${other === undefined ? '' : ` (did you mean \`${other}\`?)`}`
+  })
+  process.emitWarning(
+    `the tool \`${clip(name)}\` has fields that are not known and have no effect: ${list.join(', ')}`,
+    { code: 'AGENT_ENGINE_TOOL_FIELDS' },
+  )
+}
+
+/** The unknown fields of a plain object. */
+function unknownOf(value: object, known: readonly string[], path: string): string[] {
+  return attempt(
+    () => {
+      if (!isPlain(value)) return []
+      const fields = value as Record<string, unknown>
+      return Object.keys(value).filter(
+        (name) => !known.includes(name) && fields[name] !== undefined,
+      )
+    },
+    path,
+    CODE,
+  )
+}
+
+function unknown(
+  name: string,
+  of: string,
+  known: readonly string[],
+  others: Readonly<Record<string, string>>,
+): string {
+  const other = meant(name, known, others)
+  const way = other === undefined ? `its fields are ${known.join(', ')}` : `write \`${other}\``
+  return `is not a field of ${of}; ${way}`
+}
+
+export { refuseUnknown, refuseUnknownOfMade, warnOfUnknown }
