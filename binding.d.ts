@@ -116,10 +116,7 @@ export declare class NativeResultSchema {
   mismatch(json: string): string | null
 }
 
-/**
- * The beginning of a history that was passed earlier.
- * @internal
- */
+/** The beginning of a history that was passed earlier. @internal */
 export interface KnownHistory {
   /** The number of the history whose beginning it is; 0 for an empty one. */
   number: number

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_stands_for_one_history_until_it_is_forgotten() {
+    fn a_number_identifies_one_history_until_it_is_forgotten() {
         let histories = GivenHistories::default();
         let first = histories.store(history(&["a", "b", "c"]));
         let second = histories.store(history(&["x"]));

@@ -75,10 +75,10 @@ impl Conversation {
     /// provider may not find it, or if no block since can be marked.
     pub(crate) fn earlier_end(&self) -> Option<usize> {
         /// Anthropic searches 20 blocks, including the marked one.
-        const LOOKED_AT: usize = 18;
+        const BREAKPOINT_REACH: usize = 18;
         let (back, blocks) = self.earlier?;
         let open: usize = self.open.iter().map(|message| message.blocks.len()).sum();
-        (self.open.is_empty() || blocks + open > LOOKED_AT).then_some(back)
+        (self.open.is_empty() || blocks + open > BREAKPOINT_REACH).then_some(back)
     }
 
     /// A link for each message of the next request.

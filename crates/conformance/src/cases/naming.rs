@@ -20,7 +20,7 @@ async fn name(fixture: &Fixture, alias: &str, label: &str) -> Result<(), Storage
     fixture.ledger.admin.set_alias(alias.to_owned(), label.to_owned()).await.map(drop)
 }
 
-pub async fn an_alias_names_its_session_wherever_a_label_is_accepted(fixture: Fixture) {
+pub async fn an_alias_names_its_session_in_every_call_with_a_label(fixture: Fixture) {
     fixture.commit(turn("t1", "main", None)).await.unwrap();
     name(&fixture, "b", "main").await.unwrap();
     name(&fixture, "a", "b").await.unwrap();

@@ -129,7 +129,7 @@ impl LedgerAdmin for Ledger {
             let core = self.core()?;
             let (path, clock) = (core.path.clone(), self.clock.clone());
             let pool = Arc::clone(&core.readers);
-            core.readers.beside(move || verify::verify(&path, &clock, &pool)).await
+            core.readers.with_own_connection(move || verify::verify(&path, &clock, &pool)).await
         })
     }
 
@@ -145,7 +145,8 @@ impl LedgerAdmin for Ledger {
             let core = self.core()?;
             let (from, to, clock) = (core.path.clone(), path.to_owned(), self.clock.clone());
             let pool = Arc::clone(&core.readers);
-            let copy = core.readers.beside(move || backup::backup(&from, &to, &clock, &pool));
+            let copy =
+                core.readers.with_own_connection(move || backup::backup(&from, &to, &clock, &pool));
             copy.await.map(Supported::Done)
         })
     }
@@ -191,7 +192,9 @@ impl LedgerAdmin for Ledger {
                 clock: self.clock.clone(),
                 runtime: tokio::runtime::Handle::current(),
             };
-            core.readers.beside(move || transfer::import(&path, format, label, target)).await
+            core.readers
+                .with_own_connection(move || transfer::import(&path, format, label, target))
+                .await
         })
     }
 

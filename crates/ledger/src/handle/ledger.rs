@@ -42,11 +42,11 @@ impl Ledger {
     /// Opens the ledger at a path that this process has open already, as another process would: with a separate writer,
     /// readers and leases. The caller must call [`OpenLedger::stop`].
     #[cfg(test)]
-    pub(crate) fn open_beside(
+    pub(crate) fn open_separately(
         options: &LedgerOptions,
         clock: Clock,
     ) -> Result<Arc<Self>, StorageError> {
-        let core = registry::open_beside(options, &clock)?;
+        let core = registry::open_separately(options, &clock)?;
         Ok(Arc::new(Self { core: Mutex::new(Some(core)), clock }))
     }
 

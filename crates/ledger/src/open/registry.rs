@@ -128,7 +128,7 @@ pub(crate) fn acquire(options: &LedgerOptions, clock: &Clock) -> Stored<Arc<Open
 
 /// Opens a ledger that is open already, for tests with several processes; it is not registered.
 #[cfg(test)]
-pub(crate) fn open_beside(options: &LedgerOptions, clock: &Clock) -> Stored<Arc<OpenLedger>> {
+pub(crate) fn open_separately(options: &LedgerOptions, clock: &Clock) -> Stored<Arc<OpenLedger>> {
     let path = file::resolve(&options.path)?;
     let (id, _) = file::identify(&path)?.ok_or_else(error::closed)?;
     open_file(&path, id, options, clock)

@@ -123,7 +123,7 @@ impl Readers {
     }
 
     /// Runs `work`, which opens its own connection, on a blocking thread; closing waits for it as for a read.
-    pub(crate) async fn beside<T: Send + 'static>(
+    pub(crate) async fn with_own_connection<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce() -> Stored<T> + Send + 'static,
     ) -> Stored<T> {

@@ -98,7 +98,7 @@ impl Store for File {
     fn other_process(&mut self) -> StoreFuture<'_, LedgerPorts> {
         Box::pin(async move {
             let options = options(&self.folder.path().join("ledger.db"));
-            let ledger = Ledger::open_beside(&options, Clock::set(&self.times)).unwrap();
+            let ledger = Ledger::open_separately(&options, Clock::set(&self.times)).unwrap();
             self.others.push(Arc::clone(&ledger));
             LedgerPorts::of(&ledger)
         })

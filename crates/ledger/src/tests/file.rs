@@ -64,7 +64,7 @@ fn child(test: &str, path: &Path) -> Child {
         .unwrap()
 }
 
-#[expect(clippy::disallowed_methods, reason = "how the parent speaks to this test's child")]
+#[expect(clippy::disallowed_methods, reason = "the parent passes it to the child of this test")]
 fn path_of_child() -> Option<PathBuf> {
     std::env::var_os("LEDGER_TEST_PATH").map(PathBuf::from)
 }

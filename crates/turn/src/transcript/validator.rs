@@ -91,7 +91,7 @@ fn shown(block: &Block) -> Option<&'static str> {
             let known = ["image/png", "image/jpeg", "image/gif", "image/webp"];
             (!known.contains(&mime_type.as_str()) || !is_base64(data)).then_some("unknown image")
         }
-        _ => Some("a block that may not stand here"),
+        _ => Some("a block that is not allowed here"),
     }
 }
 

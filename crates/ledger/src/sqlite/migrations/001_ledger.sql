@@ -1,5 +1,5 @@
--- The ledger of issue 2: sessions point at turns, turns form a tree, messages and tool calls hang on turns.
--- Column names are the seeds'. Indexes exist only where a query of the API needs them.
+-- The ledger: sessions point at turns, turns form a tree, messages and tool calls belong to turns.
+-- The column names are those of the interface. Indexes exist only if a query of the API needs them.
 
 CREATE TABLE schema_meta (
   id INTEGER PRIMARY KEY CHECK (id = 1),
@@ -75,7 +75,7 @@ CREATE TABLE turns (
   CHECK (parent_turn_id <> id)
 ) STRICT;
 
--- A child is one deeper than its parent, and a turn with children keeps its place: so no walk of parents can loop.
+-- A child is one deeper than its parent, and a turn with children never moves, so no walk of parents can loop.
 CREATE TRIGGER turns_depth_on_insert BEFORE INSERT ON turns
 WHEN NEW.depth IS NOT CASE WHEN NEW.parent_turn_id IS NULL THEN 0
   ELSE (SELECT depth + 1 FROM turns WHERE id = NEW.parent_turn_id) END
@@ -91,7 +91,7 @@ BEGIN
   SELECT RAISE(ABORT, 'a turn with children keeps its parent');
 END;
 
--- Once a parent, always a parent: the trigger above trusts this flag.
+-- A parent stays a parent: the trigger above relies on this flag.
 CREATE TRIGGER turns_keep_has_children BEFORE UPDATE OF has_children ON turns
 WHEN OLD.has_children = 1 AND NEW.has_children = 0
 BEGIN
@@ -179,7 +179,7 @@ CREATE TABLE compactions (
   "trigger" TEXT NOT NULL CHECK ("trigger" IN ('context_limit', 'overflow_recovery'))
 ) STRICT, WITHOUT ROWID;
 
--- The seeds' threads: one per turn. The ancestry is walked, not stored (stored, it grows with the square of the length).
+-- The threads of the interface, one per turn. The ancestry is computed: stored, it would grow with the square of the length.
 CREATE VIEW threads (turn_id, ancestry, total_tokens, depth, persona_id, thread_key) AS
 SELECT
   t.id,

@@ -1,14 +1,14 @@
 -- The journal of a turn under way (W0 to W3), and the leases of sessions.
--- What only a running turn needs stands in tables of its own and is deleted in W4, so that a finished turn costs nothing more.
+-- Values that only a running turn needs are in separate tables and are deleted in W4, so that an ended turn costs nothing more.
 
--- The stable code beside the seeds' kind: `interrupted`, `run_timeout`, the provider's.
+-- The stable code in addition to the kind: `interrupted`, `run_timeout`, the provider's.
 ALTER TABLE turns ADD COLUMN error_code TEXT;
 
--- 1 while the session's first turn runs: until that ends, nobody sees the session.
+-- 1 while the session's first turn runs: until that ends, readers do not see the session.
 ALTER TABLE sessions ADD COLUMN opening INTEGER NOT NULL DEFAULT 0 CHECK (opening IN (0, 1));
 
--- What the tool declared when the call was written, and from W2 on the hash of its canonical arguments: where that is
--- there, the side effect may have begun.
+-- The replay class of the tool when the call was written, and from W2 on the hash of its canonical arguments: with a hash,
+-- the side effect may have begun.
 ALTER TABLE tool_calls ADD COLUMN replay TEXT CHECK (replay IN ('pure', 'idempotent', 'reconcilable', 'unsafe'));
 ALTER TABLE tool_calls ADD COLUMN arguments_hash TEXT;
 
@@ -32,7 +32,7 @@ CREATE TABLE open_turns (
   progress_json TEXT CHECK (progress_json IS NULL OR json_valid(progress_json))
 ) STRICT, WITHOUT ROWID;
 
--- Who may write a session's running turn. The row stays and its epoch only grows: what was leased before is told from it.
+-- The right to write a session's running turn. The row stays and its epoch only grows, which identifies earlier leases.
 CREATE TABLE session_leases (
   session_label TEXT PRIMARY KEY NOT NULL REFERENCES sessions (label),
   epoch INTEGER NOT NULL CHECK (epoch > 0),
@@ -54,7 +54,7 @@ BEGIN
   SELECT RAISE(ABORT, 'a lease''s epoch only grows');
 END;
 
--- As before, without turns that still run: to every reader a turn is there when it has ended.
+-- As before, without running turns: a turn is visible to readers when it has ended.
 DROP VIEW threads;
 CREATE VIEW threads (turn_id, ancestry, total_tokens, depth, persona_id, thread_key) AS
 SELECT

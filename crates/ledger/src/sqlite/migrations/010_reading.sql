@@ -1,15 +1,15 @@
--- What reading needs: an index for every list, the words of what was said, aliases and personas.
+-- For reading: an index for every list, the words of messages, aliases and personas.
 
 CREATE INDEX turns_by_parent ON turns (parent_turn_id, id) WHERE parent_turn_id IS NOT NULL;
--- Unique, which the key makes it anyway: so an order by it and what hangs on a turn needs no sorting.
+-- Declared unique, which the key implies, so that an order by it and by rows of a turn needs no sorting.
 CREATE UNIQUE INDEX turns_by_session ON turns (session_label, id);
 CREATE INDEX turns_by_model ON turns (provider, model);
 CREATE INDEX turns_by_start ON turns (started_at);
 CREATE INDEX tool_calls_by_tool ON tool_calls (tool_name, turn_id, sequence);
 CREATE INDEX session_history_by_session ON session_history (session_label, changed_at);
 
--- Whose session it is: the agent that the label names, else that of the turn it began at, else the persona. Of a session
--- that is there already only label and persona are known.
+-- The agent of a session: the one that the label names, else that of the turn at which it began, else the persona. For an
+-- existing session only label and persona are known.
 ALTER TABLE sessions ADD COLUMN agent_id TEXT NOT NULL DEFAULT 'default';
 UPDATE sessions SET agent_id = agent_of(label, persona_id);
 CREATE INDEX sessions_by_agent ON sessions (agent_id, label);
@@ -17,7 +17,7 @@ CREATE INDEX sessions_by_persona ON sessions (persona_id, label);
 CREATE INDEX sessions_by_parent ON sessions (parent_session_label, label) WHERE parent_session_label IS NOT NULL;
 CREATE INDEX sessions_archived ON sessions (label) WHERE status = 'archived';
 
--- Another name of a session, or of another alias. The session may come later: it is created on first use.
+-- Another name of a session, or of another alias. The session may not exist yet: it is created on first use.
 CREATE TABLE session_aliases (
   alias TEXT PRIMARY KEY NOT NULL CHECK (length(CAST(alias AS BLOB)) BETWEEN 1 AND 512),
   session_label TEXT NOT NULL CHECK (length(CAST(session_label AS BLOB)) BETWEEN 1 AND 512),
@@ -34,8 +34,8 @@ CREATE TABLE personas (
   updated_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- What was said in turns that have ended, as words: without the text itself and without the words' places, which would
--- cost five times as much. A message is named by its place, because a rowid that is no column may change.
+-- The words of messages in ended turns, without the text itself and without the words' positions, which would cost five
+-- times as much. A message has a number of its own here, because a rowid that is not a column may change.
 CREATE TABLE searchable (
   id INTEGER PRIMARY KEY,
   turn_id TEXT NOT NULL,

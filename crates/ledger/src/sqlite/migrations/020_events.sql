@@ -1,4 +1,4 @@
--- What a turn told while it ran, and what other processes ask of one that runs.
+-- The events of runs, and the commands of other processes to a run.
 
 CREATE TABLE event_logs (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -32,7 +32,7 @@ CREATE TABLE run_events (
   PRIMARY KEY (log_id, seq_from)
 ) STRICT, WITHOUT ROWID;
 
--- What a process asks of the one that runs a session. Answered rows are taken away by who asked.
+-- The commands of a process to the one that runs a session. Their sender deletes answered rows.
 CREATE TABLE session_commands (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   session_label TEXT NOT NULL,

@@ -1,4 +1,4 @@
--- What is known of auth profiles, so that processes share it and a restart forgets nothing. Never a key.
+-- The state of auth profiles, shared by processes and persistent. It never contains a key.
 CREATE TABLE auth_profile_usage (
   profile_id TEXT PRIMARY KEY NOT NULL,
   -- Unix milliseconds.

@@ -1,4 +1,4 @@
--- What a session's last call began with, as hashes, and where a provider's prompt cache broke. No text of a conversation.
+-- The hashes of the parts of a session's last call, and the breaks of a provider's prompt cache. No text of a conversation.
 
 CREATE TABLE cache_chains (
   session_label TEXT PRIMARY KEY NOT NULL,

@@ -1,5 +1,5 @@
--- Values over 64 KiB stand here, each distinct one once, under the SHA-256 of its text in hex. What was stored before stays
--- in its row.
+-- Values over 64 KiB, each distinct one once, under the SHA-256 of its text in hex. Values that were stored before stay in
+-- their rows.
 CREATE TABLE blobs (
   hash TEXT PRIMARY KEY NOT NULL CHECK (length(hash) = 64),
   -- Bytes of the text.
@@ -9,8 +9,8 @@ CREATE TABLE blobs (
   data BLOB NOT NULL
 ) STRICT;
 
--- What was taken out of a row's columns: `{column: [{at, form, hash}]}`. At byte `at` of what is left in the column goes the
--- blob's text, with form `json` as the inside of a JSON string. NULL where every value stands in its row.
+-- The values that were moved out of a row's columns: `{column: [{at, form, hash}]}`. The blob's text belongs at byte `at` of
+-- the column's rest, with form `json` as the inside of a JSON string. NULL if every value is in its row.
 ALTER TABLE messages ADD COLUMN blobs_json TEXT;
 ALTER TABLE tool_calls ADD COLUMN blobs_json TEXT;
 CREATE INDEX messages_with_blobs ON messages (turn_id, sequence) WHERE blobs_json IS NOT NULL;

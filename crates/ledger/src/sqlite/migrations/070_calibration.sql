@@ -1,4 +1,4 @@
--- How each model's count of tokens stands to the engine's estimate, in thousandths. No key, no prompt, no session.
+-- The ratio of each model's count of tokens to the engine's estimate, in thousandths. No key, no prompt, no session.
 CREATE TABLE model_calibration (
   provider TEXT NOT NULL,
   model TEXT NOT NULL,

@@ -1,5 +1,5 @@
--- A checksum for every row that a reader is given something of: the sum of a hash of each column. What was in a row before is
--- taken as it is: damage of earlier days cannot be known.
+-- A checksum for every row that readers use: the sum of a hash of each column. Existing rows are taken as they are, because
+-- earlier damage cannot be detected.
 
 ALTER TABLE schema_meta ADD COLUMN row_checksum INTEGER;
 UPDATE schema_meta SET row_checksum = checksum_of('ledger_id, created_at, engine_version', ledger_id, created_at, engine_version);

@@ -1,4 +1,4 @@
--- One append-only journal for what a turn writes while it runs and for its events; a turn's own rows are written once, at its
+-- One append-only journal for the records of a running turn and for its events; a turn's own rows are written once, at its
 -- end. Events of ended runs are compressed.
 
 -- A run while its turn is open or its events are stored.
@@ -53,8 +53,8 @@ CREATE TABLE event_archive (
   row_checksum INTEGER
 ) STRICT;
 
--- A compaction may keep nothing but the turn that it is made for, which is not among the turns before its end. So the first
--- kept turn is no reference any more.
+-- A compaction may retain only the turn for which it is made, which is not a row of `turns` before its end. So the first
+-- retained turn is no longer a reference.
 CREATE TABLE compactions_moved (
   turn_id TEXT PRIMARY KEY NOT NULL REFERENCES turns (id),
   compaction_type TEXT NOT NULL DEFAULT 'summary'

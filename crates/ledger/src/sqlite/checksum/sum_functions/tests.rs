@@ -9,7 +9,7 @@ use super::*;
 use crate::sqlite::schema;
 
 fn connection() -> Connection {
-    #[expect(clippy::disallowed_methods, reason = "nobody's file")]
+    #[expect(clippy::disallowed_methods, reason = "a database in memory")]
     let connection = Connection::open_in_memory().unwrap();
     add(&connection).unwrap();
     connection
@@ -122,7 +122,7 @@ fn value() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn updates_come_to_the_checksum_of_what_is_there(
+    fn updates_give_the_checksum_of_the_stored_rows(
         steps in prop::collection::vec((0..3_usize, value()), 1..8),
         damage in prop::option::of((0..8_usize, 0..3_usize, value())),
     ) {

@@ -106,7 +106,7 @@ fn shown(block: &Value) -> Verdict {
             rule(known.contains(&text(source, "media_type")?), "an unknown image", block)?;
             rule(base64(text(source, "data")?), "an image that is no base64", block)
         }
-        _ => rule(false, "a block that may not stand here", block),
+        _ => rule(false, "a block that is not allowed here", block),
     }
 }
 
@@ -160,7 +160,7 @@ fn answer(
                 let id = text(block, "tool_use_id")?;
                 rule(waiting.remove(id), "a provider-run result without its use", block)?;
             }
-            _ => return Err(format!("a block that may not stand here: {block}")),
+            _ => return Err(format!("a block that is not allowed here: {block}")),
         }
     }
     let Some(last) = content.last() else { return Ok(()) };

@@ -90,7 +90,7 @@ fn part(part: &Value) -> Verdict {
             });
             rule(known, "an unknown image", part)
         }
-        _ => rule(false, "a part that may not stand here", part),
+        _ => rule(false, "a part that is not allowed here", part),
     }
 }
 

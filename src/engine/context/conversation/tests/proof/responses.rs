@@ -131,6 +131,6 @@ fn shown(part: &Value) -> Verdict {
             });
             rule(known, "an unknown image", part)
         }
-        _ => rule(false, "a part that may not stand here", part),
+        _ => rule(false, "a part that is not allowed here", part),
     }
 }
