@@ -128,7 +128,7 @@ describe.skipIf(executablePath === undefined)('the page of examples/web', () => 
     // The session goes on.
     await send(page, 'And now?')
     await shows(page, 'Again.')
-    expect(await page.isDisabled('#stop')).toBe(true)
+    await page.waitForSelector('#stop:disabled')
   })
 
   test('shows a text as a text, and why a run failed', async () => {
@@ -137,6 +137,8 @@ describe.skipIf(executablePath === undefined)('the page of examples/web', () => 
       { error: { status: 400, message: 'nothing of that kind' } },
     ])
     await send(page, '<b>bold</b>')
+    // The page is ready before it begins, too.
+    await shows(page, '<img src=x onerror=alert(1)>')
     await shows(page, 'ready')
     expect(await log(page)).toEqual([
       ['user', '<b>bold</b>'],
