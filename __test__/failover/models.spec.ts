@@ -2,7 +2,7 @@
 // (docs/rules/failover.md#model-fallback), and options that are refused. It must never assert a duration.
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { AgentEngineOptions, AssembledContext, StreamEvent } from '../../index.js'
+import type { AgentEngineOptions, AssembledContext } from '../../index.js'
 import { folder } from '../support/cleanup.js'
 import { readAll, textOf } from '../support/engine.js'
 import { anthropic } from '../support/servers/anthropic.js'
@@ -12,6 +12,7 @@ import {
   failWith,
   replyWith,
   runWithM1,
+  switches,
   type World,
   world,
 } from '../support/servers/failover.js'
@@ -25,11 +26,6 @@ afterEach(() => it.server.close())
 
 const runOnce = (changes: Partial<AssembledContext> = {}, options: AgentEngineOptions = {}) =>
   runWithM1(it, changes, options)
-
-const switches = (events: StreamEvent[]) =>
-  events.flatMap((event) =>
-    event.type === 'model_switch' ? [`${event.from.model}>${event.to.model} ${event.reason}`] : [],
-  )
 
 describe('models', () => {
   test('the next model gets the conversation in its own API, and the turn records that model', async () => {

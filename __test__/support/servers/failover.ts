@@ -106,3 +106,9 @@ export async function runWithM1(
   const events = await readAll(run)
   return { engine, events, result: await run.result }
 }
+
+/** The switches between models among the events of a run: from, to, and why. */
+export const switches = (events: StreamEvent[]) =>
+  events.flatMap((event) =>
+    event.type === 'model_switch' ? [`${event.from.model}>${event.to.model} ${event.reason}`] : [],
+  )
