@@ -355,6 +355,36 @@ export interface AssembledContext {
   coalesce?: boolean
   /** True: leaving the iterator does not abort the run. */
   detached?: boolean
+  /** Which events the run delivers; replaces the engine's `events`. All are numbered and stored. */
+  events?: EventsOption
+}
+
+/** The broker interface's six events. */
+export type CoreStreamEvent = Extract<
+  StreamEvent,
+  {
+    type: 'stream_start' | 'token' | 'tool_status' | 'reasoning' | 'stream_end' | 'stream_error'
+  }
+>
+
+/**
+ * Which events are delivered: `all` (default; without the fragments of `toolInput`), `core`, which is the broker interface's six,
+ * or `all` with changes. The numbers of the others are left out: `seq` is that of the stored events.
+ */
+export type EventsOption = 'core' | 'all' | EventSelection
+
+/** Groups of events besides {@link CoreStreamEvent}. Each is delivered by default, except `toolInput`. */
+export interface EventSelection {
+  usage?: boolean
+  /** `waiting` and `retry`. */
+  waiting?: boolean
+  compaction?: boolean
+  userMessage?: boolean
+  toolProgress?: boolean
+  modelSwitch?: boolean
+  cacheBreak?: boolean
+  /** `tool_input_delta`: the arguments of calls as they stream. Default false. */
+  toolInput?: boolean
 }
 
 /**
@@ -386,8 +416,12 @@ export interface AgentEngineCallbacks {
 }
 
 /** The broker interface's handle of a running turn. */
-export interface BrokerStreamHandle {
-  onEvent(callback: (event: StreamEvent) => void): void
+export interface BrokerStreamHandle<Event = StreamEvent> {
+  /**
+   * Calls back with each event from now on; with `afterSeq`, first with those after that number that were delivered already.
+   * Returns a function that ends it.
+   */
+  onEvent(callback: (event: Event) => void, options?: EventsFrom): () => void
   abort(): void
   /** Injects a message at the next tool boundary. False when the run accepts none any more, or compacts: queue it then. */
   steer(message: string): boolean
@@ -403,18 +437,25 @@ export interface BrokerStreamHandle {
  * for await (const event of run) if (event.type === 'token') process.stdout.write(event.text)
  * const { stopReason, usage } = await run.result
  */
-export interface AgentRun extends AsyncIterableIterator<StreamEvent> {
+export interface AgentRun<Event = StreamEvent> extends AsyncIterableIterator<Event> {
   /**
    * Resolves for every stop reason, after the commit and the terminal event. Rejects only for defects, and with `result_too_large`
    * where the result's JSON would have more than 256 MiB: the turn is in the ledger.
    */
   readonly result: Promise<AgentResult>
-  readonly stream: BrokerStreamHandle
+  readonly stream: BrokerStreamHandle<Event>
   /** Ends the run as aborted; the result settles within a quarter of a second, even when a tool ignores its signal. */
   abort(): void
   /** See {@link BrokerStreamHandle.steer}. */
   steer(message: string): boolean
-  [Symbol.asyncIterator](): AgentRun
+  /**
+   * Another iteration of the events, from the first or any other number on, also after the end: each sees every event. Of an
+   * event more than 4,096 events ago, adjacent deltas may be joined. Leaving it does not abort the run.
+   *
+   * @throws {AgentEngineError} `invalid_options`
+   */
+  events(options?: EventsFrom): AsyncIterableIterator<Event>
+  [Symbol.asyncIterator](): AgentRun<Event>
 }
 
 export interface LedgerOptions {
@@ -444,10 +485,16 @@ export interface EventRetention {
   keepTurns?: number
 }
 
-/** Options of {@link AgentEngine.attach}. */
-export interface AttachOptions {
+/** Where an iteration of events begins. */
+export interface EventsFrom {
   /** Events up to this number are skipped. Default 0: all are delivered. */
   afterSeq?: number
+}
+
+/** Options of {@link AgentEngine.attach}. */
+export interface AttachOptions extends EventsFrom {
+  /** Which events are delivered. Default: the engine's `events`. */
+  events?: EventsOption
 }
 
 /** An event of one of a session's runs. */
@@ -473,6 +520,8 @@ export interface ResumeOptions {
   timeoutMs?: number
   toolTimeoutMs?: number
   abortSignal?: AbortSignal
+  /** Which events the run delivers. Default: the engine's `events`. */
+  events?: EventsOption
 }
 
 /** The outcome for an interrupted turn when the engine was opened. */
@@ -504,6 +553,8 @@ export interface AgentEngineOptions {
    * function that returns one.
    */
   authProfiles?: readonly (AuthProfile | AuthProfileWithFunction)[]
+  /** Which events runs and attachments deliver, where a context or an attachment does not decide. Default `all`. */
+  events?: EventsOption
   /** How runs continue when a key or a model fails. */
   failover?: FailoverOptions
   /**
@@ -680,6 +731,10 @@ export declare class AgentEngine {
   /** @throws {AgentEngineError} `invalid_options`, or the ledger's refusal (`ledger_foreign`, `ledger_newer`, …). */
   constructor(options?: AgentEngineOptions)
   /** @throws {AgentEngineError} before anything is written or sent: `invalid_context`, `unknown_model`, … with `field`. */
+  run(
+    context: AssembledContext & { events: 'core' },
+    callbacks?: AgentEngineCallbacks,
+  ): AgentRun<CoreStreamEvent>
   run(context: AssembledContext, callbacks?: AgentEngineCallbacks): AgentRun
   /** The known models, built in or declared in the options, by provider and name. */
   models(filter?: ModelFilter): ModelInfo[]

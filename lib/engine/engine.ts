@@ -10,7 +10,9 @@ import type {
   BudgetState,
   CompactionResult,
   CompactOptions,
+  CoreStreamEvent,
   AgentEngine as Declared,
+  AgentRun as DeclaredRun,
   InterruptedTurn,
   LimitState,
   ModelFilter,
@@ -30,7 +32,7 @@ import { readCallbacks, readContext } from '../run/context.ts'
 import { abortSession, attach, steerSession } from '../run/follow.ts'
 import { GivenHistories } from '../run/given-histories.ts'
 import { AgentRun } from '../run/run.ts'
-import { ABORTED, HOOKED, PHASES } from '../run/run-flags.ts'
+import { ABORTED, HOOKED, PHASES, SKIPPED_SHIFT } from '../run/run-flags.ts'
 import { AgentEngineError, guarded, refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
 import { type Fields, readFields, readName } from '../values/reader.ts'
@@ -52,6 +54,8 @@ class AgentEngine implements Declared {
   #native: NativeEngine
   #given = new GivenHistories((number) => this.#native.forgetHistory(number))
   #onRequest: OnRequest | undefined
+  /** The groups of events that are left out, where a context does not decide. */
+  #skipped: number
   #closing: Promise<void> | undefined
   #ledger: Ledger | undefined
   /** The number that identifies the key functions for the native side; 0 where no key is a function. */
@@ -59,8 +63,9 @@ class AgentEngine implements Declared {
   readonly recovered: Promise<RecoveredTurn[]>
 
   constructor(options: AgentEngineOptions = {}) {
-    const { json, functions, onRequest, providers, recovery } = readOptions(options)
+    const { json, functions, onRequest, skipped, providers, recovery } = readOptions(options)
     this.#onRequest = onRequest
+    this.#skipped = skipped
     if (functions.size > 0) {
       this.#keys = hub.addKeySource((number, index, refused) => {
         const get = functions.get(index)
@@ -96,7 +101,15 @@ class AgentEngine implements Declared {
     return this.#ledger
   }
 
-  run(context: AssembledContext, callbacks?: AgentEngineCallbacks): AgentRun {
+  run(
+    context: AssembledContext & { events: 'core' },
+    callbacks?: AgentEngineCallbacks,
+  ): DeclaredRun<CoreStreamEvent>
+  run(context: AssembledContext, callbacks?: AgentEngineCallbacks): AgentRun
+  run(
+    context: AssembledContext,
+    callbacks?: AgentEngineCallbacks,
+  ): AgentRun | DeclaredRun<CoreStreamEvent> {
     return this.#begin(context, readCallbacks(callbacks), (number, json, known, flags) =>
       this.#native.run(number, json, known, flags),
     )
@@ -108,7 +121,13 @@ class AgentEngine implements Declared {
     start: Start,
     drain?: () => void,
   ): AgentRun {
-    const { fields, tools, signal, onRequest = this.#onRequest } = readContext(context)
+    const {
+      fields,
+      tools,
+      signal,
+      onRequest = this.#onRequest,
+      skipped = this.#skipped,
+    } = readContext(context)
     const crossing = this.#given.prepare(fields)
     const run = new AgentRun({
       tools,
@@ -117,9 +136,11 @@ class AgentEngine implements Declared {
       coalesce: fields.coalesce !== false,
       signal,
       onRequest,
+      skipped,
     })
     const listened = callbacks.onAgentEvent === undefined ? 0 : PHASES
-    const always = (onRequest === undefined ? 0 : HOOKED) | listened
+    const hooked = onRequest === undefined ? 0 : HOOKED
+    const always = hooked | listened | (skipped << SKIPPED_SHIFT)
     const native = (number: number, aborted: boolean) => {
       const all = aborted ? always | ABORTED : always
       return crossing((json, known) => guarded(() => start(number, json, known, all)))
@@ -196,7 +217,7 @@ class AgentEngine implements Declared {
 
   /** The events of a run, of this process or another, after one of them; see `../run/follow.ts`. */
   attach(runId: string, options: AttachOptions = {}): AsyncIterableIterator<StreamEvent> {
-    return attach(this.#native, runId, options)
+    return attach(this.#native, runId, options, this.#skipped)
   }
 
   /** Aborts the run that is under way in a session, in any process. */

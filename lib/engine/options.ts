@@ -3,6 +3,7 @@
 
 import type { OnRequest } from '../../index.d.ts'
 import { readHook } from '../run/context.ts'
+import { readSkipped } from '../run/event-groups.ts'
 import { toJson } from '../values/json.ts'
 import { type Fields, isObject, readFields, refuseList, refuseLost } from '../values/reader.ts'
 import { type KeyFunction, readProfiles } from './key-functions.ts'
@@ -16,6 +17,8 @@ interface ReadOptions {
   /** The key functions, by the index of their profile. */
   functions: Map<number, KeyFunction>
   onRequest: OnRequest | undefined
+  /** The groups of events that are left out, as bits. */
+  skipped: number
   /** The providers as they were passed. */
   providers: Fields
   recovery: Recovery & { ledger: boolean }
@@ -25,7 +28,7 @@ interface ReadOptions {
 function readOptions(given: unknown): ReadOptions {
   const read = readFields(given, 'options', CODE)
   const { recovery, rest } = readRecovery(read)
-  const { onRequest, ...options } = rest
+  const { onRequest, events, ...options } = rest
   for (const [field, value] of Object.entries(options)) refuseLost(value, field, CODE)
   const { profiles, functions } = readProfiles(options.authProfiles)
   const providers = isObject(options.providers)
@@ -38,6 +41,7 @@ function readOptions(given: unknown): ReadOptions {
     json,
     functions,
     onRequest: readHook(onRequest, CODE),
+    skipped: readSkipped(events, CODE),
     providers: isObject(providers) ? providers : {},
     recovery: { ...recovery, ledger: isObject(options.ledger) },
   }

@@ -14,6 +14,7 @@ import {
   refuseLost,
 } from '../values/reader.ts'
 import { readSignal, type Signal } from '../values/signals.ts'
+import { readSkipped } from './event-groups.ts'
 
 const CODE = 'invalid_context'
 
@@ -77,11 +78,13 @@ interface ReadContext {
   tools: Map<string, Tool>
   signal: Signal | undefined
   onRequest: OnRequest | undefined
+  /** The groups of events that are left out; undefined where the context has no `events`. */
+  skipped: number | undefined
 }
 
 /** A context as JSON, without functions and signals, and the tools by their names. */
 function readContext(context: unknown): ReadContext {
-  const { abortSignal, onRequest, tools, ...rest } = readFields(context, 'context', CODE)
+  const { abortSignal, onRequest, tools, events, ...rest } = readFields(context, 'context', CODE)
   const signal = readSignal(abortSignal, 'abortSignal', CODE)
   for (const field of OPTIONAL) refuseLost(rest[field], field, CODE)
   for (const field of OBJECTS) refuseList(rest[field], field, CODE)
@@ -91,6 +94,7 @@ function readContext(context: unknown): ReadContext {
     tools: byName,
     signal,
     onRequest: readHook(onRequest, CODE),
+    skipped: events === undefined ? undefined : readSkipped(events, CODE),
   }
 }
 

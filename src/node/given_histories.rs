@@ -137,4 +137,9 @@ impl RunFlags {
     pub(super) fn phases(self) -> bool {
         self.0 & 4 != 0
     }
+
+    /// The bits of the event groups that its reader does not receive.
+    pub(super) fn skipped(self) -> u32 {
+        self.0 >> 8
+    }
 }

@@ -183,7 +183,13 @@ impl Journal for Ledger {
         let expired = Arc::clone(&trims);
         let submitted =
             self.with_events(&turn.turn_id.clone(), move |connection, claim, event_write| {
-                match (event_write, &turn.last_event) {
+                let last = match &turn.last_event {
+                    Some(last) if commit::lands_beside(connection, &turn)? => {
+                        Some(last.clone().persisted(false))
+                    }
+                    last => last.clone(),
+                };
+                match (event_write, &last) {
                     (Some(event_write), last) => event_write.write(connection, last.as_ref())?,
                     (None, Some(last)) if turn.epoch.is_some() => {
                         // The commit checks the lease: a process that lost the turn writes nothing.

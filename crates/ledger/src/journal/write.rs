@@ -19,8 +19,8 @@ use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
 use base::clock::Clock;
 use model::{
-    AgentError, AgentErrorKind, Attempt, Message, ReplayClass, StopReason, TokenUsage,
-    ToolCallRecord, TurnEnd, TurnHeader, TurnStatus, TurnType,
+    AgentError, Attempt, Message, ReplayClass, StopReason, TokenUsage, ToolCallRecord, TurnEnd,
+    TurnHeader, TurnStatus, TurnType,
 };
 
 /// A row of `turns`.
@@ -158,7 +158,7 @@ pub(crate) fn insert_turn(
             response_message_id: outcome.response_message_id,
             tool_call_count: count(outcome.tool_call_count),
             stop_reason: Some(outcome.stop_reason.as_str()),
-            error_kind: error.map(|error| error_kind(error.kind)),
+            error_kind: error.map(|error| error.kind.as_str()),
             error_message: error.map(|error| error.message.as_str()),
             error_retryable: error.map(|error| error.retryable),
             error_code: error.and_then(|error| error.detail.code.as_deref()),
@@ -288,16 +288,4 @@ pub(crate) fn count(items: usize) -> i64 {
 pub(crate) fn json(value: &impl serde::Serialize) -> String {
     // Lists of strings and of plain structs: serde_json has no error for them.
     serde_json::to_string(value).unwrap_or_else(|_| "[]".to_owned())
-}
-
-pub(crate) fn error_kind(kind: AgentErrorKind) -> &'static str {
-    match kind {
-        AgentErrorKind::ContextOverflow => "context_overflow",
-        AgentErrorKind::AuthFailure => "auth_failure",
-        AgentErrorKind::RateLimit => "rate_limit",
-        AgentErrorKind::ModelError => "model_error",
-        AgentErrorKind::Timeout => "timeout",
-        AgentErrorKind::CompactionFailure => "compaction_failure",
-        AgentErrorKind::Unknown => "unknown",
-    }
 }
