@@ -135,7 +135,13 @@ export interface StandardSchema<Input = unknown, Output = Input> {
 /** What a {@link StandardSchema} makes of a value. */
 export type StandardResult<Output> =
   | { readonly value: Output; readonly issues?: undefined }
-  | { readonly issues: readonly { readonly message: string }[] }
+  | {
+      readonly issues: readonly {
+        readonly message: string
+        /** Where: keys, or objects with a key. */
+        readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined
+      }[]
+    }
 
 /** A schema of TypeBox, whose JSON is JSON Schema. */
 export interface TypeBoxSchema {
