@@ -32,7 +32,7 @@ pub(crate) const TABLES: [Table; 20] = [
         subject: "label",
     },
     Table {
-        // `has_children` is missing, because `verify()` compares it with the children.
+        // `has_children` and `first_child` are missing, because `verify()` compares them with the children.
         name: "turns",
         columns: "id, parent_turn_id, turn_type, status, depth, thread_tokens, session_label, run_id, started_at, \
                   completed_at, model, provider, role, toolset_name, tools_available, permissions_granted, \
