@@ -13,7 +13,7 @@ use crate::sessions::persona::{self, Identity};
 use crate::sqlite::checksum::{insert, numbered, set};
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
-use model::{StorageError, StorageErrorKind};
+use model::{StorageError, StorageErrorKind, names_no_session};
 
 static CREATE: LazyLock<String> = LazyLock::new(|| {
     insert(
@@ -109,7 +109,7 @@ pub(crate) fn set_archived(
     claim: &Claim,
     now: i64,
 ) -> Stored<()> {
-    if visible_head(connection, label)?.is_none() {
+    if names_no_session(label) || visible_head(connection, label)?.is_none() {
         return Err(unknown_session(label));
     }
     if running_turn(connection, claim, label)?.is_some() {
