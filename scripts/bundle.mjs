@@ -1,6 +1,7 @@
 // Owns the JavaScript that is published: the TypeScript of `lib/` without its types, joined in some milliseconds. `index.js` is the
-// package, `web.js` its subpath `/web`, which never loads the addon. One file loads sooner than twenty. It must never contain code
-// of its own, check types (tsconfig.lib.json), or contain the binary, which is found when it is loaded.
+// package, `web.js` its subpath `/web`, which never loads the addon, `testing.js` its subpath `/testing`, which loads `index.js`. One
+// file loads sooner than twenty. It must never contain code of its own, check types (tsconfig.lib.json), or contain the binary, which
+// is found when it is loaded.
 
 import { dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
@@ -8,8 +9,18 @@ import { rolldown } from 'rolldown'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 
-/** Each published file, and the source that it begins with. They share no code. */
-const FILES = { 'index.js': 'lib/index.ts', 'web.js': 'lib/web/index.ts' }
+/** Each published file, and the source that it begins with. They share no code: a subpath that needs the engine requires `index.js`. */
+const FILES = {
+  'index.js': 'lib/index.ts',
+  'web.js': 'lib/web/index.ts',
+  'testing.js': 'lib/testing/index.ts',
+}
+
+/** Imports of `index.js` are left to Node.js: it is beside the file that needs it. */
+const published = {
+  name: 'published',
+  resolveId: (id) => (id === '../../index.js' ? { id: './index.js', external: true } : null),
+}
 
 /** Joins the sources; vitest calls it before a run, so that a test sees what was edited. */
 export default async function bundle() {
@@ -17,6 +28,7 @@ export default async function bundle() {
     const sources = await rolldown({
       input: join(root, input),
       platform: 'node',
+      plugins: [published],
       logLevel: 'warn',
     })
     await sources.write({

@@ -1,19 +1,22 @@
-// Types and code agree: every value that index.d.ts exports exists at run time, and the other way round, for `require` and for
+// Types and code agree: every value that the declarations of the package and of its subpaths export exists at run time, and the other way round, for `require` and for
 // named ESM imports. It must never test what an export does.
 import { execFileSync } from 'node:child_process'
 import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import ts from 'typescript'
 import { expect, test } from 'vitest'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const declarations = join(root, 'index.d.ts')
+/** The published files: the package and its subpaths. */
+const faces = ['index', 'web', 'testing']
 
 /** The values in the types: classes, functions, constants and enums, not interfaces and aliases. */
-function declaredValues(): string[] {
+function declaredValues(face: string): string[] {
+  const declarations = join(root, `${face}.d.ts`)
   const program = ts.createProgram([declarations], {
     strict: true,
     noEmit: true,
@@ -24,7 +27,7 @@ function declaredValues(): string[] {
   const checker = program.getTypeChecker()
   const source = program.getSourceFile(declarations)
   const module = source && checker.getSymbolAtLocation(source)
-  if (!module) throw new Error('`index.d.ts` exports nothing')
+  if (!module) throw new Error(`\`${face}.d.ts\` exports nothing`)
   return checker
     .getExportsOfModule(module)
     .map((symbol) =>
@@ -35,15 +38,18 @@ function declaredValues(): string[] {
     .sort()
 }
 
-test('every value that the types export exists, and every export has a type', () => {
-  const exported = createRequire(import.meta.url)('../../index.js')
-  expect(Object.keys(exported).sort()).toEqual(declaredValues())
-})
+test.each(faces)(
+  'every value that the types export exists, and every export has a type (%s)',
+  (face) => {
+    const exported = createRequire(import.meta.url)(`../../${face}.js`)
+    expect(Object.keys(exported).sort()).toEqual(declaredValues(face))
+  },
+)
 
-test('an ESM import by name has the exports of require', async () => {
-  const imported = Object.keys(await import('../../index.js'))
+test.each(faces)('an ESM import by name has the exports of require (%s)', async (face) => {
+  const imported = Object.keys(await import(pathToFileURL(join(root, `${face}.js`)).href))
   const names = imported.filter((name) => !['default', 'module.exports'].includes(name))
-  expect(names.sort()).toEqual(declaredValues())
+  expect(names.sort()).toEqual(declaredValues(face))
 })
 
 test('the private binding is not part of what is exported', () => {

@@ -144,7 +144,7 @@ test('the crate, the package and each platform package have one version', () => 
   expect(new Set([version, ...platforms.map((each) => each.version)])).toEqual(new Set([crate]))
 })
 
-test('the main package has its two files of code with their types, and nothing else', () => {
+test('the main package has its files of code with their types, and nothing else', () => {
   const { files } = createRequire(import.meta.url)('../../package.json')
   const expected = files.flatMap((entry: string) => {
     const path = join(root, entry)
@@ -251,6 +251,33 @@ test('the subpath `/web` runs from a named ESM import', () => {
     `import { toResponse, WebRequestError } from '@nexus/agent-engine/web'\n${WEB}`,
   )
   expect(run('web.mjs')).toBe(`${WEB_PRINTS}\n`)
+})
+
+/** A run of a scripted model, to its end. */
+const TESTING = `
+  const engine = new AgentEngine({ providers: { test: scriptedProvider([['One ', 'two.']]) } })
+  const { text, events } = await collect(engine.run({
+    systemPrompt: '', currentMessage: { role: 'user', content: 'hi' }, tools: [], provider: 'test', model: 'scripted', timeoutMs: 60000,
+    runId: 'r', sessionLabel: 's', role: 'unified', toolsetName: 't', permissionsGranted: [], workspacePath: '/tmp',
+  }))
+  await engine.close()
+  console.log(text, scrub(events).at(-1).messageId)`
+
+test('the subpath `/testing` runs from require and from a named ESM import, with the one engine', () => {
+  writeFileSync(
+    join(project, 'testing.cjs'),
+    `const { AgentEngine } = require('@nexus/agent-engine')
+     const { collect, scriptedProvider, scrub } = require('@nexus/agent-engine/testing')
+     ;(async () => {${TESTING}})()`,
+  )
+  writeFileSync(
+    join(project, 'testing.mjs'),
+    `import { AgentEngine } from '@nexus/agent-engine'
+     import { collect, scriptedProvider, scrub } from '@nexus/agent-engine/testing'
+     ${TESTING}`,
+  )
+  expect(run('testing.cjs')).toBe('One two. <message-1>\n')
+  expect(run('testing.mjs')).toBe('One two. <message-1>\n')
 })
 
 test('on a machine without its platform package the error names the missing one', () => {

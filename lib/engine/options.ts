@@ -4,6 +4,7 @@
 import type { OnRequest } from '../../index.d.ts'
 import { readHook } from '../run/context.ts'
 import { readSkipped } from '../run/event-groups.ts'
+import { readDefaults } from '../run/run-input.ts'
 import { toJson } from '../values/json.ts'
 import { type Fields, isObject, readFields, refuseList, refuseLost } from '../values/reader.ts'
 import { type KeyFunction, readProfiles } from './key-functions.ts'
@@ -22,13 +23,15 @@ interface ReadOptions {
   /** The providers as they were passed. */
   providers: Fields
   recovery: Recovery & { ledger: boolean }
+  /** The defaults of contexts. */
+  defaults: Readonly<Fields>
 }
 
 /** Reads the options. A list is refused where an object belongs: the native side would read it as fields in order. */
 function readOptions(given: unknown): ReadOptions {
   const read = readFields(given, 'options', CODE)
   const { recovery, rest } = readRecovery(read)
-  const { onRequest, events, ...options } = rest
+  const { onRequest, events, defaults, ...options } = rest
   for (const [field, value] of Object.entries(options)) refuseLost(value, field, CODE)
   const { profiles, functions } = readProfiles(options.authProfiles)
   const providers = isObject(options.providers)
@@ -44,6 +47,7 @@ function readOptions(given: unknown): ReadOptions {
     skipped: readSkipped(events, CODE),
     providers: isObject(providers) ? providers : {},
     recovery: { ...recovery, ledger: isObject(options.ledger) },
+    defaults: readDefaults(defaults),
   }
 }
 

@@ -19,8 +19,8 @@ export async function dump(engine: AgentEngine): Promise<Record<string, unknown[
   for (const [name, sql] of Object.entries(TABLES)) {
     const { rows, truncated } = await engine.ledger.query(sql)
     if (truncated !== null) throw new Error(`\`${name}\` does not fit an answer`)
-    // It depends on the other fields, and on the parent of an imported turn.
-    dumped[name] = rows.map(({ row_checksum: _, ...row }) => row)
+    // The checksum depends on the other fields, and on the parent of an imported turn. Each file numbers its own turns.
+    dumped[name] = rows.map(({ row_checksum: _, n: _n, first_child: _child, ...row }) => row)
   }
   return dumped
 }

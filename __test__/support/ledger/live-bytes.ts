@@ -23,14 +23,21 @@ export function live(file: Buffer, columns: (table: string) => string[]): Live[]
   const reader = new Reader(file)
   const found: Live[] = []
   const objects = [...reader.cells(1)].map(({ payload }) => reader.values(payload))
-  for (const [type, name, table, root] of objects as [string, string, string, number][]) {
+  for (const [type, name, table, root, sql] of objects as [
+    string,
+    string,
+    string,
+    number,
+    string,
+  ][]) {
     if (typeof root !== 'number' || root === 0 || name.startsWith('sqlite_seq')) continue
     const names = type === 'table' ? columns(table) : []
+    // The row id replaces this column, which is stored as NULL: its stored bytes are never read.
+    const alias =
+      type === 'table' ? names.indexOf(/(\w+) INTEGER PRIMARY KEY/.exec(sql)?.[1] ?? '') : -1
     for (const { payload, rowid } of reader.cells(root)) {
       const { header, values, serials } = reader.record(payload)
-      // The row id replaces a column that is stored as NULL: its stored bytes are never read.
-      const alias = rowid.length > 0 && serials[0]?.type === 0
-      if (alias && name.startsWith('message_words')) {
+      if (rowid.length > 0 && serials[0]?.type === 0 && name.startsWith('message_words')) {
         // Word counts, for a rank that is not used.
         if (reader.number(rowid) === 1) continue
       }
@@ -40,8 +47,7 @@ export function live(file: Buffer, columns: (table: string) => string[]): Live[]
       for (const [column, at] of values.entries()) {
         const { type: kind, at: serial } = serials[column] ?? { at: [] }
         const nullAt = kind === 0 ? serial[0] : undefined
-        if (!(alias && column === 0))
-          found.push({ name: columnOf(column), at: [...serial, ...at], nullAt })
+        if (column !== alias) found.push({ name: columnOf(column), at: [...serial, ...at], nullAt })
       }
     }
   }

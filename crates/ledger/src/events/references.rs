@@ -21,7 +21,8 @@ use model::{
 };
 
 pub(crate) static CALL: LazyLock<String> = LazyLock::new(|| tool_calls_of("id = ?1"));
-pub(crate) static MESSAGE: LazyLock<String> = LazyLock::new(|| messages_of("WHERE turn_id = ?1 AND id = ?2"));
+pub(crate) static MESSAGE: LazyLock<String> =
+    LazyLock::new(|| messages_of("WHERE turn_id = ?1 AND id = ?2"));
 pub(crate) const NEWEST_FIRST: &str = "SELECT entry FROM journal WHERE id BETWEEN ?1 AND ?2 AND run = ?1 AND kind = 1 \
      ORDER BY id DESC";
 
@@ -81,9 +82,10 @@ impl Found {
                 }
                 EventReference::Message(id) => {
                     let doing = format_args!("read message `{id}`");
-                    let message = sql::first(connection, &MESSAGE, (&run.turn_id, id), doing, |fields| {
-                        sound(message_rows::message(connection, &fields.next()?))
-                    })?;
+                    let message =
+                        sql::first(connection, &MESSAGE, (&run.turn_id, id), doing, |fields| {
+                            sound(message_rows::message(connection, &fields.next()?))
+                        })?;
                     found
                         .texts
                         .extend(message.flatten().map(|message| (id.clone(), text_of(&message))));

@@ -1,11 +1,33 @@
-//! The eleven invariants of a ledger, most of them one statement that finds the violations.
+//! The eleven invariants of a ledger and its lists of turns, most of them one statement that finds the violations.
 //!
 //! It must never repair anything.
 
 use model::LedgerCheck;
 
 /// The invariants that are statements: each selects a subject and what is wrong with it.
-pub(super) const CHECKS: [(LedgerCheck, &str); 10] = [
+pub(super) const CHECKS: [(LedgerCheck, &str); 11] = [
+    (
+        LedgerCheck::Integrity,
+        "SELECT 'turns_of_days', 'does not list the turns of each day' WHERE EXISTS (
+           SELECT day, block FROM turns_of_days EXCEPT
+           SELECT (started_at - (started_at % 86400000 + 86400000) % 86400000) / 86400000, n >> 6 FROM turns)
+         OR EXISTS (
+           SELECT (started_at - (started_at % 86400000 + 86400000) % 86400000) / 86400000, n >> 6 FROM turns EXCEPT
+           SELECT day, block FROM turns_of_days)
+         UNION ALL
+         SELECT 'turns_of_models', 'does not list the turns of each model' WHERE EXISTS (
+           SELECT provider, model, block FROM turns_of_models EXCEPT SELECT provider, model, n >> 6 FROM turns)
+         OR EXISTS (
+           SELECT provider, model, n >> 6 FROM turns WHERE provider IS NOT NULL AND model IS NOT NULL EXCEPT
+           SELECT provider, model, block FROM turns_of_models)
+         UNION ALL
+         SELECT 'turns_of_tools', 'does not list the turns of each tool' WHERE EXISTS (
+           SELECT tool_name, block FROM turns_of_tools EXCEPT
+           SELECT c.tool_name, t.n >> 6 FROM tool_calls c JOIN turns t ON t.id = c.turn_id)
+         OR EXISTS (
+           SELECT c.tool_name, t.n >> 6 FROM tool_calls c JOIN turns t ON t.id = c.turn_id EXCEPT
+           SELECT tool_name, block FROM turns_of_tools)",
+    ),
     (
         LedgerCheck::Tree,
         "SELECT t.id, 'has depth ' || t.depth || ', and its parent has ' || coalesce(p.depth, 'none')
@@ -26,7 +48,18 @@ pub(super) const CHECKS: [(LedgerCheck, &str); 10] = [
         "SELECT t.id, CASE t.has_children WHEN 1 THEN 'is marked as a turn with children and has none'
            ELSE 'has children and is not marked as such' END
          FROM turns t LEFT JOIN (SELECT DISTINCT parent_turn_id AS id FROM turns) c ON c.id = t.id
-         WHERE t.has_children <> (c.id IS NOT NULL)",
+         WHERE t.has_children <> (c.id IS NOT NULL)
+         UNION ALL
+         SELECT t.id, 'has a first child that is not its child' FROM turns t LEFT JOIN turns c ON c.n = t.first_child
+         WHERE t.first_child IS NOT NULL AND c.parent_turn_id IS NOT t.id OR t.has_children <> (t.first_child IS NOT NULL)
+         UNION ALL
+         SELECT c.id, 'is not listed as a child of its parent' FROM turns c JOIN turns p ON p.id = c.parent_turn_id
+         WHERE c.n IS NOT p.first_child
+           AND NOT EXISTS (SELECT 1 FROM turn_branches b WHERE b.parent_turn_id = p.id AND b.id = c.id)
+         UNION ALL
+         SELECT b.parent_turn_id, 'lists a turn that is not one of its later children' FROM turn_branches b
+         LEFT JOIN turns c ON c.id = b.id LEFT JOIN turns p ON p.id = b.parent_turn_id
+         WHERE c.parent_turn_id IS NOT b.parent_turn_id OR p.first_child IS c.n",
     ),
     (
         LedgerCheck::Pointer,

@@ -9,6 +9,11 @@ use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
 use model::{Expense, SpentBy};
 
+/// The turns that were started in a time, among the blocks of its days.
+const BETWEEN: &str = "(SELECT min(block) AS first, max(block) AS last FROM turns_of_days
+     WHERE day BETWEEN ?1 / 86400000 AND ?2 / 86400000) CROSS JOIN turns
+   ON n BETWEEN first << 6 AND last << 6 | 63 WHERE started_at >= ?1 AND started_at < ?2";
+
 /// The sum, with the recorded usage of open turns.
 pub(crate) fn spent(connection: &Connection, by: &SpentBy) -> Stored<Expense> {
     let (from, values): (&str, &[&dyn ToSql]) = match by {
@@ -17,9 +22,7 @@ pub(crate) fn spent(connection: &Connection, by: &SpentBy) -> Stored<Expense> {
         SpentBy::Agent(id) => {
             ("sessions JOIN turns ON session_label = label WHERE agent_id = ?1", &[id])
         }
-        SpentBy::Between(from, until) => {
-            ("turns WHERE started_at >= ?1 AND started_at < ?2", &[from, until])
-        }
+        SpentBy::Between(from, until) => (BETWEEN, &[from, until]),
     };
     let select = format!("SELECT coalesce(sum(total_tokens), 0), total(cost) FROM {from}");
     let (tokens, cost): (i64, f64) = sql::one(connection, &select, values, "add up expenses")?;

@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 use rusqlite::{Connection, params};
 
 use crate::reading::turn_tree::no_cursor;
+use crate::rows::session_rows::IS_SESSION;
 use crate::rows::tool_call_rows::{ToolCallColumns, tool_call};
 use crate::sqlite::checksum::{Checked, checked};
 use crate::sqlite::columns::list;
@@ -20,10 +21,10 @@ use model::{
 
 /// Selects the sessions of a filter; `condition` is the one that `index` serves.
 fn sessions_by(index: &str, condition: &str) -> String {
-    let columns = list::<SessionRow>();
+    let (columns, is_session) = (list::<SessionRow>(), &*IS_SESSION);
     format!(
         "SELECT {columns} FROM sessions {index} WHERE {condition}
-           AND label >= ?1 AND label IS NOT ?2 AND label < ?3 AND opening = 0
+           AND label >= ?1 AND label IS NOT ?2 AND label < ?3 AND {is_session}
            AND (?4 IS NULL OR agent_id = ?4) AND (?5 IS NULL OR persona_id = ?5)
            AND (?6 IS NULL OR parent_session_label = ?6) AND (?7 IS NULL OR status = ?7)
            AND (?8 IS NULL OR is_subagent = ?8)
@@ -116,14 +117,17 @@ pub(crate) static CALLS_OF_SESSION: LazyLock<String> = LazyLock::new(|| {
 });
 pub(crate) static CALLS_OF_TOOL: LazyLock<String> = LazyLock::new(|| {
     calls(
-        "tool_calls c INDEXED BY tool_calls_by_tool CROSS JOIN turns t ON t.id = c.turn_id
-         WHERE c.tool_name = ?5 AND (c.turn_id, c.sequence) > (?1, ?2)",
-        "c.turn_id, c.sequence",
+        "turns_of_tools b CROSS JOIN turns t ON t.n BETWEEN b.block << 6 AND b.block << 6 | 63
+         CROSS JOIN tool_calls c ON c.turn_id = t.id
+         WHERE b.tool_name = ?5 AND b.block >= coalesce((SELECT n FROM turns WHERE id = ?1), 0) >> 6
+           AND (t.n, c.sequence) > (coalesce((SELECT n FROM turns WHERE id = ?1), 0), ?2)",
+        "b.block, t.n, c.sequence",
     )
 });
 pub(crate) const CALL_POSITION: &str = "SELECT turn_id, sequence FROM tool_calls WHERE id = ?1";
 
-/// The tool calls of `filter`, by turn and by their order in it.
+/// The tool calls of `filter`, by turn and by their order in it. Those of a tool are in the order in which their turns were
+/// written, the others in the order of the turns' ids.
 ///
 /// # Errors
 /// `invalid_query` if `after` is not a call.

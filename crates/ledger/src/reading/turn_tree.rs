@@ -7,21 +7,25 @@ use std::sync::LazyLock;
 use rusqlite::Connection;
 
 use crate::rows::turn_parents::{parent_of, unknown_turn};
-use crate::sqlite::columns::{columns, list};
+use crate::sqlite::columns::{columns, list, list_of};
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
 use model::{Page, PageOptions, SessionMove, StorageError, StorageErrorKind, TurnSummary};
 
-pub(crate) static ONE: LazyLock<String> = LazyLock::new(|| summaries("id = ?1"));
-pub(crate) static CHILDREN: LazyLock<String> =
-    LazyLock::new(|| summaries("parent_turn_id = ?1 AND id > ?2 ORDER BY id LIMIT ?3"));
+pub(crate) static ONE: LazyLock<String> = LazyLock::new(|| summaries("turns t WHERE t.id = ?1"));
+pub(crate) static FIRST_CHILD: LazyLock<String> = LazyLock::new(|| {
+    summaries("turns p CROSS JOIN turns t ON t.n = p.first_child WHERE p.id = ?1")
+});
+pub(crate) static OTHER_CHILDREN: LazyLock<String> = LazyLock::new(|| {
+    summaries(
+        "turn_branches b CROSS JOIN turns t ON t.id = b.id WHERE b.parent_turn_id = ?1 AND b.id > ?2",
+    ) + " ORDER BY b.id LIMIT ?3"
+});
 
 /// Selects the summaries of turns that have ended.
-fn summaries(condition: &str) -> String {
-    let columns = list::<TurnSummary>();
-    format!(
-        "SELECT {columns} FROM turns WHERE status NOT IN ('pending', 'streaming') AND {condition}"
-    )
+fn summaries(from: &str) -> String {
+    let columns = list_of::<TurnSummary>("t");
+    format!("SELECT {columns} FROM {from} AND t.status NOT IN ('pending', 'streaming')")
 }
 
 columns!(SessionMove { id, session_label, thread_id, changed_at });
@@ -91,7 +95,12 @@ pub(crate) fn children(
     let after = page.after.as_deref().unwrap_or_default();
     let doing = format_args!("read the children of turn `{turn_id}`");
     let values = (turn_id, after, page.limit.and_one());
-    let found: Vec<TurnSummary> = sql::all(connection, &CHILDREN, values, doing)?;
+    let mut found: Vec<TurnSummary> = sql::all(connection, &OTHER_CHILDREN, values, doing)?;
+    let first: Option<TurnSummary> = sql::optional(connection, &FIRST_CHILD, (turn_id,), doing)?;
+    if let Some(first) = first.filter(|first| first.id.as_str() > after) {
+        let at = found.partition_point(|turn| turn.id < first.id);
+        found.insert(at, first);
+    }
     Ok(Page::cut(found.into_iter().map(|turn| (turn.id.clone(), turn)).collect(), page.limit))
 }
 

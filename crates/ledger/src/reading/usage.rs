@@ -53,10 +53,14 @@ pub(crate) const OF_AGENT: &str = sums!(
     "sessions s INDEXED BY sessions_by_agent CROSS JOIN turns t INDEXED BY turns_by_session
        ON t.session_label = s.label WHERE s.agent_id = ?7 AND ?8 IS NULL"
 );
-pub(crate) const OF_MODEL: &str =
-    sums!("turns t INDEXED BY turns_by_model WHERE t.provider = ?7 AND t.model = ?8");
-pub(crate) const OF_DAY: &str =
-    sums!("turns t INDEXED BY turns_by_start WHERE t.started_at >= ?7 AND t.started_at < ?8");
+pub(crate) const OF_MODEL: &str = sums!(
+    "turns_of_models b CROSS JOIN turns t ON t.n BETWEEN b.block << 6 AND b.block << 6 | 63
+       AND t.provider = b.provider AND t.model = b.model WHERE b.provider = ?7 AND b.model = ?8"
+);
+pub(crate) const OF_DAY: &str = sums!(
+    "turns_of_days b CROSS JOIN turns t ON t.n BETWEEN b.block << 6 AND b.block << 6 | 63
+       AND t.started_at >= ?7 AND t.started_at < ?8 WHERE b.day = ?7 / 86400000"
+);
 
 pub(crate) const NEXT_TURN: &str = "SELECT id FROM turns WHERE id > ?1 ORDER BY id LIMIT 1";
 pub(crate) const NEXT_TURN_OF_SESSION: &str =
@@ -65,10 +69,12 @@ pub(crate) const NEXT_SESSION: &str =
     "SELECT label FROM sessions WHERE label > ?1 ORDER BY label LIMIT 1";
 pub(crate) const NEXT_AGENT: &str =
     "SELECT agent_id FROM sessions WHERE agent_id > ?1 ORDER BY agent_id LIMIT 1";
-pub(crate) const NEXT_MODEL: &str = "SELECT provider, model FROM turns WHERE (provider, model) > (?1, ?2) ORDER BY provider, model LIMIT 1";
-pub(crate) const NEXT_START: &str =
-    "SELECT started_at FROM turns WHERE started_at >= ?1 ORDER BY started_at LIMIT 1";
-pub(crate) const HAS_MODEL: &str = "SELECT 1 FROM turns WHERE provider = ?1 AND model = ?2 LIMIT 1";
+pub(crate) const NEXT_MODEL: &str = "SELECT provider, model FROM turns_of_models \
+     WHERE (provider, model) > (?1, ?2) ORDER BY provider, model LIMIT 1";
+pub(crate) const NEXT_DAY: &str =
+    "SELECT day FROM turns_of_days WHERE day >= ?1 ORDER BY day LIMIT 1";
+pub(crate) const HAS_MODEL: &str =
+    "SELECT 1 FROM turns_of_models WHERE provider = ?1 AND model = ?2 LIMIT 1";
 
 const DOING: &str = "add up the ledger's usage";
 
@@ -199,12 +205,13 @@ fn next(
         }
         UsageKey::Time(from) => {
             let from = filter.since.map_or(*from, |since| since.max(*from));
-            let start: Option<i64> = sql::optional(connection, NEXT_START, (from,), DOING)?;
-            let Some(start) = start.filter(|start| filter.until.is_none_or(|until| *start < until))
+            let found: Option<i64> =
+                sql::optional(connection, NEXT_DAY, (from.div_euclid(DAY),), DOING)?;
+            let start = found.map(|day| day.saturating_mul(DAY));
+            let Some(day) = start.filter(|day| filter.until.is_none_or(|until| *day < until))
             else {
                 return Ok(None);
             };
-            let day = start.div_euclid(DAY).saturating_mul(DAY);
             let key = sql::one(connection, "SELECT date(?1, 'unixepoch')", (day / 1_000,), DOING)?;
             let end = day.saturating_add(DAY);
             let bound = (Value::Integer(day), Value::Integer(end));

@@ -35,6 +35,8 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration::Sql(include_str!("migrations/070_calibration.sql")),
     Migration::Sql(include_str!("migrations/080_checksums.sql")),
     Migration::Code(migrations::journal::migrate),
+    Migration::Sql(include_str!("migrations/095_leases.sql")),
+    Migration::Sql(include_str!("migrations/100_turn_numbers.sql")),
 ];
 
 /// Brings a file to the newest of `migrations` in one transaction; concurrent processes are serialized by the transaction.
@@ -43,6 +45,16 @@ pub(crate) fn migrate(connection: &Connection, migrations: &[Migration]) -> Stor
         return Ok(());
     }
     functions::add(connection)?;
+    let failed = |error| sqlite("bring the ledger's schema up to date", &error);
+    let checks: bool = sql::one(connection, "PRAGMA foreign_keys", (), "read a setting")?;
+    // A table to which others refer is written anew under its name; inside a transaction this setting cannot change.
+    connection.pragma_update(None, "foreign_keys", false).map_err(failed)?;
+    let done = in_transaction(connection, migrations);
+    connection.pragma_update(None, "foreign_keys", checks).map_err(failed)?;
+    done
+}
+
+fn in_transaction(connection: &Connection, migrations: &[Migration]) -> Stored<()> {
     let failed = |error| sqlite("bring the ledger's schema up to date", &error);
     connection.execute_batch("BEGIN IMMEDIATE").map_err(failed)?;
     let done = apply(connection, migrations);

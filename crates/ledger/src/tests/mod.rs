@@ -19,6 +19,7 @@ mod profiles;
 mod query;
 mod recall;
 mod search;
+mod turn_lists;
 mod writer;
 
 use std::path::Path;

@@ -6,6 +6,7 @@ use super::*;
 use crate::events::references;
 use crate::journal::{open_turn_reads, profiles};
 use crate::journal_rows::{archive_rows, entry_rows, event_rows, run_rows};
+use crate::lease::waits;
 use crate::reading::{history, lists, recall, turn_tree, usage};
 use crate::rows::{blobs, message_rows, session_rows, tool_call_rows, turn_rows};
 use crate::search::{message_search, search_indexer};
@@ -49,6 +50,7 @@ fn no_statement_scans_a_table_or_sorts() {
                 archive_rows::OLDEST,
                 archive_rows::EXCESS,
                 run_rows::NEWEST,
+                &waits::OF_SESSION,
                 "SELECT epoch, owner FROM session_leases WHERE session_label = ?1",
                 "SELECT id FROM run_contexts WHERE hash = ?1",
                 "SELECT thread_id FROM sessions WHERE label = ?1",
@@ -63,7 +65,8 @@ fn no_statement_scans_a_table_or_sorts() {
                 &aliases::ALIASES,
                 &aliases::ALIASES_OF,
                 &turn_tree::ONE,
-                &turn_tree::CHILDREN,
+                &turn_tree::FIRST_CHILD,
+                &turn_tree::OTHER_CHILDREN,
                 &turn_tree::MOVES,
                 turn_tree::MOVE,
                 &turn_tree::AS_OF,
@@ -96,7 +99,7 @@ fn no_statement_scans_a_table_or_sorts() {
                 usage::NEXT_SESSION,
                 usage::NEXT_AGENT,
                 usage::NEXT_MODEL,
-                usage::NEXT_START,
+                usage::NEXT_DAY,
                 usage::HAS_MODEL,
                 fork::CALLED_AT,
                 fork::RESULTS_END,
@@ -125,7 +128,9 @@ fn no_statement_scans_a_table_or_sorts() {
                 assert!(names.contains(&format!("INDEX {index}")), "{names}");
             }
             // Only runs with entries in the journal are read.
-            for sql in [&*run_rows::OPEN, &*run_rows::OPEN_OF_SESSION, &*run_rows::ENDED] {
+            for sql in
+                [&*run_rows::OPEN, &*run_rows::OPEN_OF_SESSION, &*run_rows::ENDED, run_rows::OPEN_UNDER]
+            {
                 let runs = plan(connection, sql);
                 assert!(runs.contains("INDEX runs_in_journal"), "{runs}");
             }

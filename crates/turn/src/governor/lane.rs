@@ -32,7 +32,9 @@ const HESITATION: i64 = 500;
 /// From this many refusals on, several calls were refused: a single call reaches its last request with fewer.
 const CROWD: u32 = 3;
 /// For this many milliseconds after a refusal, a call on its last request is sent alone, and only once the wait that the
-/// refusal reported has passed since the previous call. If that wait is right, the call is served.
+/// refusal reported has passed since the previous call. If that wait is right, the call is served. After each further period
+/// of this length half the wait is enough: a crowd that returns one by one takes longer than one period, and the calls that
+/// are left must not return all together.
 const RECENT: i64 = 60_000;
 /// A lane that closes for at most this many milliseconds retains its queue: another profile would not be faster.
 const SHORT_CLOSING: i64 = 2_000;
@@ -137,9 +139,9 @@ impl Lane {
         };
         // No other call uses up the limit that a last request has waited for.
         let mut under_way = self.out.values().filter(|it| !it.answered);
-        let alone = self.closing.filter(|(at, _)| last && now.saturating_sub(*at) < RECENT);
+        let alone = last.then(|| self.spacing(now)).flatten();
         let held = held || under_way.any(|it| it.last || alone.is_some());
-        let spaced = alone.map_or(now, |(_, wait)| self.last_admission.saturating_add(wait));
+        let spaced = alone.map_or(now, |wait| self.last_admission.saturating_add(wait));
         let allowed_at = self.allowed_at(cost, now);
         let due =
             if held { forced } else { allowed_at.max(self.pace.due(now)).max(spaced).min(forced) };
@@ -166,6 +168,14 @@ impl Lane {
         let sent = Sent { cost, settled, at: now, answered: false, forced, probe, last };
         self.out.insert(id, sent);
         Next::Go(id)
+    }
+
+    /// The pause before a call on its last request, while it is sent alone.
+    fn spacing(&self, now: i64) -> Option<i64> {
+        let (at, wait) = self.closing?;
+        let periods = now.saturating_sub(at) / RECENT;
+        let wait = wait >> periods.clamp(0, 62);
+        (periods == 0 || wait > 0).then_some(wait)
     }
 
     /// How many calls may be under way after a refusal: one, as a probe. A server that refuses at random shows no limit: its

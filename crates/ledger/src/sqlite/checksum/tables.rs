@@ -18,7 +18,7 @@ pub(crate) fn columns(table: &str) -> &'static str {
 }
 
 /// Every table with a checksum.
-pub(crate) const TABLES: [Table; 20] = [
+pub(crate) const TABLES: [Table; 21] = [
     Table {
         name: "schema_meta",
         columns: "ledger_id, created_at, engine_version",
@@ -32,7 +32,7 @@ pub(crate) const TABLES: [Table; 20] = [
         subject: "label",
     },
     Table {
-        // `has_children` is missing, because `verify()` compares it with the children.
+        // `has_children` and `first_child` are missing, because `verify()` compares them with the children.
         name: "turns",
         columns: "id, parent_turn_id, turn_type, status, depth, thread_tokens, session_label, run_id, started_at, \
                   completed_at, model, provider, role, toolset_name, tools_available, permissions_granted, \
@@ -96,7 +96,12 @@ pub(crate) const TABLES: [Table; 20] = [
     },
     Table {
         name: "session_commands",
-        columns: "session_label, epoch, command, message, taken, created_at",
+        columns: "session_label, epoch, command, message, taken, created_at, turn_id",
+        subject: "session_label",
+    },
+    Table {
+        name: "session_waits",
+        columns: "session_label, owner, pid, pid_started, pid_space, boot_id, expires_at, heartbeat_at",
         subject: "session_label",
     },
     Table {

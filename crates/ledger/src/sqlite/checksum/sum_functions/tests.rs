@@ -53,11 +53,25 @@ fn every_column_of_the_schema_is_covered_or_checked_otherwise() {
         "run_contexts.id",
         "session_commands.id",
         "session_history.id",
+        "session_waits.id",
         // The table has one row.
         "schema_meta.id",
         "search_progress.id",
-        // `verify()` compares it with the children.
+        // `verify()` compares them with the children.
         "turns.has_children",
+        "turns.first_child",
+        "turn_branches.parent_turn_id",
+        "turn_branches.id",
+        // A rowid, which an index also contains.
+        "turns.n",
+        // `verify()` compares them with the turns and the calls.
+        "turns_of_days.day",
+        "turns_of_days.block",
+        "turns_of_models.provider",
+        "turns_of_models.model",
+        "turns_of_models.block",
+        "turns_of_tools.tool_name",
+        "turns_of_tools.block",
         // Times of the owner's heartbeat, which no reader receives.
         "session_leases.expires_at",
         "session_leases.heartbeat_at",
