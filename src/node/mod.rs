@@ -6,12 +6,11 @@
 mod answers;
 mod backend;
 mod compaction;
-mod contexts;
 mod engine;
 mod errors;
 mod events;
-mod given_histories;
 mod hub;
+mod input;
 mod key_host;
 mod ledger;
 mod options;
