@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use rusqlite::Connection;
 
+use crate::journal_rows::running::running_turn;
 use crate::lease::claim::Claim;
 use crate::sessions::aliases;
 use crate::sessions::persona::{self, Identity};
@@ -111,7 +112,7 @@ pub(crate) fn set_archived(
     if names_no_session(label) || visible_head(connection, label)?.is_none() {
         return Err(unknown_session(label));
     }
-    if claim.is_busy(connection, label)? {
+    if running_turn(connection, claim, label)?.is_some() {
         return Err(StorageError::new(
             StorageErrorKind::Locked,
             format!("a turn of session `{label}` runs; wait until it has ended"),
