@@ -22,6 +22,8 @@ export declare class NativeEngine {
    * returns to the event loop, even if this throws, so that the start of a run needs no wake.
    */
   run(run: number, context: string, known: KnownHistory | undefined | null, flags: number): number | null
+  /** A new ULID: of a run whose caller gives no id. */
+  newId(): string
   /** A history of this number is not named again. */
   forgetHistory(number: number): void
   /** The models of the catalogue that match `filter`, the JSON of a `ModelFilter`: a JSON array. */

@@ -135,7 +135,13 @@ export interface StandardSchema<Input = unknown, Output = Input> {
 /** What a {@link StandardSchema} makes of a value. */
 export type StandardResult<Output> =
   | { readonly value: Output; readonly issues?: undefined }
-  | { readonly issues: readonly { readonly message: string }[] }
+  | {
+      readonly issues: readonly {
+        readonly message: string
+        /** Where: keys, or objects with a key. */
+        readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined
+      }[]
+    }
 
 /** A schema of TypeBox, whose JSON is JSON Schema. */
 export interface TypeBoxSchema {
@@ -357,6 +363,36 @@ export interface AssembledContext {
   detached?: boolean
 }
 
+/** The fields of a context that an engine may have defaults for: all but those of one run. */
+export type RunDefaults = {
+  [Field in Exclude<
+    keyof AssembledContext,
+    'currentMessage' | 'history' | 'abortSignal' | 'runId' | 'parentTurnId' | 'sourceEventId'
+  >]?: AssembledContext[Field] | undefined
+}
+
+/**
+ * The options of a run in the short form: everything of a context but its message. Defaults: the engine's `defaults`, else `role`
+ * `unified`, `tools` none, `runId` a ULID, `toolsetName` `default`, `permissionsGranted` none, `workspacePath` the process's
+ * directory, `timeoutMs` 600,000, `systemPrompt` empty. A `model` without a `provider` beside it names both:
+ * `anthropic/claude-haiku-4-5`. Without `session` the turn is stored in no session: its label is `run:` and a ULID.
+ */
+export type RunOptions = {
+  [Field in Exclude<keyof AssembledContext, 'currentMessage'>]?: AssembledContext[Field] | undefined
+} & {
+  /** The label of the session: a shorter name of `sessionLabel`. */
+  session?: string | undefined
+  /** Aborts the run: a shorter name of `abortSignal`. */
+  signal?: AbortSignal | undefined
+  callbacks?: AgentEngineCallbacks | undefined
+}
+
+/** Options of {@link AgentEngine.countTokens} in the short form. */
+export type CountOptions = Omit<RunOptions, 'callbacks'> & {
+  /** The provider counts, where its API can. Default false. */
+  exact?: boolean | undefined
+}
+
 /**
  * Inspects a request before it is sent over HTTP (an answer of a run, a summary, an exact count: see `purpose`), and may replace
  * its body: a returned object is sent, byte for byte as `JSON.stringify` writes it. Without a returned value the original body is
@@ -482,6 +518,13 @@ export type RecoveredTurn =
   | { turn: InterruptedTurn; outcome: 'failed'; error: unknown }
 
 export interface AgentEngineOptions {
+  /**
+   * What a context, or the options of a run, leave out. Tools are those of every run that passes none.
+   *
+   * @example
+   * new AgentEngine({ defaults: { model: 'anthropic/claude-haiku-4-5', systemPrompt: 'Be brief.' } })
+   */
+  defaults?: RunDefaults
   /** Where turns are stored. Without it they are not stored. */
   ledger?: LedgerOptions
   /**
@@ -679,7 +722,28 @@ export interface CompactOptions {
 export declare class AgentEngine {
   /** @throws {AgentEngineError} `invalid_options`, or the ledger's refusal (`ledger_foreign`, `ledger_newer`, …). */
   constructor(options?: AgentEngineOptions)
-  /** @throws {AgentEngineError} before anything is written or sent: `invalid_context`, `unknown_model`, … with `field`. */
+  /**
+   * Runs a message: a model and a message are all that is needed, the rest has defaults (see {@link RunOptions}). An unknown option
+   * is refused.
+   *
+   * @example
+   * const engine = new AgentEngine({ defaults: { model: 'anthropic/claude-haiku-4-5' } })
+   * const { messages } = await engine.run('Hello?').result
+   * await engine.run('And now?', { session: 'main', tools: [thermometer], signal }).result
+   *
+   * @throws {AgentEngineError} before anything is written or sent: `invalid_context`, `unknown_model`, … with `field`.
+   */
+  run(message: string | Message, options?: RunOptions): AgentRun
+  /**
+   * Runs the context of the broker interface. Unknown fields have no effect: each name is one process warning
+   * (`AGENT_ENGINE_CONTEXT_FIELDS`).
+   *
+   * @example
+   * const run = engine.run(context)
+   * for await (const event of run) if (event.type === 'token') process.stdout.write(event.text)
+   *
+   * @throws {AgentEngineError} before anything is written or sent: `invalid_context`, `unknown_model`, … with `field`.
+   */
   run(context: AssembledContext, callbacks?: AgentEngineCallbacks): AgentRun
   /** The known models, built in or declared in the options, by provider and name. */
   models(filter?: ModelFilter): ModelInfo[]
@@ -704,7 +768,17 @@ export declare class AgentEngine {
    * const { tokens, promptLimit } = await engine.countTokens(context)
    * if (tokens > promptLimit * 0.8) await compact()
    */
-  countTokens(context: AssembledContext, options?: { exact?: boolean }): Promise<TokenCount>
+  countTokens(
+    context: AssembledContext,
+    options?: { exact?: boolean | undefined },
+  ): Promise<TokenCount>
+  /**
+   * The same for a message, as {@link AgentEngine.run} takes it.
+   *
+   * @example
+   * const { tokens } = await engine.countTokens('And now?', { session: 'main' })
+   */
+  countTokens(message: string | Message, options?: CountOptions): Promise<TokenCount>
   /**
    * Compacts a session between its turns: all but its newest turns become a summary. Null where there is nothing to
    * summarise. Rejects with the signal's reason if it was aborted before the end, and with `compaction_failed` if no summary
@@ -4020,7 +4094,7 @@ updatedAt: number, };
 /**
  * What kind of session a label names.
  */
-export type SessionKind = "main" | "dm" | "group" | "worker" | "subagent" | "fork" | "system" | "unknown";
+export type SessionKind = "main" | "dm" | "group" | "worker" | "subagent" | "fork" | "system" | "run" | "unknown";
 
 /**
  * The parts of a session's label. Parts that the label lacks are null.
@@ -4055,6 +4129,6 @@ threadId: string | null,
  */
 personaId: string | null, 
 /**
- * The ULID or UUID of a worker, a subagent or a fork; the purpose of a system session.
+ * The ULID or UUID of a worker, a subagent, a fork or a run; the purpose of a system session.
  */
 id: string | null, };

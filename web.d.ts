@@ -1,9 +1,18 @@
 // The types of `@nexus/agent-engine/web`: runs over HTTP. Written by hand; `lib/web` is checked against them.
 
-import type { AgentRun, StreamEvent } from './index.js'
+import type { AgentRun, SessionEvent, StandardSchema, StreamEvent } from './index.js'
 
 /** What is streamed: a run, an attachment (`engine.attach`), or any async iterable of events. */
 export type EventStream = AgentRun | AsyncIterable<StreamEvent>
+
+/** What is streamed of a session: the events of all its runs (`engine.ledger.watch`). */
+export type SessionStream = AsyncIterable<SessionEvent>
+
+/** An event of a session: its run, and its number in that run. */
+export interface SessionEventId {
+  runId: string
+  seq: number
+}
 
 export interface SSEOptions {
   /** Events up to this number are skipped: the `Last-Event-ID` of a client that has them. Default 0. */
@@ -33,6 +42,22 @@ export interface ResponseOptions extends SSEOptions {
   status?: number | undefined
 }
 
+/** {@link SSEOptions} for the events of a session. */
+export interface SessionSSEOptions
+  extends Omit<SSEOptions, 'lastEventId' | 'map' | 'onDisconnect'> {
+  /** The last event that a client has: events of that run up to it are skipped. See {@link lastSessionEvent}. */
+  lastEventId?: SessionEventId | undefined
+  /** What a client gets as `data` of an event; undefined: nothing. Default: the {@link SessionEvent}. */
+  map?: ((event: SessionEvent) => unknown) | undefined
+  onDisconnect?: undefined
+}
+
+/** {@link ResponseOptions} for the events of a session. */
+export interface SessionResponseOptions extends SessionSSEOptions {
+  headers?: ResponseOptions['headers']
+  status?: number | undefined
+}
+
 /** The `data` of the event `error`, after which the stream ends: the source failed, and the run may go on without it. */
 export interface StreamFailure {
   type: 'error'
@@ -48,6 +73,17 @@ export interface StreamFailure {
  * new Response(toSSE(engine.run(context)), { headers: { 'content-type': 'text/event-stream' } })
  */
 export declare function toSSE(source: EventStream, options?: SSEOptions): ReadableStream<Uint8Array>
+/**
+ * The events of a session, until the client or the engine ends the stream. `id` is the event's `seq` with its run, `event` its type, `data`
+ * the JSON of the {@link SessionEvent}. A client that comes back gets the rest of the run under way, and all later runs.
+ *
+ * @example
+ * toSSE(engine.ledger.watch('agent:main:main'), { lastEventId: lastSessionEvent(request) })
+ */
+export declare function toSSE(
+  source: SessionStream,
+  options?: SessionSSEOptions,
+): ReadableStream<Uint8Array>
 
 /**
  * {@link toSSE} as the response of a `fetch` handler (Hono, Next.js, Remix, Bun, Deno).
@@ -56,6 +92,11 @@ export declare function toSSE(source: EventStream, options?: SSEOptions): Readab
  * toResponse(engine.attach(runId, { afterSeq: lastEventId(request) ?? 0 }), { signal: request.signal })
  */
 export declare function toResponse(source: EventStream, options?: ResponseOptions): Response
+/** The events of a session as a response. */
+export declare function toResponse(
+  source: SessionStream,
+  options?: SessionResponseOptions,
+): Response
 
 /**
  * {@link toSSE} into a response of `node:http`, Express or Fastify (`reply.hijack()`, then `reply.raw`). Headers are sent at once, and
@@ -70,9 +111,20 @@ export declare function writeSSE(
   response: NodeResponse,
   options?: ResponseOptions,
 ): Promise<boolean>
+/** The events of a session into a response of Node.js. */
+export declare function writeSSE(
+  source: SessionStream,
+  response: NodeResponse,
+  options?: SessionResponseOptions,
+): Promise<boolean>
 
 /** The `Last-Event-ID` of a request as a number; undefined without one. A {@link WebRequestError} if it is none of ours. */
 export declare function lastEventId(request: WebRequest | NodeRequest): number | undefined
+
+/** The `Last-Event-ID` of a request for the events of a session; undefined without one. A {@link WebRequestError} if it is none of ours. */
+export declare function lastSessionEvent(
+  request: WebRequest | NodeRequest,
+): SessionEventId | undefined
 
 /**
  * Reads a request: its JSON body, its `Last-Event-ID`, and a signal that is aborted when the client disconnects before the answer has
@@ -95,7 +147,7 @@ export interface RequestOptions<Body = unknown> {
   /** The longest body in bytes. Default 1,048,576. */
   maxBytes?: number | undefined
   /** A Standard Schema (Zod, Valibot, ArkType, …) for the body. */
-  schema?: BodySchema<Body> | undefined
+  schema?: StandardSchema<any, Body> | undefined
 }
 
 export interface ReadRequest<Body = unknown> {
@@ -136,25 +188,6 @@ export interface RequestIssue {
 export interface RequestProblem extends RequestIssue {
   code: RequestErrorCode
 }
-
-/** The part of the Standard Schema interface that is used. */
-export interface BodySchema<Output = unknown> {
-  readonly '~standard': {
-    readonly version: 1
-    readonly vendor: string
-    readonly validate: (value: unknown) => SchemaResult<Output> | Promise<SchemaResult<Output>>
-    readonly types?: { readonly input: unknown; readonly output: Output } | undefined
-  }
-}
-
-export type SchemaResult<Output> =
-  | { readonly value: Output; readonly issues?: undefined }
-  | {
-      readonly issues: readonly {
-        readonly message: string
-        readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined
-      }[]
-    }
 
 /** A WHATWG `Request`, as far as it is used. */
 export interface WebRequest {

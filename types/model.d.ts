@@ -2909,7 +2909,7 @@ updatedAt: number, };
 /**
  * What kind of session a label names.
  */
-export type SessionKind = "main" | "dm" | "group" | "worker" | "subagent" | "fork" | "system" | "unknown";
+export type SessionKind = "main" | "dm" | "group" | "worker" | "subagent" | "fork" | "system" | "run" | "unknown";
 
 /**
  * The parts of a session's label. Parts that the label lacks are null.
@@ -2944,6 +2944,6 @@ threadId: string | null,
  */
 personaId: string | null, 
 /**
- * The ULID or UUID of a worker, a subagent or a fork; the purpose of a system session.
+ * The ULID or UUID of a worker, a subagent, a fork or a run; the purpose of a system session.
  */
 id: string | null, };

@@ -166,7 +166,7 @@ const content = [
   "SELECT * FROM turns WHERE session_label <> 'barrier' ORDER BY id",
   "SELECT * FROM sessions WHERE label <> 'barrier' ORDER BY label",
   "SELECT session_label, thread_id, changed_at FROM session_history WHERE session_label <> 'barrier' ORDER BY id",
-  "SELECT session_label, epoch, owner IS NULL AS free FROM session_leases WHERE session_label <> 'barrier'",
+  "SELECT session_label, epoch, owner FROM session_leases WHERE session_label <> 'barrier'",
   "SELECT turn_id, ended_at FROM runs WHERE session_label <> 'barrier' ORDER BY n",
   ...['messages', 'tool_calls', 'compactions'].map(
     (table) =>

@@ -115,6 +115,125 @@ test('a run waits for the process that runs its session, and no longer than its 
   expect((await engine.ledger.turn(second.turnId))?.parentTurnId).toBe(done.turnId)
 })
 
+test('a process that waits for a session has it before the next turn of the process that ran it', async () => {
+  const { file } = folder()
+  const first = killable('ledger/lease.mjs', [file, 'first', '2', JSON.stringify({ tool: true })])
+  first.process.stdin?.on('error', () => {})
+  await first.line('waiting')
+  const { engine } = scriptedEngine(['between'], { ledger: { path: file } })
+  closing(engine)
+  const waits = engine.run(context({ sessionLabel: 'shared' }))
+  while ((await engine.ledger.query('SELECT * FROM session_waits')).rows.length === 0) {}
+  // The child starts its second turn as soon as the first has ended.
+  first.process.stdin?.write('go on\ngo on\n')
+  expect(await first.ended).toBeNull()
+  const [one, three] = results(first)
+  const two = await waits.result
+  const moved = await engine.ledger.query('SELECT thread_id FROM session_history ORDER BY id')
+  expect(moved.rows.map((row) => row.thread_id)).toEqual([one.turnId, two.turnId, three.turnId])
+  expect((await engine.ledger.query('SELECT * FROM session_waits')).rows).toEqual([])
+})
+
+test('a run that was aborted while it waited for a session delays nobody', async () => {
+  const { file } = folder()
+  const changes = JSON.stringify({ tool: true, leaseMs: 600_000 })
+  const first = killable('ledger/lease.mjs', [file, 'first', '2', changes])
+  first.process.stdin?.on('error', () => {})
+  await first.line('waiting')
+  const { engine } = scriptedEngine(['never asked'], { ledger: { path: file, leaseMs: 600_000 } })
+  closing(engine)
+  const waits = engine.run(context({ sessionLabel: 'shared' }))
+  while ((await engine.ledger.query('SELECT * FROM session_waits')).rows.length === 0) {}
+  waits.abort()
+  expect((await waits.result).stopReason).toBe('aborted')
+  first.process.stdin?.write('go on\ngo on\n')
+  expect(await first.ended).toBeNull()
+  expect(results(first).map((result) => result.persisted)).toEqual([true, true])
+})
+
+const epochs = async (engine: AgentEngine) =>
+  (await engine.ledger.query('SELECT epoch FROM session_leases')).rows.map((row) => row.epoch)
+
+test('a session goes from process to process 200 times, each time at once, and its lease stays where it is used', {
+  timeout: 120_000,
+}, async () => {
+  const { file } = folder()
+  const replies = Array.from({ length: 110 }, () => 'ok')
+  const { engine } = scriptedEngine(replies, { ledger: { path: file, leaseMs: 600_000 } })
+  closing(engine)
+  const changes = JSON.stringify({ stepwise: true, leaseMs: 600_000, timeoutMs: 600_000 })
+  const child = killable('ledger/lease.mjs', [file, 'child', '100', changes])
+  child.process.stdin?.on('error', () => {})
+  const turns: string[] = []
+  const run = async (history: [] | undefined) => {
+    const { turnId, persisted } = await engine.run(context({ sessionLabel: 'shared', history }))
+      .result
+    expect(persisted).toBe(true)
+    turns.push(turnId)
+  }
+  for (let round = 1; round <= 100; round++) {
+    await run([])
+    child.process.stdin?.write('next\n')
+    // `ready` and `result` alternate.
+    await Promise.race([child.count(2 * round), child.ended])
+    const { turnId, persisted } = results(child)[round - 1]
+    expect(persisted).toBe(true)
+    turns.push(turnId)
+  }
+  expect(await epochs(engine)).toEqual([200])
+  for (let round = 0; round < 5; round++) await run([])
+  expect(await epochs(engine)).toEqual([201])
+  const moved = await engine.ledger.query('SELECT thread_id FROM session_history ORDER BY id')
+  expect(moved.rows.map((row) => row.thread_id)).toEqual(turns)
+  expect(await child.ended).toBeNull()
+})
+
+test.each(['SIGKILL', 'SIGSTOP'] as const)(
+  'a process between two turns that gets a %s delays no other',
+  async (signal) => {
+    const { file } = folder()
+    const changes = JSON.stringify({ stepwise: true, leaseMs: 600_000 })
+    const child = killable('ledger/lease.mjs', [file, 'child', '2', changes])
+    child.process.stdin?.on('error', () => {})
+    child.process.stdin?.write('next\n')
+    await child.count(3)
+    child.kill(signal)
+    if (signal === 'SIGKILL') expect(await child.ended).toBe('SIGKILL')
+    const { engine } = scriptedEngine(['next'], { ledger: { path: file } })
+    closing(engine)
+    expect(await engine.recover()).toEqual([])
+    const next = await engine.run(context({ sessionLabel: 'shared' })).result
+    expect(next).toMatchObject({ persisted: true, stopReason: 'end_turn' })
+    expect(await epochs(engine)).toEqual([2])
+    const turns = [results(child)[0]?.turnId, next.turnId]
+    if (signal === 'SIGSTOP') {
+      // It continues after the other process's turn, under a new lease.
+      child.kill('SIGCONT')
+      child.process.stdin?.write('next\n')
+      expect(await child.ended).toBeNull()
+      turns.push(results(child)[1]?.turnId)
+      expect(await epochs(engine)).toEqual([3])
+    }
+    const moved = await engine.ledger.query('SELECT thread_id FROM session_history ORDER BY id')
+    expect(moved.rows.map((row) => row.thread_id)).toEqual(turns)
+  },
+)
+
+test('a session of a process that has closed its ledger is free immediately', async () => {
+  const { file } = folder()
+  const options = { ledger: { path: file, leaseMs: 600_000 } }
+  const { engine: first } = scriptedEngine(['one'], options)
+  await first.run(context({ sessionLabel: 'shared' })).result
+  await first.close()
+  const child = killable('ledger/lease.mjs', [file, 'child', '1'])
+  expect(await child.ended).toBeNull()
+  expect(results(child)).toMatchObject([{ persisted: true }])
+  const { engine } = scriptedEngine(['three'], options)
+  closing(engine)
+  expect((await engine.run(context({ sessionLabel: 'shared' })).result).persisted).toBe(true)
+  expect(await epochs(engine)).toEqual([3])
+})
+
 test('a session of a killed process is free immediately', async () => {
   const { file } = folder()
   const changes = JSON.stringify({ tool: true, leaseMs: 600_000 })

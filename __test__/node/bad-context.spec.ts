@@ -132,7 +132,6 @@ describe('contexts that are no contexts', () => {
   test.each([
     ['undefined', undefined],
     ['null', null],
-    ['a text', 'context'],
     ['a number', 5],
     ['a function', () => ({})],
   ])('%s is refused', async (_, value) => {

@@ -23,6 +23,7 @@ import {
   type Message,
   type ModelInfo,
   type QueryResult,
+  type RunOptions,
   type ScriptedProvider,
   type SessionRow,
   type StopReason,
@@ -108,6 +109,26 @@ const frozen = {
   history: [{ role: 'user', content: [{ type: 'text', text: 'q' }] }],
 } as const
 frozen satisfies AssembledContext
+
+// The short form: a message, and any field of a context as an option.
+
+declare const maybe: { label: string | undefined; signal: AbortSignal | undefined }
+const short = new AgentEngine({ defaults: { model: 'p/m', tools: [], temperature: undefined } })
+is<Same<ReturnType<typeof short.run>, AgentRun>>()
+short.run('hi')
+short.run({ role: 'user', content: 'hi' }, { session: maybe.label, signal: maybe.signal })
+short.run('hi', { sessionLabel: 's', callbacks: { onPartialReply: ({ text }) => text } })
+short.countTokens('hi', { exact: true, session: 's' })
+const given: RunOptions = { model: 'p/m', role: undefined, parentTurnId: null }
+short.run('hi', given)
+// @ts-expect-error the message is not an option
+short.run('hi', { currentMessage: { role: 'user', content: 'hi' } })
+// @ts-expect-error a field that does not exist
+short.run('hi', { tempature: 1 })
+// @ts-expect-error a run's own fields have no default
+new AgentEngine({ defaults: { runId: 'r' } })
+// @ts-expect-error callbacks of a run are not those of a count
+short.countTokens('hi', { callbacks: {} })
 
 // Runs.
 

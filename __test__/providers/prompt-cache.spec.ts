@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type {
   AgentEngine,
   AgentEngineOptions,
+  AgentRun,
   AgentTool,
   AssembledContext,
   CacheBreak,
@@ -517,7 +518,7 @@ describe('no false alarm', () => {
     const cache = anthropicCache(obedient)
     server.use(cache.handler)
     const engine = open()
-    const run = engine.run(
+    const run: AgentRun = engine.run(
       userTurn(`${'lorem '.repeat(900)} call 1 stop`, {
         thinkingConfig: thinking,
         tools: [...tools, { ...tool('stop'), run: () => run.abort() }],

@@ -4,8 +4,8 @@
 import { once } from 'node:events'
 import { request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http'
 import { describe, expect, test } from 'vitest'
+import type { StandardSchema } from '../../index.js'
 import {
-  type BodySchema,
   fromRequest,
   lastEventId,
   type ReadRequest,
@@ -60,7 +60,7 @@ const wrong = (code: string, status: number, ...issues: [string, string][]) => (
   message: issues.map(([path, message]) => `\`${path}\`: ${message}`).join('; '),
 })
 
-const text: BodySchema<{ text: string }> = {
+const text: StandardSchema<unknown, { text: string }> = {
   '~standard': {
     version: 1,
     vendor: 'test',

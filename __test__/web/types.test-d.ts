@@ -3,11 +3,17 @@
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2'
-import type { AgentEngine, AgentRun, SessionEvent, StreamEvent } from '../../index.js'
+import type {
+  AgentEngine,
+  AgentRun,
+  SessionEvent,
+  StandardSchema,
+  StreamEvent,
+} from '../../index.js'
 import {
-  type BodySchema,
   fromRequest,
   lastEventId,
+  lastSessionEvent,
   type RequestErrorCode,
   toResponse,
   toSSE,
@@ -26,8 +32,12 @@ declare const watched: AsyncIterable<SessionEvent>
 
 const stream: ReadableStream<Uint8Array> = toSSE(run)
 toSSE(engine.attach('r'), { lastEventId: undefined, heartbeatMs: 5, map: ({ seq }) => ({ seq }) })
+toSSE(watched, { lastEventId: { runId: 'r', seq: 5 }, map: ({ runId, event }) => [runId, event] })
+toSSE(engine.ledger.watch('s'), { lastEventId: lastSessionEvent(web) })
 // @ts-expect-error a session's events are of several runs: their numbers do not order them
-toSSE(watched)
+toSSE(watched, { lastEventId: 5 })
+// @ts-expect-error leaving a session's events aborts none of its runs
+toSSE(watched, { onDisconnect: 'abort' })
 // @ts-expect-error misspelt
 toSSE(list, { heartbeat: 5 })
 
@@ -43,7 +53,7 @@ writeSSE(list, node2.response)
 declare const web: Request
 const last: (number | undefined)[] = [web, node.request, node2.request].map(lastEventId)
 
-declare const schema: BodySchema<{ text: string }>
+declare const schema: StandardSchema<unknown, { text: string }>
 const parsed = fromRequest(web, { schema })
 is<Same<Awaited<typeof parsed>['body'], { text: string }>>()
 const raw = fromRequest(node.request, { response: node.response })

@@ -10,15 +10,18 @@ import type {
   BudgetState,
   CompactionResult,
   CompactOptions,
+  CountOptions,
   AgentEngine as Declared,
   InterruptedTurn,
   LimitState,
+  Message,
   ModelFilter,
   ModelInfo,
   OnRequest,
   ProfileState,
   RecoveredTurn,
   ResumeOptions,
+  RunOptions,
   StreamEvent,
   TokenCount,
 } from '../../index.d.ts'
@@ -31,6 +34,7 @@ import { abortSession, attach, steerSession } from '../run/follow.ts'
 import { GivenHistories } from '../run/given-histories.ts'
 import { AgentRun } from '../run/run.ts'
 import { ABORTED, HOOKED, PHASES } from '../run/run-flags.ts'
+import { type RunInput, readInput } from '../run/run-input.ts'
 import { AgentEngineError, guarded, refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
 import { type Fields, readFields, readName } from '../values/reader.ts'
@@ -54,13 +58,15 @@ class AgentEngine implements Declared {
   #onRequest: OnRequest | undefined
   #closing: Promise<void> | undefined
   #ledger: Ledger | undefined
+  #defaults: Readonly<Fields>
   /** The number that identifies the key functions for the native side; 0 where no key is a function. */
   #keys = 0
   readonly recovered: Promise<RecoveredTurn[]>
 
   constructor(options: AgentEngineOptions = {}) {
-    const { json, functions, onRequest, providers, recovery } = readOptions(options)
+    const { json, functions, onRequest, providers, recovery, defaults } = readOptions(options)
     this.#onRequest = onRequest
+    this.#defaults = defaults
     if (functions.size > 0) {
       this.#keys = hub.addKeySource((number, index, refused) => {
         const get = functions.get(index)
@@ -96,14 +102,22 @@ class AgentEngine implements Declared {
     return this.#ledger
   }
 
-  run(context: AssembledContext, callbacks?: AgentEngineCallbacks): AgentRun {
+  run(
+    input: string | Message | AssembledContext,
+    second?: RunOptions | AgentEngineCallbacks,
+  ): AgentRun {
+    const { context, callbacks } = this.#input(input, second)
     return this.#begin(context, readCallbacks(callbacks), (number, json, known, flags) =>
       this.#native.run(number, json, known, flags),
     )
   }
 
+  #input(first: unknown, second: unknown): RunInput {
+    return readInput(first, second, this.#defaults, () => this.#native.newId())
+  }
+
   #begin(
-    context: unknown,
+    context: Fields,
     callbacks: AgentEngineCallbacks,
     start: Start,
     drain?: () => void,
@@ -142,13 +156,14 @@ class AgentEngine implements Declared {
   }
 
   async countTokens(
-    context: AssembledContext,
-    options: { exact?: boolean } = {},
+    input: string | Message | AssembledContext,
+    options: CountOptions = {},
   ): Promise<TokenCount> {
-    const { exact = false } = readFields(options, 'options', 'invalid_options')
+    const { exact = false, ...others } = readFields(options, 'options', 'invalid_options')
     if (typeof exact !== 'boolean') {
       throw refusal('invalid_options', 'exact', 'is not true or false')
     }
+    const { context } = this.#input(input, others)
     const { fields, onRequest = this.#onRequest } = readContext(context)
     const crossing = this.#given.prepare(fields)
     return requestWithHook(this.#native, onRequest, (id, hooked) =>

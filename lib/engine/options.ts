@@ -3,6 +3,7 @@
 
 import type { OnRequest } from '../../index.d.ts'
 import { readHook } from '../run/context.ts'
+import { readDefaults } from '../run/run-input.ts'
 import { toJson } from '../values/json.ts'
 import { type Fields, isObject, readFields, refuseList, refuseLost } from '../values/reader.ts'
 import { type KeyFunction, readProfiles } from './key-functions.ts'
@@ -19,13 +20,15 @@ interface ReadOptions {
   /** The providers as they were passed. */
   providers: Fields
   recovery: Recovery & { ledger: boolean }
+  /** The defaults of contexts. */
+  defaults: Readonly<Fields>
 }
 
 /** Reads the options. A list is refused where an object belongs: the native side would read it as fields in order. */
 function readOptions(given: unknown): ReadOptions {
   const read = readFields(given, 'options', CODE)
   const { recovery, rest } = readRecovery(read)
-  const { onRequest, ...options } = rest
+  const { onRequest, defaults, ...options } = rest
   for (const [field, value] of Object.entries(options)) refuseLost(value, field, CODE)
   const { profiles, functions } = readProfiles(options.authProfiles)
   const providers = isObject(options.providers)
@@ -40,6 +43,7 @@ function readOptions(given: unknown): ReadOptions {
     onRequest: readHook(onRequest, CODE),
     providers: isObject(providers) ? providers : {},
     recovery: { ...recovery, ledger: isObject(options.ledger) },
+    defaults: readDefaults(defaults),
   }
 }
 

@@ -37,7 +37,7 @@ class Ledger implements types.Ledger {
     result: types.AgentResultInput,
   ): Promise<string> {
     const turn = {
-      context: readContext(context).fields,
+      context: readContext(readFields(context, 'context', 'invalid_context')).fields,
       result: readFields(result, 'result', 'invalid_context', 'result.'),
     }
     return this.#send('writeTurn', contextJson(turn, 'arguments'))

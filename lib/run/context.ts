@@ -5,14 +5,7 @@ import type { AgentEngineCallbacks, AssembledContext, OnRequest } from '../../in
 import { readTools, type Tool } from '../tools/tools.ts'
 import { type Code, refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
-import {
-  type Fields,
-  isObject,
-  readFields,
-  readNamed,
-  refuseList,
-  refuseLost,
-} from '../values/reader.ts'
+import { type Fields, isObject, readNamed, refuseList, refuseLost } from '../values/reader.ts'
 import { readSignal, type Signal } from '../values/signals.ts'
 
 const CODE = 'invalid_context'
@@ -79,9 +72,9 @@ interface ReadContext {
   onRequest: OnRequest | undefined
 }
 
-/** A context as JSON, without functions and signals, and the tools by their names. */
-function readContext(context: unknown): ReadContext {
-  const { abortSignal, onRequest, tools, ...rest } = readFields(context, 'context', CODE)
+/** A context whose fields were read: without functions and signals, and the tools by their names. */
+function readContext(context: Readonly<Fields>): ReadContext {
+  const { abortSignal, onRequest, tools, ...rest } = context
   const signal = readSignal(abortSignal, 'abortSignal', CODE)
   for (const field of OPTIONAL) refuseLost(rest[field], field, CODE)
   for (const field of OBJECTS) refuseList(rest[field], field, CODE)

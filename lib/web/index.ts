@@ -3,10 +3,10 @@
 import type * as declared from '../../web.d.ts'
 import { fromRequest } from './request.ts'
 import { WebRequestError } from './request-error.ts'
-import { lastEventId } from './request-headers.ts'
+import { lastEventId, lastSessionEvent } from './request-headers.ts'
 import { toResponse, toSSE, writeSSE } from './responses.ts'
 
-export { fromRequest, lastEventId, toResponse, toSSE, WebRequestError, writeSSE }
+export { fromRequest, lastEventId, lastSessionEvent, toResponse, toSSE, WebRequestError, writeSSE }
 
 /** Compiles only while each export is what `web.d.ts` declares. */
 export type Face = [
@@ -14,6 +14,7 @@ export type Face = [
   Conforms<typeof toResponse, typeof declared.toResponse>,
   Conforms<typeof writeSSE, typeof declared.writeSSE>,
   Conforms<typeof lastEventId, typeof declared.lastEventId>,
+  Conforms<typeof lastSessionEvent, typeof declared.lastSessionEvent>,
   Conforms<typeof fromRequest, typeof declared.fromRequest>,
   Conforms<typeof WebRequestError, typeof declared.WebRequestError>,
 ]

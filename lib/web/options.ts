@@ -1,6 +1,15 @@
 // The options of a stream, read once. It must never let a misspelt option pass unnoticed.
 
-import type { EventStream, ResponseOptions, SSEOptions } from '../../web.d.ts'
+import type {
+  EventStream,
+  ResponseOptions,
+  SessionEventId,
+  SessionResponseOptions,
+  SessionSSEOptions,
+  SessionStream,
+  SSEOptions,
+} from '../../web.d.ts'
+import { isRun } from './source-reader.ts'
 
 const HEARTBEAT_MS = 15_000
 /** The longest time of a timer. */
@@ -9,8 +18,15 @@ const LONGEST_MS = 2 ** 31 - 1
 const STREAM = ['lastEventId', 'heartbeatMs', 'retryMs', 'onDisconnect', 'map', 'onError', 'signal']
 const RESPONSE = [...STREAM, 'headers', 'status']
 
+type Source = EventStream | SessionStream
+type Options = SSEOptions | SessionSSEOptions
+
 /** The options of a stream with their defaults. */
-type StreamOptions = Required<Pick<SSEOptions, 'lastEventId' | 'heartbeatMs'>> & SSEOptions
+interface StreamOptions extends Omit<SSEOptions, 'lastEventId' | 'heartbeatMs' | 'map'> {
+  lastEventId: number | SessionEventId
+  heartbeatMs: number
+  map?: ((event: never) => unknown) | undefined
+}
 
 function refuse(name: string, why: string): never {
   throw new TypeError(`\`${name}\`: ${why}`)
@@ -34,12 +50,17 @@ function checkFunction(name: string, value: unknown): void {
   if (value !== undefined && typeof value !== 'function') refuse(name, 'is not a function')
 }
 
-/** Whether leaving a source may matter to a run: an attachment has no `abort`. */
-function isRun(source: EventStream): source is EventStream & { abort(): void } {
-  return 'abort' in source && typeof source.abort === 'function'
+/** The number of a run's event, or a session's event. */
+function readLastEvent(value: unknown): number | SessionEventId {
+  if (typeof value !== 'object' || value === null) {
+    return readNumber('lastEventId', value, Number.MAX_SAFE_INTEGER, 0)
+  }
+  const { runId, seq } = value as { runId?: unknown; seq?: unknown }
+  if (typeof runId !== 'string') refuse('lastEventId.runId', 'is not a string')
+  return { runId, seq: readNumber('lastEventId.seq', seq, Number.MAX_SAFE_INTEGER, 0) }
 }
 
-function readStream(source: EventStream, options: SSEOptions): StreamOptions {
+function readStream(source: Source, options: Options): StreamOptions {
   if (typeof source?.[Symbol.asyncIterator] !== 'function') {
     refuse('source', 'is neither a run nor an async iterable of events')
   }
@@ -56,20 +77,20 @@ function readStream(source: EventStream, options: SSEOptions): StreamOptions {
   }
   return {
     ...options,
-    lastEventId: readNumber('lastEventId', options.lastEventId, Number.MAX_SAFE_INTEGER, 0),
+    lastEventId: readLastEvent(options.lastEventId),
     heartbeatMs: readNumber('heartbeatMs', options.heartbeatMs, LONGEST_MS, HEARTBEAT_MS),
     retryMs: readNumber('retryMs', options.retryMs, LONGEST_MS, undefined),
   }
 }
 
 /** The options of `toSSE`. */
-function readStreamOptions(source: EventStream, options: SSEOptions): StreamOptions {
+function readStreamOptions(source: Source, options: Options): StreamOptions {
   checkNames(options, STREAM)
   return readStream(source, options)
 }
 
 /** The options of `toResponse` and `writeSSE`: the stream's, the headers, the status. */
-function readResponseOptions(source: EventStream, options: ResponseOptions) {
+function readResponseOptions(source: Source, options: ResponseOptions | SessionResponseOptions) {
   checkNames(options, RESPONSE)
   const { headers, status = 200, ...stream } = options
   return { stream: readStream(source, stream), headers: streamHeaders(headers), status }
@@ -87,4 +108,4 @@ function streamHeaders(given: ResponseOptions['headers'] = {}): Map<string, stri
 }
 
 export type { StreamOptions }
-export { checkNames, isRun, readNumber, readResponseOptions, readStreamOptions, refuse }
+export { checkNames, readNumber, readResponseOptions, readStreamOptions, refuse }

@@ -1,6 +1,7 @@
 // What the headers of a request say, of a WHATWG Request and of Node.js alike. It must never trust a number that it did not write.
 
-import type { NodeRequest, RequestProblem, WebRequest } from '../../web.d.ts'
+import type { NodeRequest, RequestProblem, SessionEventId, WebRequest } from '../../web.d.ts'
+import { sessionEventOf } from './frames.ts'
 import { WebRequestError } from './request-error.ts'
 
 function isWebRequest(request: WebRequest | NodeRequest): request is WebRequest {
@@ -20,13 +21,11 @@ function readLastEventId(
   const text = header(request, 'last-event-id')
   const id = text === undefined ? undefined : Number(text)
   if (text === undefined || (/^\d+$/.test(text) && Number.isSafeInteger(id))) return { id }
-  return {
-    problem: {
-      code: 'invalid_last_event_id',
-      path: 'headers.last-event-id',
-      message: 'is not the number of an event',
-    },
-  }
+  return { problem: problem('is not the number of an event') }
+}
+
+function problem(message: string): RequestProblem {
+  return { code: 'invalid_last_event_id', path: 'headers.last-event-id', message }
 }
 
 /** The `Last-Event-ID` of a request as a number. */
@@ -36,4 +35,13 @@ function lastEventId(request: WebRequest | NodeRequest): number | undefined {
   return read.id
 }
 
-export { header, isWebRequest, lastEventId, readLastEventId }
+/** The `Last-Event-ID` of a request for the events of a session. */
+function lastSessionEvent(request: WebRequest | NodeRequest): SessionEventId | undefined {
+  const text = header(request, 'last-event-id')
+  if (text === undefined) return undefined
+  const event = sessionEventOf(text)
+  if (event === undefined) throw new WebRequestError([problem('is not the event of a session')])
+  return event
+}
+
+export { header, isWebRequest, lastEventId, lastSessionEvent, readLastEventId }

@@ -1,7 +1,7 @@
 // A request as a handler needs it: its body, its last event, a signal. It must never pass on a body that the schema refused.
 
+import type { StandardSchema } from '../../index.d.ts'
 import type {
-  BodySchema,
   NodeRequest,
   NodeResponse,
   ReadRequest,
@@ -85,7 +85,7 @@ async function readJson(
 /** What the schema makes of a body. */
 async function checked<Body>(
   json: unknown,
-  schema: BodySchema<Body> | undefined,
+  schema: StandardSchema<unknown, Body> | undefined,
   problems: RequestProblem[],
 ): Promise<unknown> {
   if (schema === undefined) return json

@@ -11,7 +11,7 @@ use base::clock::Clock;
 use base::error::{EngineError, ErrorCode};
 use model::{
     AgentError, AgentErrorKind, Defaults, ErrorDetail, FailureKind, InterruptedTurn, Journal,
-    OpenTurn, Opened, StorageError, StorageErrorKind, StreamEvent, TokenUsage, TurnEnd,
+    OpenTurn, Opened, StorageError, StorageErrorKind, StreamEvent, TokenUsage, TurnEnd, TurnLease,
     parse_context, quoted,
 };
 use turn::machine::{Event, Machine, Tick};
@@ -45,7 +45,8 @@ pub(crate) async fn discard(shared: &EngineShared, turn_id: &str) -> Result<(), 
     let Opened::Leased(turn) = journal.reopen(turn_id).await? else {
         return Err(not_interrupted(turn_id).into());
     };
-    let release = ReleaseLease { journal, label: &turn.session_label, epoch: turn.epoch };
+    let lease = TurnLease { turn_id: turn.turn_id.clone(), epoch: turn.epoch };
+    let release = ReleaseLease { journal, label: &turn.session_label, lease };
     let end = closed_turn(&shared.clock, &turn, Machine::restore(&turn, u32::MAX))?;
     journal.commit(Box::new(end)).await?;
     drop(release);
@@ -56,12 +57,12 @@ pub(crate) async fn discard(shared: &EngineShared, turn_id: &str) -> Result<(), 
 struct ReleaseLease<'a> {
     journal: &'a Arc<dyn Journal>,
     label: &'a str,
-    epoch: i64,
+    lease: TurnLease,
 }
 
 impl Drop for ReleaseLease<'_> {
     fn drop(&mut self) {
-        self.journal.release(self.label, self.epoch);
+        self.journal.release(self.label, &self.lease);
     }
 }
 

@@ -19,7 +19,8 @@ use base::clock::Clock;
 use model::{
     CallStep, Catalogue, CommitReceipt, CompactionCommit, Defaults, Expense, HistoryBase,
     HistoryTurn, Journal, Message, OpenTurn, Opened, PortFuture, SessionHistory, SpentBy,
-    StorageError, StorageErrorKind, ToolCallRecord, TurnEnd, TurnOpening, TurnStep, parse_context,
+    StorageError, StorageErrorKind, ToolCallRecord, TurnEnd, TurnLease, TurnOpening, TurnStep,
+    parse_context,
 };
 use provider::{Provider, ProviderKeys, Script, ScriptedProvider};
 
@@ -136,9 +137,11 @@ impl Journal for Memory {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn release(&self, _session_label: &str, _epoch: i64) {
+    fn release(&self, _session_label: &str, _lease: &TurnLease) {
         *self.open.lock().unwrap() = None;
     }
+
+    fn stop_waiting(&self, _session_label: &str) {}
 
     fn interrupted(&self, _turn_id: Option<&str>) -> PortFuture<'static, Vec<OpenTurn>> {
         Box::pin(std::future::ready(Ok(Vec::new())))

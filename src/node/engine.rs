@@ -264,6 +264,12 @@ impl NativeEngine {
         self.start(run, None, &crossing, RunFlags(flags)).map_err(|error| js_error(&error))
     }
 
+    /// A new ULID: of a run whose caller gives no id.
+    #[napi(catch_unwind)]
+    pub fn new_id(&self) -> String {
+        self.clock.new_id()
+    }
+
     /// A history of this number is not named again.
     #[napi(catch_unwind)]
     pub fn forget_history(&self, number: i64) {

@@ -1,6 +1,6 @@
 // Runs turns on one session of a ledger that other processes use too. Arguments: file, name, number of turns, a JSON of
 // options. Prints each result's outcome, in the order of the runs. With `tool`, each turn runs a tool that waits for a line
-// on standard input; with `atOnce`, all turns are started before the first has ended.
+// on standard input; with `atOnce`, all turns are started before the first has ended; with `stepwise`, each turn waits for a line.
 import { writeSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { context, scripted } from '../common.mjs'
@@ -9,6 +9,7 @@ const [file, name, count, changes = '{}'] = process.argv.slice(2)
 const {
   tool = false,
   atOnce = false,
+  stepwise = false,
   leaseMs,
   timeoutMs = 60_000,
   parent,
@@ -36,6 +37,10 @@ function userTurn(turn) {
 
 const runs = Array.from({ length: atOnce ? Number(count) : 0 }, (_, turn) => userTurn(turn))
 for (let turn = 0; turn < Number(count); turn++) {
+  if (stepwise) {
+    print('ready')
+    await lines.next()
+  }
   const { turnId, persisted, stopReason, error, persistError } = await (
     runs[turn] ?? userTurn(turn)
   ).result

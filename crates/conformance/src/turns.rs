@@ -184,6 +184,12 @@ pub async fn begin(ledger: &LedgerPorts, turn: &TurnEnd) -> i64 {
     }
 }
 
+/// Ends `turn` without a commit.
+pub fn release(ledger: &LedgerPorts, turn: &TurnEnd, epoch: i64) {
+    let lease = TurnLease { turn_id: turn.turn_id.clone(), epoch };
+    ledger.journal.release(&turn.header.session_label, &lease);
+}
+
 /// A step of `turn`: a range of its messages, and its call with this status.
 pub fn step(
     turn: &TurnEnd,

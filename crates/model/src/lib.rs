@@ -54,7 +54,7 @@ pub use data::ledger::search::{SearchHit, SearchOptions};
 pub use data::ledger::session::{
     AliasRow, PersonaRow, SessionFilter, SessionMove, SessionRow, SessionStatus,
 };
-pub use data::ledger::session_key::{SessionKey, SessionKind};
+pub use data::ledger::session_key::{SessionKey, SessionKind, names_no_session};
 pub use data::ledger::transfer::{
     LedgerExport, LedgerFormat, LedgerImport, TransferCode, TransferProblem,
 };

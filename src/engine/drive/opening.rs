@@ -54,6 +54,7 @@ async fn read_session(driver: &Driver) -> Result<Session, Box<Event>> {
 /// W0. Reads the session again if another process has moved it, and waits while another process runs it.
 async fn open(driver: &Driver, journal: &Arc<dyn Journal>) -> Result<Session, Box<Event>> {
     let run = &driver.active.run;
+    let mut waiting = Waiting { journal, label: &run.context.session_label, waits: false };
     loop {
         let mut session = read_session(driver).await?;
         let opening = run.opening(&session.head);
@@ -61,6 +62,7 @@ async fn open(driver: &Driver, journal: &Arc<dyn Journal>) -> Result<Session, Bo
             // Not under the guard: if this future were dropped, the turn would be open without an owner.
             match journal.begin(Box::new(opening.clone())).await {
                 Ok(Opened::Leased(epoch)) => {
+                    waiting.waits = false;
                     let leased = LeasedTurn {
                         turn_id: &run.turn_id,
                         session_label: &run.context.session_label,
@@ -70,7 +72,10 @@ async fn open(driver: &Driver, journal: &Arc<dyn Journal>) -> Result<Session, Bo
                     session.head.journal = JournalState::Open(Box::new(recorder));
                     return Ok(session);
                 }
-                Ok(Opened::Busy) => pause(&driver.active).await?,
+                Ok(Opened::Busy) => {
+                    waiting.waits = true;
+                    pause(&driver.active).await?;
+                }
                 Ok(Opened::Moved) => break,
                 Err(error) if error.kind == StorageErrorKind::UnknownTurn => {
                     return Err(broken(error));
@@ -81,6 +86,21 @@ async fn open(driver: &Driver, journal: &Arc<dyn Journal>) -> Result<Session, Bo
                     return Ok(session);
                 }
             }
+        }
+    }
+}
+
+/// A run in the queue for its session, which other processes use too. Dropping it leaves the queue.
+struct Waiting<'a> {
+    journal: &'a Arc<dyn Journal>,
+    label: &'a str,
+    waits: bool,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.waits {
+            self.journal.stop_waiting(self.label);
         }
     }
 }

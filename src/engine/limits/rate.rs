@@ -392,6 +392,7 @@ pub(crate) fn priority_of(session_label: &str) -> Priority {
         | SessionKind::Group
         | SessionKind::Fork
         | SessionKind::System
+        | SessionKind::Run
         | SessionKind::Unknown => Priority::Interactive,
     }
 }

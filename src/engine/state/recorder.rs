@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::tools::ToolSet;
 use model::{
     CallStep, Journal, Message, OpenTurn, PortFuture, Progress, ReplayClass, Role, StorageError,
-    StorageErrorKind, ToolCallStatus, TurnStep,
+    StorageErrorKind, ToolCallStatus, TurnLease, TurnStep,
 };
 use turn::machine::Machine;
 
@@ -63,7 +63,8 @@ pub(crate) struct Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        self.journal.release(&self.session_label, self.epoch);
+        let lease = TurnLease { turn_id: self.turn_id.clone(), epoch: self.epoch };
+        self.journal.release(&self.session_label, &lease);
     }
 }
 

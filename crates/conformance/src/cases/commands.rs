@@ -1,5 +1,7 @@
 //! Commands to runs of this process and of others: each must be delivered once to the run under way, and be answered.
 
+use std::task::{Context, Waker};
+
 use crate::live_run::PlayedRun;
 use crate::store::{Fixture, ProcessEnd};
 use crate::turns::{begin, ending, short_turn};
@@ -71,4 +73,22 @@ pub async fn a_command_to_a_run_whose_process_has_ended_is_refused(mut fixture: 
         assert_eq!(refused(ledger).await, StorageErrorKind::NotRunning);
     }
     assert_eq!(run.commands(), Vec::<String>::new());
+}
+
+pub async fn a_command_to_a_run_never_reaches_the_next_run_of_its_process(mut fixture: Fixture) {
+    let elsewhere = fixture.store.other_process().await;
+    let first = short_turn("t1", "main", None);
+    // It is not registered, so that the command waits for it.
+    let epoch = begin(&fixture.ledger, &first).await;
+    let mut command = elsewhere.admin.command("main", SessionCommand::Abort);
+    assert!(command.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    // The command was submitted before this write, and is in the store.
+    elsewhere.admin.uncompact("nobody").await.unwrap_err();
+    fixture.ledger.journal.commit(ending(&first, epoch, 1)).await.unwrap();
+    let second = short_turn("t2", "main", Some("t1"));
+    let run = PlayedRun::new(&fixture.ledger, &second);
+    begin(&fixture.ledger, &second).await;
+    assert_eq!(command.await.unwrap_err().kind, StorageErrorKind::NotRunning);
+    assert!(steer(&elsewhere, "to the second").await);
+    assert_eq!(run.commands(), ["steer to the second"]);
 }

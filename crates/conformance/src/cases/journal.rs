@@ -2,7 +2,7 @@
 //! turn has ended.
 
 use crate::store::Fixture;
-use crate::turns::{begin, ending, opening, short_turn, step, turn};
+use crate::turns::{begin, ending, opening, release, short_turn, step, turn};
 use model::{OpenTurn, Opened, ReplayClass, StorageErrorKind, ToolCallStatus, TurnStatus};
 
 pub async fn a_failed_first_turn_shows_its_session_without_a_turn(fixture: Fixture) {
@@ -29,7 +29,7 @@ pub async fn an_interrupted_turn_is_marked_if_its_session_has_moved(fixture: Fix
     fixture.commit(turn("t1", "main", None)).await.unwrap();
     let second = turn("t2", "main", Some("t1"));
     let epoch = begin(&fixture.ledger, &second).await;
-    fixture.ledger.journal.release("main", epoch);
+    release(&fixture.ledger, &second, epoch);
     let third = turn("t3", "main", Some("t1"));
     let epoch = begin(&fixture.ledger, &third).await;
     fixture.ledger.journal.commit(ending(&third, epoch, 1)).await.unwrap();
@@ -49,7 +49,7 @@ pub async fn an_open_turn_without_a_process_is_interrupted_and_can_be_taken_over
         Opened::Busy
     );
     assert!(matches!(ledger.journal.reopen("t2").await.unwrap(), Opened::Busy));
-    ledger.journal.release("main", epoch);
+    release(ledger, &second, epoch);
     let listed = ledger.journal.interrupted(None).await.unwrap();
     let facts = |turn: &OpenTurn| {
         let call = &turn.calls[0];

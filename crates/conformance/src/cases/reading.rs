@@ -203,6 +203,32 @@ pub async fn usage_is_summed_by_each_key_and_an_unknown_price_is_not_0(fixture: 
     }
 }
 
+pub async fn a_run_in_no_session_has_its_turn_and_no_session(fixture: Fixture) {
+    let ledger = &fixture.ledger;
+    let [one, other] = ["run:01JZ8Q2T3V4W5X6Y7Z8A9B0CDE", "run:01JZ8Q2T3V4W5X6Y7Z8A9B0CDF"];
+    fixture.commit(turn("t1", one, None)).await.unwrap();
+    fixture.commit(turn("t2", other, None)).await.unwrap();
+    fixture.commit(turn("t3", "run:nightly", None)).await.unwrap();
+    let sessions = ledger.read.sessions(SessionFilter::default()).await.unwrap();
+    assert_eq!(keys(sessions, |row| row.label.clone()).0, ["run:nightly"]);
+    assert_eq!(ledger.read.session(one).await.unwrap(), None);
+    for error in [
+        ledger.read.session_history(one.to_owned(), PageOptions::default()).await.unwrap_err(),
+        ledger.read.as_of(one.to_owned(), NOW).await.unwrap_err(),
+        ledger.admin.set_archived(one.to_owned(), true).await.unwrap_err(),
+    ] {
+        assert_eq!(error.kind, StorageErrorKind::UnknownSession);
+    }
+    assert_eq!(ledger.admin.stats().await.unwrap().sessions, 1);
+    // Its turn is like any other: read, searched, counted, checked, and continued as a session.
+    assert_eq!(ledger.read.turn("t1").await.unwrap().unwrap().session_label, one);
+    let found = ledger.read.search("ask t2".to_owned(), SearchOptions::default()).await.unwrap();
+    assert_eq!(found.items[0].turn_id, "t2");
+    let fork = ledger.admin.fork("t1", Some("main")).await.unwrap();
+    assert_eq!((fork.label.as_str(), fork.thread_id.as_deref()), ("main", Some("t1")));
+    assert_eq!(ledger.admin.verify().await.unwrap().problems, []);
+}
+
 pub async fn sessions_and_tool_calls_are_listed_by_their_filters(fixture: Fixture) {
     fork(&fixture).await;
     let ledger = &fixture.ledger;

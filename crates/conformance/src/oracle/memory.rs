@@ -62,8 +62,10 @@ pub(super) struct Session {
     /// The session is hidden from readers until its first turn has ended.
     pub(super) unseen: bool,
     pub(super) epoch: i64,
-    /// Whether a live process holds the newest epoch.
-    pub(super) held: bool,
+    /// The turn that the process runs under the newest epoch.
+    pub(super) runs: Option<String>,
+    /// Whether the process may use the newest epoch again: its last turn was committed.
+    idle: bool,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -105,8 +107,9 @@ impl Memory {
         if there { Ok(()) } else { Err(StorageErrorKind::UnknownTurn) }
     }
 
-    fn check(&self, label: &str, epoch: i64) -> Answer<()> {
-        let own = self.sessions.get(label).is_some_and(|it| it.held && it.epoch == epoch);
+    fn check(&self, label: &str, turn_id: &str, epoch: i64) -> Answer<()> {
+        let runs = |it: &Session| it.runs.as_deref() == Some(turn_id) && it.epoch == epoch;
+        let own = self.sessions.get(label).is_some_and(runs);
         if own { Ok(()) } else { Err(StorageErrorKind::StaleWriter) }
     }
 
@@ -116,26 +119,31 @@ impl Memory {
         self.moves.push((label.to_owned(), to.to_owned()));
     }
 
-    fn take(&mut self, label: &str) -> i64 {
+    fn take(&mut self, label: &str, turn_id: &str) -> i64 {
         let session = self.sessions.entry(label.to_owned()).or_default();
         session.epoch += 1;
-        session.held = true;
+        (session.runs, session.idle) = (Some(turn_id.to_owned()), false);
         session.epoch
     }
 
     pub(super) fn begin(&mut self, opening: &TurnOpening) -> Answer<Leased> {
         let TurnOpening { turn_id, header, messages, .. } = opening;
         let label = &header.session_label;
+        if self.sessions.get(label).is_some_and(|session| session.runs.is_some()) {
+            return Ok(Leased::Busy);
+        }
         if self.head(label) != header.expected_head {
             return Ok(Leased::Moved);
-        }
-        if self.sessions.get(label).is_some_and(|session| session.held) {
-            return Ok(Leased::Busy);
         }
         self.ended(header.parent_turn_id.as_deref())?;
         let new = Session { unseen: true, ..Session::default() };
         self.sessions.entry(label.clone()).or_insert(new);
-        let epoch = self.take(label);
+        let session = self.sessions.get_mut(label).unwrap();
+        if session.idle {
+            // The next turn of the process has the same epoch.
+            session.epoch -= 1;
+        }
+        let epoch = self.take(label, turn_id);
         let mut turn = Turn::new(label);
         turn.parent.clone_from(&header.parent_turn_id);
         turn.open = Some(Open { epoch, expected: header.expected_head.clone(), iterations: 0 });
@@ -156,7 +164,7 @@ impl Memory {
     }
 
     pub(super) fn record(&mut self, step: &TurnStep) -> Answer<()> {
-        self.check(&step.session_label, step.epoch)?;
+        self.check(&step.session_label, &step.turn_id, step.epoch)?;
         let turn = self.turns.get_mut(&step.turn_id).unwrap();
         add_messages(turn, &step.messages);
         for call in &step.calls {
@@ -174,7 +182,7 @@ impl Memory {
     ) -> Answer<(Option<String>, bool)> {
         let label = &turn.header.session_label;
         if let Some(epoch) = turn.epoch {
-            self.check(label, epoch)?;
+            self.check(label, &turn.turn_id, epoch)?;
         }
         let head = self.head(label);
         let expected = turn.header.expected_head.as_deref();
@@ -209,7 +217,7 @@ impl Memory {
         }
         if turn.epoch.is_some() {
             let session = self.sessions.get_mut(label).unwrap();
-            (session.held, session.unseen) = (false, false);
+            (session.runs, session.idle, session.unseen) = (None, true, false);
         }
         Ok((self.head(label), beside))
     }
@@ -237,7 +245,7 @@ impl Memory {
         let CompactionCommit { id, header, open_turn, compaction, .. } = commit;
         let label = &header.session_label;
         if let Some(lease) = open_turn {
-            self.check(label, lease.epoch)?;
+            self.check(label, &lease.turn_id, lease.epoch)?;
         }
         if self.head(label) != header.expected_head {
             return Err(StorageErrorKind::StaleHead);
@@ -258,7 +266,7 @@ impl Memory {
         let Some(session) = self.sessions.get(label) else {
             return Err(StorageErrorKind::UnknownSession);
         };
-        if session.held {
+        if session.runs.is_some() {
             return Err(StorageErrorKind::Locked);
         }
         let chain = self.chain(session.head.as_deref());
@@ -279,19 +287,20 @@ impl Memory {
         Ok(())
     }
 
-    pub(super) fn release(&mut self, label: &str, epoch: i64) {
-        if self.check(label, epoch).is_ok() {
-            self.sessions.get_mut(label).unwrap().held = false;
+    pub(super) fn release(&mut self, turn: &TurnEnd, epoch: i64) {
+        let label = &turn.header.session_label;
+        if self.check(label, &turn.turn_id, epoch).is_ok() {
+            self.sessions.get_mut(label).unwrap().runs = None;
         }
     }
 
     pub(super) fn reopen(&mut self, id: &str) -> Answer<Leased> {
         let turn = self.turns.get(id).filter(|turn| turn.open.is_some());
         let label = turn.ok_or(StorageErrorKind::UnknownTurn)?.session.clone();
-        if self.sessions[&label].held {
+        if self.sessions[&label].runs.is_some() {
             return Ok(Leased::Busy);
         }
-        let epoch = self.take(&label);
+        let epoch = self.take(&label, id);
         self.turns.get_mut(id).unwrap().open.as_mut().unwrap().epoch = epoch;
         Ok(Leased::Epoch(epoch))
     }
@@ -299,7 +308,7 @@ impl Memory {
     /// The process was killed: it no longer holds leases, and nothing else has changed.
     pub(super) fn kill(&mut self) {
         for session in self.sessions.values_mut() {
-            session.held = false;
+            (session.runs, session.idle) = (None, false);
         }
     }
 
@@ -363,8 +372,9 @@ impl Memory {
 
     /// The open turns that no process runs.
     pub(super) fn interrupted(&self) -> Vec<&String> {
-        let open = self.turns.iter().filter(|(_, turn)| {
-            turn.open.as_ref().is_some_and(|open| self.check(&turn.session, open.epoch).is_err())
+        let open = self.turns.iter().filter(|(id, turn)| {
+            let open = turn.open.as_ref();
+            open.is_some_and(|open| self.check(&turn.session, id, open.epoch).is_err())
         });
         open.map(|(id, _)| id).collect()
     }

@@ -11,7 +11,7 @@ use super::memory::{self, Leased, Memory, has_ended};
 use super::steps::{Ends, Position, Step};
 use super::tally::Tally;
 use crate::store::{Fixture, ProcessEnd};
-use crate::turns::{compacting, compaction, opening, raw, step, turn};
+use crate::turns::{compacting, compaction, opening, raw, release, step, turn};
 use model::{
     Block, CommitReceipt, LedgerCheck, LedgerPorts, Message, Opened, StorageError,
     StorageErrorKind, ToolCallStatus, TurnEnd,
@@ -83,7 +83,7 @@ impl Replay {
         let holds = |index: &usize| {
             let run = &self.runs[*index];
             let session = &self.memory.sessions[&run.turn.header.session_label];
-            session.held && session.epoch == run.epoch
+            session.runs.as_deref() == Some(run.turn.turn_id.as_str()) && session.epoch == run.epoch
         };
         let mut indexes: Vec<_> = (0..self.runs.len()).collect();
         if !number.is_multiple_of(4) {
@@ -189,9 +189,8 @@ impl Replay {
             }
             Step::Release { run } => {
                 if let Some(run) = self.run_at(run).map(|index| &self.runs[index]) {
-                    let label = run.turn.header.session_label.clone();
-                    self.fixture.ledger.journal.release(&label, run.epoch);
-                    self.memory.release(&label, run.epoch);
+                    release(&self.fixture.ledger, &run.turn, run.epoch);
+                    self.memory.release(&run.turn, run.epoch);
                 }
                 Ok(())
             }

@@ -1,12 +1,15 @@
 //! The rows of `session_commands`: commands to runs of other processes, and their answers.
 //!
-//! A command is addressed to one lease. It must never be answered twice.
+//! A command is addressed to one turn under one lease: a lease outlives a turn, and a turn may be resumed under another one.
+//! It must never be answered twice.
 
 use std::sync::LazyLock;
 
 use rusqlite::Connection;
 
+use crate::journal_rows::running::running_turn;
 use crate::lease::claim::Claim;
+use crate::lease::held::RunningTurn;
 use crate::sqlite::checksum::{insert, numbered, set};
 use crate::sqlite::columns::{columns, list};
 use crate::sqlite::error::Stored;
@@ -21,13 +24,14 @@ pub(crate) struct OpenCommand {
     pub(crate) id: i64,
     pub(crate) session_label: String,
     pub(crate) epoch: i64,
+    pub(crate) turn_id: String,
     pub(crate) message: Option<String>,
 }
 
-columns!(OpenCommand { id, session_label, epoch, message });
+columns!(OpenCommand { id, session_label, epoch, turn_id, message });
 
 static ADD: LazyLock<String> = LazyLock::new(|| {
-    let row = numbered("session_label, epoch, command, message, created_at");
+    let row = numbered("session_label, epoch, turn_id, command, message, created_at");
     insert("session_commands", &row) + " RETURNING id"
 });
 static OPEN: LazyLock<String> = LazyLock::new(|| {
@@ -39,20 +43,17 @@ static ANSWER: LazyLock<String> = LazyLock::new(|| {
     format!("UPDATE session_commands SET {change} WHERE id = ?1")
 });
 
-/// Writes a command for the run that holds the session's lease. Returns the command's id and the epoch of the lease.
+/// Writes a command for the turn that runs in the session. Returns the command's id and the turn.
 pub(crate) fn add(
     connection: &Connection,
     claim: &Claim,
     label: &str,
     command: &SessionCommand,
-) -> Stored<(i64, i64)> {
+) -> Stored<(i64, RunningTurn)> {
     let doing = format_args!("command the run of session `{label}`");
-    let select = "SELECT epoch FROM session_leases WHERE session_label = ?1";
-    let epoch: Option<i64> = sql::optional(connection, select, (label,), doing)?;
-    let Some(epoch) = epoch else { return Err(not_running(label)) };
-    if !claim.runs(connection, label, epoch)? {
+    let Some(turn) = running_turn(connection, claim, label)? else {
         return Err(not_running(label));
-    }
+    };
     let now = claim.clock.now_ms();
     let delete = "DELETE FROM session_commands WHERE created_at NOT BETWEEN ?1 AND ?2";
     sql::exec(connection, delete, (now - ABANDONED_MS, now + ABANDONED_MS), doing)?;
@@ -60,8 +61,8 @@ pub(crate) fn add(
         SessionCommand::Abort => ("abort", None),
         SessionCommand::Steer(message) => ("steer", Some(message)),
     };
-    let id = sql::one(connection, &ADD, (label, epoch, name, message, now), doing)?;
-    Ok((id, epoch))
+    let row = (label, turn.epoch, &turn.turn_id, name, message, now);
+    Ok((sql::one(connection, &ADD, row, doing)?, turn))
 }
 
 pub(crate) fn answer_of(connection: &Connection, id: i64) -> Stored<Option<bool>> {

@@ -1,6 +1,6 @@
 //! Abort and steering of a run, here or in another process: a row that the run's process reads and answers.
 //!
-//! A command is addressed to one lease. It must never reach a later run than that one, nor reach a run twice.
+//! A command is addressed to one turn under one lease. It must never reach a later run than that one, nor reach a run twice.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,9 @@ use rusqlite::Connection;
 use crate::events::command_rows::{self, OpenCommand, answer, answer_of, delete, not_running};
 use crate::events::poller::Poller;
 use crate::events::runs::Runs;
+use crate::journal_rows::running::running_turn;
 use crate::lease::claim::Claim;
+use crate::lease::held::RunningTurn;
 use crate::sqlite::error::Stored;
 use crate::sqlite::readers::{self, Readers};
 use crate::sqlite::writer::Writer;
@@ -51,12 +53,12 @@ pub(crate) async fn send(
     let mut follower = poller.follow();
     let (name, own) = (label.to_owned(), claim.clone());
     let add = move |connection: &Connection| command_rows::add(connection, &own, &name, &command);
-    let (id, epoch) = writer.submit(add).await?;
+    let (id, turn) = writer.submit(add).await?;
     let answer = loop {
-        let (name, own) = (label.to_owned(), claim.clone());
+        let (name, own, turn) = (label.to_owned(), claim.clone(), turn.clone());
         let read = move |connection: &Connection| {
             let taken = answer_of(connection, id)?;
-            Ok((taken, own.runs(connection, &name, epoch)?))
+            Ok((taken, running_turn(connection, &own, &name)? == Some(turn)))
         };
         match readers.run(|connection| readers::snapshot(connection, read)).await {
             Ok((Some(taken), _)) => break Ok(taken),
@@ -72,16 +74,22 @@ pub(crate) async fn send(
 }
 
 /// Passes a command to its run, if the run is in this process, and answers it. Both happen in the writer, so that the answer
-/// is never written after the run's end. False for a run of another process, or one that has not begun.
-pub(crate) fn carry_out(runs: &Runs, writer: &Writer, command: OpenCommand) -> bool {
-    let entry = runs.of_session(&command.session_label);
-    let Some(run) =
-        entry.filter(|entry| entry.epoch() == command.epoch).and_then(|entry| entry.run.upgrade())
-    else {
+/// is never written after the run's end. False for a run of another process, or one that has not begun or has ended.
+pub(crate) fn carry_out(runs: &Runs, claim: &Claim, writer: &Writer, command: OpenCommand) -> bool {
+    let label = &command.session_label;
+    let turn = RunningTurn { turn_id: command.turn_id.clone(), epoch: command.epoch };
+    if claim.held.running(label).as_ref() != Some(&turn) {
+        return false;
+    }
+    let Some(run) = runs.entry(&turn.turn_id).and_then(|entry| entry.run.upgrade()) else {
         return false;
     };
-    let mut taken = None;
+    let (mut taken, claim) = (None, claim.clone());
     drop(writer.submit(move |connection| {
+        if running_turn(connection, &claim, &command.session_label)?.as_ref() != Some(&turn) {
+            // Its end was written first.
+            return Ok(());
+        }
         // A job may be run again.
         let taken = *taken.get_or_insert_with(|| match &command.message {
             None => {

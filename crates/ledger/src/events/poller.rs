@@ -1,7 +1,7 @@
 //! The poller: a thread that sleeps unless something waits for a time or for another process.
 //!
 //! While events wait for a flush, or messages for the index, it wakes when they are due. While another process is followed,
-//! or this one holds leases, it polls SQLite for a change of the file, which reads shared memory only. [`PollerTasks`] does
+//! or a turn runs in this one, it polls SQLite for a change of the file, which reads shared memory only. [`PollerTasks`] does
 //! the due work. It must never hold the ledger open, and never run while nothing waits.
 
 use std::collections::HashSet;
@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::events::command_rows::{self, OpenCommand};
-use crate::lease::claim::{Claim, held};
+use crate::lease::claim::Claim;
 use crate::sqlite::error::Stored;
 use crate::sqlite::guard::Guard;
 use crate::sqlite::sql;
@@ -46,7 +46,8 @@ struct State {
     flush_at: Option<Instant>,
     index_at: Option<Instant>,
     followers: usize,
-    leases: bool,
+    /// Turns run in this process.
+    runs: bool,
     stopping: bool,
 }
 
@@ -132,10 +133,10 @@ impl Poller {
         }
     }
 
-    /// Starts polling for commands, because this process now holds leases.
+    /// Starts polling for commands, because a turn now runs in this process.
     pub(crate) fn leased(self: &Arc<Self>) {
-        if !self.lock().leases {
-            self.wake(|state| state.leases = true);
+        if !self.lock().runs {
+            self.wake(|state| state.runs = true);
         }
     }
 
@@ -158,7 +159,7 @@ impl Poller {
         let mut polled = None;
         let mut state = self.lock();
         while !state.stopping {
-            let polls = state.followers > 0 || state.leases;
+            let polls = state.followers > 0 || state.runs;
             if state.flush_at.is_none() && state.index_at.is_none() && !polls {
                 state = self.woken.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
@@ -177,7 +178,7 @@ impl Poller {
             }
             let flushes = state.flush_at.take_if(|at| *at <= now).is_some();
             let indexes = state.index_at.take_if(|at| *at <= now).is_some();
-            state.leases = state.leases && !held(&self.claim.held).is_empty();
+            state.runs = state.runs && !self.claim.held.is_empty();
             drop(state);
             if flushes {
                 tasks.flush_events();
@@ -189,8 +190,7 @@ impl Poller {
                 polled = Some(now);
                 if self.guard.is_sound() && watcher.sees_change(&self.open) {
                     self.changed();
-                    let leases = !held(&self.claim.held).is_empty();
-                    if leases {
+                    if !self.claim.held.is_empty() {
                         watcher.carry_out_commands(&*tasks);
                     }
                 }

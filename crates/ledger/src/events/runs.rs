@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::events::archive::Archive;
 use crate::events::poller::Poller;
 use crate::events::run_entry::{EventWrite, RunEntry, Written};
-use crate::lease::claim::{Claim, held};
+use crate::lease::claim::Claim;
 use crate::sqlite::writer::{Job, Writer, caught};
 use model::{LiveRun, Retention, RunNames, RunRegistration, StorageError, StorageErrorKind};
 
@@ -76,12 +76,9 @@ impl Runs {
         entries.max_by(|one, other| one.names.turn_id.cmp(&other.names.turn_id)).cloned()
     }
 
-    /// The run that holds the session's lease.
+    /// The run that is under way in the session.
     pub(crate) fn of_session(&self, label: &str) -> Option<Arc<RunEntry>> {
-        let epoch = held(&self.claim.held).get(label).copied()?;
-        let state = self.lock();
-        let mut entries = state.by_turn.values();
-        entries.find(|it| it.names.session_label == label && it.epoch() == epoch).cloned()
+        self.entry(&self.claim.held.running(label)?.turn_id)
     }
 
     /// Records that the run holds its session's lease.

@@ -12,6 +12,8 @@ use crate::handle::ledger::Ledger;
 use crate::journal::{cache_chain, commit, compaction, open_turn_reads, open_turns, profiles};
 use crate::journal_rows::{archive_rows, run_rows};
 use crate::lease::claim;
+use crate::lease::held::RunningTurn;
+use crate::lease::waits;
 use crate::open::registry::OpenLedger;
 use crate::reading::{expense, history, recall};
 use crate::sessions::{persona, pointers};
@@ -21,7 +23,7 @@ use crate::sqlite::writer::Then;
 use model::{
     CacheChain, CommitReceipt, CompactionCommit, Expense, Journal, LedgerRead, LiveRun, OpenTurn,
     Opened, PortFuture, Recall, Recalled, RunNames, RunRegistration, RunWarning, SessionHistory,
-    SpentBy, TurnEnd, TurnOpening, TurnStep,
+    SpentBy, TurnEnd, TurnLease, TurnOpening, TurnStep,
 };
 
 impl Journal for Ledger {
@@ -146,8 +148,8 @@ impl Journal for Ledger {
             let (core, answer) = submitted?;
             let opened = answer.await?;
             if let Opened::Leased(epoch) = &opened {
-                core.heartbeat.hold(&label, *epoch);
                 core.runs.leased(&turn_id, *epoch);
+                core.heartbeat.hold(&label, RunningTurn { turn_id, epoch: *epoch });
                 core.poller.leased();
             }
             Ok(opened)
@@ -176,7 +178,8 @@ impl Journal for Ledger {
 
     fn commit(&self, turn: Box<TurnEnd>) -> PortFuture<'static, CommitReceipt> {
         let clock = self.clock.clone();
-        let leased = turn.epoch.map(|_| turn.header.session_label.clone());
+        let label = turn.header.session_label.clone();
+        let leased = turn.epoch.map(|epoch| RunningTurn { turn_id: turn.turn_id.clone(), epoch });
         let retention =
             self.core().ok().and_then(|core| Some(core.runs.to_check(core.retention.as_ref()?)));
         let trims = Arc::new(AtomicBool::new(false));
@@ -207,8 +210,8 @@ impl Journal for Ledger {
             let receipt = answer.await?;
             core.poller.ended(1);
             core.runs.turn_ended();
-            if let Some(label) = leased {
-                claim::held(&core.claim.held).remove(&label);
+            if let Some(turn) = leased {
+                core.claim.held.commit(&label, &turn);
             }
             if trims.load(Ordering::Relaxed)
                 && let Some(retention) = &core.retention
@@ -219,18 +222,21 @@ impl Journal for Ledger {
         })
     }
 
-    fn release(&self, session_label: &str, epoch: i64) {
+    fn release(&self, session_label: &str, lease: &TurnLease) {
         let Ok(core) = self.core() else { return };
-        {
-            let mut held = claim::held(&core.claim.held);
-            if held.get(session_label) != Some(&epoch) {
-                // A commit has released the lease.
-                return;
-            }
-            held.remove(session_label);
+        let turn = RunningTurn { turn_id: lease.turn_id.clone(), epoch: lease.epoch };
+        if !core.claim.held.end(session_label, &turn) {
+            // The turn was committed, and its lease may be that of the next turn.
+            return;
         }
         let (claim, label) = (core.claim.clone(), session_label.to_owned());
-        drop(core.writer.submit(move |connection| claim.release(connection, &label, epoch)));
+        drop(core.writer.submit(move |connection| claim.release(connection, &label, turn.epoch)));
+    }
+
+    fn stop_waiting(&self, session_label: &str) {
+        let Ok(core) = self.core() else { return };
+        let (claim, label) = (core.claim.clone(), session_label.to_owned());
+        drop(core.writer.submit(move |connection| waits::leave(connection, &claim, &label)));
     }
 
     fn interrupted(&self, turn_id: Option<&str>) -> PortFuture<'static, Vec<OpenTurn>> {
@@ -261,8 +267,9 @@ impl Journal for Ledger {
             let (core, answer) = submitted?;
             let opened = answer.await?;
             if let Opened::Leased(turn) = &opened {
-                core.heartbeat.hold(&turn.session_label, turn.epoch);
                 core.runs.leased(&taken, turn.epoch);
+                let running = RunningTurn { turn_id: taken, epoch: turn.epoch };
+                core.heartbeat.hold(&turn.session_label, running);
                 core.poller.leased();
             }
             Ok(opened)

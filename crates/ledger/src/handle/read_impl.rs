@@ -19,14 +19,18 @@ use model::{
     AgentMessage, AliasRow, Cursor, EventPage, Follows, HistoryMessage, LedgerRead, Page,
     PageOptions, PersonaRow, PortFuture, QueryLimits, QueryResult, SearchHit, SearchOptions,
     SessionFilter, SessionMove, SessionPage, SessionRow, StorageErrorKind, ToolCallFilter,
-    ToolCallRow, TurnRow, TurnSummary, UsageFilter, UsageRow,
+    ToolCallRow, TurnRow, TurnSummary, UsageFilter, UsageRow, names_no_session,
 };
 
 impl LedgerRead for Ledger {
     fn session<'a>(&'a self, label: &'a str) -> PortFuture<'a, Option<SessionRow>> {
         let label = label.to_owned();
         self.read(move |connection| {
-            session_rows::session(connection, &aliases::resolve(connection, &label)?)
+            let label = aliases::resolve(connection, &label)?;
+            if names_no_session(&label) {
+                return Ok(None);
+            }
+            session_rows::session(connection, &label)
         })
     }
 
@@ -193,8 +197,8 @@ fn follow_parts(core: &OpenLedger) -> FollowParts<'_> {
 fn known(connection: &Connection, label: &str) -> Stored<String> {
     let label = aliases::resolve(connection, label)?;
     match pointers::visible_head(connection, &label)? {
-        Some(_) => Ok(label),
-        None => Err(unknown_session(&label)),
+        Some(_) if !names_no_session(&label) => Ok(label),
+        Some(_) | None => Err(unknown_session(&label)),
     }
 }
 

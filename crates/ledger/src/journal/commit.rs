@@ -10,18 +10,19 @@ use rusqlite::Connection;
 use crate::journal::message_ids::MessageIds;
 use crate::journal::write::{Row, insert_message, insert_tool_call, insert_turn};
 use crate::journal::{cache_chain, compaction, open_turns};
+use crate::journal_rows::running::leased_run;
 use crate::lease::claim::Claim;
 use crate::rows::turn_parents::{is_compacted, parent_of};
 use crate::sessions::pointers;
 use crate::sqlite::error::Stored;
 use base::clock::Clock;
-use model::{CommitReceipt, CompactionUsage, StorageError, StorageErrorKind, TurnEnd};
+use model::{CommitReceipt, CompactionUsage, StorageError, StorageErrorKind, TurnEnd, TurnLease};
 use turn::stale_head::{Ending, Landing};
 
 /// Writes the turn, its messages and tool calls, and moves the session's pointer (docs/rules/turns-and-streams.md#session-pointer).
 ///
 /// # Errors
-/// `stale_writer` when another process has the turn's lease; `stale_head` when the session's head has changed and the turn
+/// `stale_writer` when another process has the turn's lease, or the turn has ended; `stale_head` when the session's head has changed and the turn
 /// may not become a branch; `unknown_turn` for a parent that does not exist, `storage_constraint` for an id that exists
 /// already. Nothing is written then.
 pub(crate) fn commit_turn(
@@ -30,9 +31,13 @@ pub(crate) fn commit_turn(
     claim: &Claim,
     clock: &Clock,
 ) -> Stored<CommitReceipt> {
-    if let Some(epoch) = turn.epoch {
-        claim.check(connection, &turn.header.session_label, epoch)?;
-    }
+    let run = match turn.epoch {
+        Some(epoch) => {
+            let lease = TurnLease { turn_id: turn.turn_id.clone(), epoch };
+            Some(leased_run(connection, claim, &turn.header.session_label, &lease)?)
+        }
+        None => None,
+    };
     let session = pointers::head(connection, &turn.header.session_label)?;
     let head = session.clone().flatten();
     let ending = Ending {
@@ -82,7 +87,7 @@ pub(crate) fn commit_turn(
         parent_id = Some(id.clone());
         new_head = Some(id);
     }
-    match turn.epoch {
+    match run {
         None => {
             open_turns::refuse_open(connection, &turn.turn_id)?;
             let row = Row::ended(turn, parent_id.as_deref());
@@ -97,9 +102,10 @@ pub(crate) fn commit_turn(
                 insert_tool_call(connection, number, call, clock)?;
             }
         }
-        Some(epoch) => {
-            open_turns::finish(connection, turn, parent_id.as_deref(), parent.as_ref(), clock)?;
-            claim.release(connection, &turn.header.session_label, epoch)?;
+        // Without an open turn, the lease is free for every process, and this one may use it again.
+        Some(run) => {
+            let parent = (parent_id.as_deref(), parent.as_ref());
+            open_turns::finish(connection, &run, turn, parent, clock)?;
         }
     }
     if let Some(result) = &turn.compaction

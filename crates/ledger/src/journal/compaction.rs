@@ -10,6 +10,7 @@ use rusqlite::{Connection, params_from_iter};
 
 use crate::journal::open_turns;
 use crate::journal::write::{Row, RowHeader, RowOutcome, insert_message, insert_turn, integer};
+use crate::journal_rows::running::{leased_run, running_turn};
 use crate::lease::claim::Claim;
 use crate::rows::context_rows;
 use crate::rows::turn_parents::{Parent, parent_of};
@@ -22,7 +23,7 @@ use crate::sqlite::sql;
 use base::clock::Clock;
 use model::{
     Block, CompactionCommit, CompactionResult, CompactionUsage, Message, Role, StopReason,
-    StorageError, StorageErrorKind, TurnHeader, TurnLease, TurnStatus, TurnType, summary_text,
+    StorageError, StorageErrorKind, TurnHeader, TurnStatus, TurnType, summary_text,
 };
 
 static ADD: LazyLock<String> = LazyLock::new(|| {
@@ -43,9 +44,10 @@ pub(crate) fn compact(
 ) -> Stored<()> {
     let CompactionCommit { id, header, open_turn, completed_at, compaction, usage } = commit;
     let label = &header.session_label;
-    if let Some(lease) = open_turn {
-        claim.check(connection, label, lease.epoch)?;
-    }
+    let run = match open_turn {
+        Some(lease) => Some(leased_run(connection, claim, label, lease)?),
+        None => None,
+    };
     let session = pointers::head(connection, label)?;
     if session.clone().flatten() != header.expected_head {
         return Err(StorageError::new(
@@ -65,8 +67,8 @@ pub(crate) fn compact(
     write_turn(connection, header, (compaction, usage), (id, before), clock)?;
     write_row(connection, id, compaction)?;
     pointers::move_pointer(connection, label, id, *completed_at)?;
-    if let Some(TurnLease { turn_id, .. }) = open_turn {
-        open_turns::follow(connection, turn_id, id)?;
+    if let Some(run) = run {
+        open_turns::follow(connection, &run, id)?;
     }
     Ok(())
 }
@@ -143,7 +145,7 @@ pub(crate) fn uncompact(
     claim: &Claim,
     now: i64,
 ) -> Stored<bool> {
-    if claim.is_busy(connection, label)? {
+    if running_turn(connection, claim, label)?.is_some() {
         return Err(StorageError::new(
             StorageErrorKind::Locked,
             format!("a turn of session `{label}` runs; wait until it has ended"),

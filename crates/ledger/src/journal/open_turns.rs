@@ -20,6 +20,7 @@ use crate::journal_codec::{
 };
 use crate::journal_rows::entry_rows::{self, CommitPoints};
 use crate::journal_rows::run_rows::{self, RunLease, RunRow};
+use crate::journal_rows::running::{enter, leased_run, running_turn};
 use crate::lease::claim::Claim;
 use crate::lease::owner::Owner;
 use crate::rows::turn_parents::{Parent, parent_of};
@@ -30,8 +31,8 @@ use crate::sqlite::error::{Stored, damaged};
 use crate::sqlite::sql;
 use base::clock::Clock;
 use model::{
-    OpenTurn, Opened, RunNames, StorageError, StorageErrorKind, TurnEnd, TurnOpening, TurnStep,
-    query_message_ids,
+    OpenTurn, Opened, RunNames, StorageError, StorageErrorKind, TurnEnd, TurnLease, TurnOpening,
+    TurnStep, query_message_ids,
 };
 
 /// The number of newest contexts that stay stored without an open turn: the next runs are likely to use them again.
@@ -55,12 +56,11 @@ pub(crate) fn begin(
 ) -> Stored<Opened<i64>> {
     let TurnOpening { turn_id, header, settings, messages, .. } = opening;
     let label = &header.session_label;
+    // First of all, because a process that must read the session again remains in the queue.
+    let Some(free) = enter(connection, claim, label)? else { return Ok(Opened::Busy) };
     let session = pointers::head(connection, label)?;
     if session.clone().flatten() != header.expected_head {
         return Ok(Opened::Moved);
-    }
-    if claim.is_busy(connection, label)? {
-        return Ok(Opened::Busy);
     }
     let parent_id = header.parent_turn_id.as_deref();
     parent_id.map(|id| parent_of(connection, id)).transpose()?;
@@ -73,7 +73,7 @@ pub(crate) fn begin(
     if session.is_none() {
         pointers::create(connection, label, parent_id, header.started_at, true)?;
     }
-    let epoch = claim.take(connection, label)?;
+    let epoch = free.lease(connection, claim, label)?;
     let (context_id, context_hash) = context(connection, &opening.context)?;
     let lease = RunLease { epoch, context_id };
     let (tools, queries) = (json(&settings.tools_available), json(&query_message_ids(messages)));
@@ -155,15 +155,15 @@ fn context(connection: &Connection, json: &str) -> Stored<(i64, String)> {
 /// W1 to W3.
 ///
 /// # Errors
-/// `stale_writer`; `unknown_turn` for a turn that is not open.
+/// `stale_writer`.
 pub(crate) fn record(
     connection: &Connection,
     step: &TurnStep,
     claim: &Claim,
     clock: &Clock,
 ) -> Stored<()> {
-    claim.check(connection, &step.session_label, step.epoch)?;
-    let run = open_run(connection, &step.turn_id)?;
+    let lease = TurnLease { turn_id: step.turn_id.clone(), epoch: step.epoch };
+    let run = leased_run(connection, claim, &step.session_label, &lease)?;
     let mut entry = Entry::default();
     for message in &step.messages {
         with_message(connection, message, |record| entry.add(&Record::Message(*record)))?;
@@ -193,31 +193,25 @@ fn record_long(connection: &Connection, run: &RunRow, entry: &mut Entry) -> Stor
 }
 
 /// Makes the compaction the parent of the open turn, also for a process that resumes it.
-pub(crate) fn follow(connection: &Connection, turn_id: &str, compaction: &str) -> Stored<()> {
-    let run = open_run(connection, turn_id)?;
+pub(crate) fn follow(connection: &Connection, run: &RunRow, compaction: &str) -> Stored<()> {
     let mut entry = Entry::default();
     entry.add(&Record::Follows(compaction));
     entry_rows::record(connection, run.n, &entry)
-}
-
-fn open_run(connection: &Connection, turn_id: &str) -> Stored<RunRow> {
-    run_rows::of_turn(connection, turn_id)?.filter(RunRow::is_open).ok_or_else(|| not_open(turn_id))
 }
 
 /// Writes an open turn at its end, under a lease that was checked: its row, its messages and its calls, from its journal and
 /// from `turn`. The caller ends the run's row after writing its events.
 ///
 /// # Errors
-/// `unknown_turn` for a turn that is not open; `ledger_corrupt` if a part of it cannot be read.
+/// `ledger_corrupt` if a part of it cannot be read.
 pub(crate) fn finish(
     connection: &Connection,
+    run: &RunRow,
     turn: &TurnEnd,
-    parent_turn_id: Option<&str>,
-    parent: Option<&Parent>,
+    (parent_turn_id, parent): (Option<&str>, Option<&Parent>),
     clock: &Clock,
 ) -> Stored<()> {
-    let run = open_run(connection, &turn.turn_id)?;
-    let points = CommitPoints::of(connection, &run)?;
+    let points = CommitPoints::of(connection, run)?;
     let state = points.state();
     let is_left_out = match state.damage {
         Damage::None => false,
@@ -306,7 +300,7 @@ fn header<'a>(opening: &OpeningRecord<'a>) -> RowHeader<'a> {
     }
 }
 
-/// Takes over an interrupted turn: takes the session's lease and returns the turn's current state.
+/// Takes over an interrupted turn: takes the session's lease under a new epoch and returns the turn's current state.
 ///
 /// # Errors
 /// `unknown_turn` for one that is not open.
@@ -318,7 +312,7 @@ pub(crate) fn reopen(
     let found = open_turn_reads::open_run(connection, turn_id)?.ok_or_else(|| not_open(turn_id))?;
     let mut turn = open_turn(connection, &found)?;
     let run = found.run;
-    if claim.is_busy(connection, &turn.session_label)? {
+    if running_turn(connection, claim, &turn.session_label)?.is_some() {
         return Ok(Opened::Busy);
     }
     turn.epoch = claim.take(connection, &turn.session_label)?;

@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 use rusqlite::{Connection, Params, params};
 
+use crate::lease::held::RunningTurn;
 use crate::lease::owner::Owner;
 use crate::sqlite::checksum::{checked, insert_all, set};
 use crate::sqlite::columns::columns;
@@ -92,6 +93,8 @@ pub(crate) static OF_SESSION: LazyLock<String> =
 pub(crate) static OPEN_OF_SESSION: LazyLock<String> = LazyLock::new(|| {
     format!("{} AND session_label = ?1 AND ended_at IS NULL ORDER BY n", *IN_JOURNAL)
 });
+pub(crate) const OPEN_UNDER: &str = "SELECT turn_id FROM runs INDEXED BY runs_in_journal
+   WHERE in_journal = 1 AND session_label = ?1 AND epoch = ?2 AND ended_at IS NULL ORDER BY n DESC LIMIT 1";
 pub(crate) const NEWEST: &str = "SELECT coalesce(max(n), 0) FROM runs";
 /// The runs whose turns are open.
 pub(crate) static OPEN: LazyLock<String> = LazyLock::new(|| {
@@ -145,6 +148,16 @@ pub(crate) fn of_session(connection: &Connection, label: &str, from: i64) -> Sto
 pub(crate) fn open_of_session(connection: &Connection, label: &str) -> Stored<Vec<RunRow>> {
     let read = |fields: &mut Fields<'_>| Ok(fields.next::<CheckedRun>()?.run);
     sql::map(connection, &OPEN_OF_SESSION, (label,), READING, read)
+}
+
+/// The turn that is open under an epoch of the session's lease.
+pub(crate) fn open_under(
+    connection: &Connection,
+    label: &str,
+    epoch: i64,
+) -> Stored<Option<RunningTurn>> {
+    let found: Option<String> = sql::optional(connection, OPEN_UNDER, (label, epoch), READING)?;
+    Ok(found.map(|turn_id| RunningTurn { turn_id, epoch }))
 }
 
 /// The number of the newest run; 0 for none.

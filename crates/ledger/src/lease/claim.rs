@@ -3,11 +3,11 @@
 //! Every write of a running turn is checked here first, in its own transaction. It must never let an epoch write that is not
 //! the newest, and never take a lease from a process that may be alive.
 
-use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock};
 
 use rusqlite::{Connection, params_from_iter};
 
+use crate::lease::held::Held;
 use crate::lease::owner::Owner;
 use crate::sqlite::checksum::{insert_all, set};
 use crate::sqlite::columns::{columns, list, values};
@@ -17,14 +17,11 @@ use base::clock::Clock;
 use model::{StorageError, StorageErrorKind};
 use turn::lease::{Holder, Lease, Now, ends_at};
 
-/// The leases this process holds, by session: what its heartbeat renews.
-pub(crate) type Held = Arc<Mutex<HashMap<String, i64>>>;
-
 /// What a job of the writer needs for leases: the owner, the clock and the duration.
 #[derive(Debug, Clone)]
 pub(crate) struct Claim {
     pub(crate) owner: Arc<Owner>,
-    pub(crate) held: Held,
+    pub(crate) held: Arc<Held>,
     pub(crate) clock: Clock,
     /// How long a lease lasts without a heartbeat, in milliseconds.
     pub(crate) lease_ms: i64,
@@ -76,30 +73,25 @@ static RELEASE: LazyLock<String> = LazyLock::new(|| {
 });
 
 impl Claim {
-    fn now(&self) -> Now {
+    pub(crate) fn now(&self) -> Now {
         // If the shared clock is the wall clock, it can be set.
         Now { ms: self.clock.shared_ms(), can_step: cfg!(not(unix)) }
     }
 
-    /// Whether the session has a live run, of another process or of this one.
-    pub(crate) fn is_busy(&self, connection: &Connection, label: &str) -> Stored<bool> {
-        Ok(self.read(connection, label)?.is_some_and(|lease| lease.is_live(self.now())))
-    }
-
-    /// Whether a turn that was opened under `epoch` still runs somewhere.
+    /// Whether a turn that is open under `epoch` runs somewhere.
     pub(crate) fn runs(&self, connection: &Connection, label: &str, epoch: i64) -> Stored<bool> {
         Ok(self.read(connection, label)?.is_some_and(|lease| lease.runs(epoch, self.now())))
     }
 
     /// The lease of a session as this process sees it.
-    fn read(&self, connection: &Connection, label: &str) -> Stored<Option<Lease>> {
+    pub(crate) fn read(&self, connection: &Connection, label: &str) -> Stored<Option<Lease>> {
         let doing = format_args!("read the lease of session `{label}`");
         sql::first(connection, &READ, (label,), doing, |fields| {
             let row: LeaseColumns<'_> = fields.next()?;
             let holder = match row.owner {
                 None => Holder::Released,
                 Some(owner) if owner.id == self.owner.id => {
-                    Holder::Own { running: held(&self.held).get(label).copied() }
+                    Holder::Own { running: self.held.epoch(label) }
                 }
                 Some(owner) => Holder::Other { known_dead: self.owner.knows_dead(&owner) },
             };
@@ -112,7 +104,7 @@ impl Claim {
         })
     }
 
-    /// Takes the lease of a session that is not busy, under the next epoch.
+    /// Takes the lease of a session in which no turn runs, under the next epoch.
     pub(crate) fn take(&self, connection: &Connection, label: &str) -> Stored<i64> {
         let now = self.now();
         let row = LeaseColumns {
@@ -133,18 +125,20 @@ impl Claim {
     pub(crate) fn check(&self, connection: &Connection, label: &str, epoch: i64) -> Stored<()> {
         let lease = self.read(connection, label)?;
         let Some(lease) = lease.filter(|lease| lease.may_write(epoch)) else {
-            return Err(StorageError::new(
-                StorageErrorKind::StaleWriter,
-                format!(
-                    "another process has taken over session `{label}`, and this run's results are not written; read \
-                     the session again"
-                ),
-            ));
+            return Err(stale_writer(label));
         };
         if lease.is_due(self.now(), self.lease_ms) {
             self.renew(connection, label, epoch)?;
         }
         Ok(())
+    }
+
+    /// Continues with the lease that the last turn of the session has left, for another turn.
+    pub(crate) fn again(&self, connection: &Connection, label: &str, lease: &Lease) -> Stored<()> {
+        if lease.is_fresh(self.now(), self.lease_ms) {
+            return Ok(());
+        }
+        self.renew(connection, label, lease.epoch)
     }
 
     /// Extends the lease. A lease of another process stays as it is.
@@ -164,6 +158,13 @@ impl Claim {
     }
 }
 
-pub(crate) fn held(held: &Held) -> MutexGuard<'_, HashMap<String, i64>> {
-    held.lock().unwrap_or_else(PoisonError::into_inner)
+/// The error for a writer that no longer runs the session.
+pub(crate) fn stale_writer(label: &str) -> StorageError {
+    StorageError::new(
+        StorageErrorKind::StaleWriter,
+        format!(
+            "another process has taken over session `{label}`, and this run's results are not written; read the session \
+             again"
+        ),
+    )
 }

@@ -1,12 +1,13 @@
-//! The heartbeat: a thread that renews this process's leases while it holds any, in one job for all.
+//! The heartbeat: a thread that renews the leases of the turns that run in this process, in one job for all.
 //!
-//! It sleeps while there are none. It must never renew a lease that was not passed to it.
+//! It sleeps while none runs. It must never renew a lease that was not passed to it.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::lease::claim::{Claim, held};
+use crate::lease::claim::Claim;
+use crate::lease::held::RunningTurn;
 use crate::sqlite::error::Stored;
 use crate::sqlite::writer::Writer;
 
@@ -17,7 +18,7 @@ const BEATS: u64 = 3;
 pub(crate) struct Heartbeat {
     claim: Claim,
     writer: Arc<Writer>,
-    /// Set while leases are held, or the ledger closes.
+    /// Set while turns run, or the ledger closes.
     state: Mutex<State>,
     changed: Condvar,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -40,9 +41,9 @@ impl Heartbeat {
         })
     }
 
-    /// Adds a lease that this process now holds.
-    pub(crate) fn hold(self: &Arc<Self>, label: &str, epoch: i64) {
-        held(&self.claim.held).insert(label.to_owned(), epoch);
+    /// Renews the lease of a turn that now runs, until it has ended.
+    pub(crate) fn hold(self: &Arc<Self>, label: &str, turn: RunningTurn) {
+        self.claim.held.begin(label, turn);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.holding {
             return;
@@ -76,10 +77,7 @@ impl Heartbeat {
             if state.stopping || !waited.timed_out() {
                 continue;
             }
-            let leases: Vec<(String, i64)> = held(&self.claim.held)
-                .iter()
-                .map(|(label, epoch)| (label.clone(), *epoch))
-                .collect();
+            let leases = self.claim.held.all();
             state.holding = !leases.is_empty();
             if state.holding {
                 let claim = self.claim.clone();

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
+use crate::rows::session_rows::IS_SESSION;
 use crate::sqlite::error::Stored;
 use crate::sqlite::fields::{Fields, FromFields};
 use crate::sqlite::schema::{self, Stamp};
@@ -59,7 +60,7 @@ pub(crate) fn stats(connection: &Connection, path: &Path) -> Stored<LedgerStats>
     let size = |path: &Path| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
     let messages = count("SELECT count(*) FROM message_rows")?;
     let tool_calls = count("SELECT count(*) FROM call_rows")?;
-    let sessions = count("SELECT count(*) FROM sessions WHERE opening = 0")?;
+    let sessions = count(&format!("SELECT count(*) FROM sessions WHERE {}", *IS_SESSION))?;
     let stored_bytes = count("SELECT coalesce(sum(length(data)), 0) FROM blobs")?;
     let named = count(
         "SELECT coalesce(sum(b.size), 0) FROM blob_references r CROSS JOIN blobs b ON b.hash = r.hash",

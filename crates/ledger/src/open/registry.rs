@@ -12,8 +12,9 @@ use crate::events::commands;
 use crate::events::poller::{Poller, PollerTasks};
 use crate::events::runs::Runs;
 use crate::journal_rows::archive_rows;
-use crate::lease::claim::{Claim, Held};
+use crate::lease::claim::Claim;
 use crate::lease::heartbeat::Heartbeat;
+use crate::lease::held::Held;
 use crate::lease::owner::Owner;
 use crate::open::options::LedgerOptions;
 use crate::open::{draft, new_ledger};
@@ -82,7 +83,7 @@ impl PollerTasks for OpenLedger {
     }
 
     fn carry_out(&self, command: OpenCommand) -> bool {
-        commands::carry_out(&self.runs, &self.writer, command)
+        commands::carry_out(&self.runs, &self.claim, &self.writer, command)
     }
 }
 
@@ -154,7 +155,7 @@ fn open_file(
     let (reader, watched) = (path.to_owned(), path.to_owned());
     let claim = Claim {
         owner: Arc::new(Owner::this(clock)),
-        held: Held::default(),
+        held: Arc::new(Held::default()),
         clock: clock.clone(),
         lease_ms: i64::try_from(options.lease.as_millis()).unwrap_or(i64::MAX),
     };

@@ -10,6 +10,7 @@ use rusqlite::{Connection, params};
 
 use crate::reading::turn_tree::no_cursor;
 use crate::rows::row_key::OF_TURN;
+use crate::rows::session_rows::IS_SESSION;
 use crate::rows::tool_call_rows::{ToolCallColumns, tool_call};
 use crate::sqlite::checksum::{Checked, checked};
 use crate::sqlite::columns::list;
@@ -21,10 +22,10 @@ use model::{
 
 /// Selects the sessions of a filter; `condition` is the one that `index` serves.
 fn sessions_by(index: &str, condition: &str) -> String {
-    let columns = list::<SessionRow>();
+    let (columns, is_session) = (list::<SessionRow>(), &*IS_SESSION);
     format!(
         "SELECT {columns} FROM sessions {index} WHERE {condition}
-           AND label >= ?1 AND label IS NOT ?2 AND label < ?3 AND opening = 0
+           AND label >= ?1 AND label IS NOT ?2 AND label < ?3 AND {is_session}
            AND (?4 IS NULL OR agent_id = ?4) AND (?5 IS NULL OR persona_id = ?5)
            AND (?6 IS NULL OR parent_session_label = ?6) AND (?7 IS NULL OR status = ?7)
            AND (?8 IS NULL OR is_subagent = ?8)

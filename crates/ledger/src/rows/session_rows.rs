@@ -32,7 +32,13 @@ pub(crate) static SESSION: LazyLock<String> = LazyLock::new(|| {
     format!("SELECT {} FROM sessions WHERE label = ?1 AND opening = 0", list::<SessionRow>())
 });
 
-/// The session of that label.
+/// The condition of the rows that are sessions, and not runs in none: see `model::names_no_session`.
+pub(crate) static IS_SESSION: LazyLock<String> = LazyLock::new(|| {
+    let ulid = "[0-9A-HJKMNP-TV-Z]".repeat(26);
+    format!("opening = 0 AND label NOT GLOB 'run:{ulid}'")
+});
+
+/// The row of that label, which may be that of a run in no session.
 pub(crate) fn session(connection: &Connection, label: &str) -> Stored<Option<SessionRow>> {
     sql::optional(connection, &SESSION, (label,), format_args!("read session `{label}`"))
 }

@@ -6,13 +6,14 @@ use std::sync::LazyLock;
 
 use rusqlite::Connection;
 
+use crate::journal_rows::running::running_turn;
 use crate::lease::claim::Claim;
 use crate::sessions::aliases;
 use crate::sessions::persona::{self, Identity};
 use crate::sqlite::checksum::{insert, numbered, set};
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
-use model::{StorageError, StorageErrorKind};
+use model::{StorageError, StorageErrorKind, names_no_session};
 
 static CREATE: LazyLock<String> = LazyLock::new(|| {
     insert(
@@ -108,10 +109,10 @@ pub(crate) fn set_archived(
     claim: &Claim,
     now: i64,
 ) -> Stored<()> {
-    if visible_head(connection, label)?.is_none() {
+    if names_no_session(label) || visible_head(connection, label)?.is_none() {
         return Err(unknown_session(label));
     }
-    if claim.is_busy(connection, label)? {
+    if running_turn(connection, claim, label)?.is_some() {
         return Err(StorageError::new(
             StorageErrorKind::Locked,
             format!("a turn of session `{label}` runs; wait until it has ended"),

@@ -35,6 +35,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration::Sql(include_str!("migrations/070_calibration.sql")),
     Migration::Sql(include_str!("migrations/080_checksums.sql")),
     Migration::Code(migrations::journal::migrate),
+    Migration::Sql(include_str!("migrations/095_leases.sql")),
     Migration::Sql(include_str!("migrations/100_turn_numbers.sql")),
     Migration::Code(migrations::rows_of_turns::migrate),
 ];

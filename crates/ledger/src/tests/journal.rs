@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use model::{Opened, StorageErrorKind};
+use model::{Opened, StorageErrorKind, TurnLease};
 
 pub(super) async fn begin(ledger: &Arc<Ledger>, turn: &TurnEnd) -> i64 {
     match ledger.begin(opening(turn)).await.unwrap() {
@@ -46,9 +46,12 @@ async fn a_turn_written_step_by_step_is_the_turn_written_at_once() {
         by_steps.rows("SELECT replay, arguments_hash FROM tool_calls WHERE id = 't1-c0'").await,
         r#"[{"replay":"idempotent","arguments_hash":"hash"}]"#
     );
+    // The second turn was written under the lease that the first one has left.
     assert_eq!(
-        by_steps.rows("SELECT session_label, epoch, owner FROM session_leases").await,
-        r#"[{"session_label":"main","epoch":2,"owner":null}]"#
+        by_steps
+            .rows("SELECT session_label, epoch, owner IS NULL AS released FROM session_leases")
+            .await,
+        r#"[{"session_label":"main","epoch":1,"released":0}]"#
     );
 }
 
@@ -149,7 +152,8 @@ async fn a_turn_with_a_damaged_entry_is_closed_with_its_remaining_parts() {
         let epoch = begin(ledger, &turn).await;
         ledger.record(step(&turn, epoch, 1..2, ToolCallStatus::Running)).await.unwrap();
         ledger.record(step(&turn, epoch, 2..3, ToolCallStatus::Completed)).await.unwrap();
-        ledger.release("main", epoch);
+        let lease = TurnLease { turn_id: "t2".to_owned(), epoch };
+        ledger.release("main", &lease);
         let damage = move |connection: &rusqlite::Connection| {
             let damage = "UPDATE journal SET entry = zeroblob(length(entry))
                           WHERE id = (SELECT id FROM journal WHERE kind = 1 ORDER BY id LIMIT 1 OFFSET ?1)";

@@ -52,13 +52,16 @@ async fn a_ledger_of_version_1_opens_with_the_same_content_and_takes_new_turns()
     assert_eq!(reopened.session("main").await.unwrap().unwrap().thread_id.as_deref(), Some("t9"));
 }
 
+/// The number of migrations before 110.
+const BEFORE_110: usize = 13;
+
 /// The ledger of version 1 before migration 110, changed by `sql`, and opened.
 fn changed(sql: &str) -> (Result<Arc<Ledger>, StorageError>, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger.db");
     std::fs::write(&path, VERSION_1).unwrap();
     let connection = connection::open_draft(&path).unwrap();
-    schema::migrate(&connection, &schema::MIGRATIONS[..12]).unwrap();
+    schema::migrate(&connection, &schema::MIGRATIONS[..BEFORE_110]).unwrap();
     connection.pragma_update(None, "foreign_keys", false).unwrap();
     connection.execute(sql, ()).unwrap();
     connection.close().unwrap();

@@ -5,6 +5,7 @@ use rusqlite::{Connection, StatementStatus};
 use super::*;
 use crate::journal::{open_turn_reads, profiles};
 use crate::journal_rows::{archive_rows, entry_rows, event_rows, run_rows};
+use crate::lease::waits;
 use crate::reading::{history, lists, recall, turn_tree, usage};
 use crate::rows::{blobs, message_rows, session_rows, tool_call_rows, turn_rows};
 use crate::search::{message_search, search_indexer};
@@ -45,6 +46,7 @@ fn no_statement_scans_a_table_or_sorts() {
                 archive_rows::OLDEST,
                 archive_rows::EXCESS,
                 run_rows::NEWEST,
+                &waits::OF_SESSION,
                 "SELECT epoch, owner FROM session_leases WHERE session_label = ?1",
                 "SELECT id FROM run_contexts WHERE hash = ?1",
                 "SELECT thread_id FROM sessions WHERE label = ?1",
@@ -128,7 +130,9 @@ fn no_statement_scans_a_table_or_sorts() {
                 assert!(names.contains(&format!("INDEX {index}")), "{names}");
             }
             // Only runs with entries in the journal are read.
-            for sql in [&*run_rows::OPEN, &*run_rows::OPEN_OF_SESSION, &*run_rows::ENDED] {
+            for sql in
+                [&*run_rows::OPEN, &*run_rows::OPEN_OF_SESSION, &*run_rows::ENDED, run_rows::OPEN_UNDER]
+            {
                 let runs = plan(connection, sql);
                 assert!(runs.contains("INDEX runs_in_journal"), "{runs}");
             }

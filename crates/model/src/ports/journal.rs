@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use crate::{
     CacheChain, CommitReceipt, CompactionCommit, Expense, LiveRun, OpenTurn, Opened, PortFuture,
     Recall, Recalled, RunNames, RunRegistration, RunWarning, SessionHistory, SpentBy, TurnEnd,
-    TurnOpening, TurnStep,
+    TurnLease, TurnOpening, TurnStep,
 };
 
 /// Commits and reads turns. A write is submitted before its future is first polled: dropping the future does not undo it,
@@ -68,8 +68,9 @@ pub trait Journal: Send + Sync {
         Vec::new()
     }
 
-    /// W0: leases the session and opens the turn in one transaction, or gives the reason and writes nothing. Leased, the
-    /// epoch is the caller's until a commit with it, or [`Journal::release`].
+    /// W0: leases the session and opens the turn in one transaction, or gives the reason and writes no turn. Leased, the epoch
+    /// is the turn's until a commit with it, or [`Journal::release`]; the next turn may have the same one. Where the session is
+    /// busy, this process is in the queue for it until it has it, or until [`Journal::stop_waiting`].
     fn begin(&self, opening: Box<TurnOpening>) -> PortFuture<'static, Opened<i64>>;
 
     /// W1 to W3.
@@ -85,19 +86,23 @@ pub trait Journal: Send + Sync {
     /// `stale_writer`, `stale_head`, `unknown_turn`, any of storage.
     fn compact(&self, commit: Box<CompactionCommit>) -> PortFuture<'static, ()>;
 
-    /// W4: commits a finished turn, all or nothing, and releases its lease.
+    /// W4: commits a finished turn, all or nothing. The session is free for every process then.
     ///
     /// # Errors
     /// `stale_writer`, `stale_head` where that is to be refused, any of storage.
     fn commit(&self, turn: Box<TurnEnd>) -> PortFuture<'static, CommitReceipt>;
 
-    /// Releases a lease that no commit has released. Best effort: a lease that stays expires.
-    fn release(&self, session_label: &str, epoch: i64);
+    /// Releases the lease of a turn that ended without a commit, and does nothing after one. Best effort: a lease that stays
+    /// expires.
+    fn release(&self, session_label: &str, lease: &TurnLease);
+
+    /// Leaves the queue for a session that was busy. Best effort: a place in it expires like a lease.
+    fn stop_waiting(&self, session_label: &str);
 
     /// The turns that run nowhere and have not ended, oldest first; with `turn_id`, that one.
     fn interrupted(&self, turn_id: Option<&str>) -> PortFuture<'static, Vec<OpenTurn>>;
 
-    /// Leases the session of an interrupted turn, and returns the turn as it is stored.
+    /// Leases the session of an interrupted turn under a new epoch, and returns the turn as it is stored.
     ///
     /// # Errors
     /// `unknown_turn` for one that is not open; any of storage.

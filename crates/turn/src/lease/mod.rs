@@ -1,8 +1,10 @@
-//! Who may run a session: the rules of leases by epoch, expiry and clock (docs/rules/sessions-and-ledger.md#lease).
+//! Who may run a session: the rules of leases by epoch, expiry and clock (docs/rules/sessions-and-ledger.md#lease), and of the
+//! queue of those that wait for one.
 //!
-//! A lease is a row per session: its epoch only grows, its owner is an open ledger of a process. The backend reads the row,
-//! applies these rules, and writes in the same transaction. They must never let an epoch write that is not the newest, and
-//! never take a lease from a process that may be alive.
+//! A lease is a row per session: its epoch only grows, its owner is an open ledger of a process. It outlives the turn that
+//! took it: while no turn is open under it, it is free for every ledger, and its owner may use it again. The backend reads
+//! the rows, applies these rules, and writes in the same transaction. They must never let an epoch write that is not the
+//! newest, and never take a lease from a process whose turn may be alive.
 
 #[cfg(test)]
 mod tests;
@@ -47,7 +49,7 @@ pub struct Now {
 }
 
 impl Lease {
-    /// Whether the session runs under it: no other ledger may take it now.
+    /// Whether its holder may run the session now. It does if a turn is open under the epoch; otherwise the lease is free.
     #[must_use]
     pub fn is_live(&self, now: Now) -> bool {
         match self.holder {
@@ -60,7 +62,7 @@ impl Lease {
         }
     }
 
-    /// Whether a turn that was opened under `epoch` is still running.
+    /// Whether a turn that is open under `epoch` runs.
     #[must_use]
     pub fn runs(&self, epoch: i64, now: Now) -> bool {
         self.epoch == epoch && self.is_live(now)
@@ -71,6 +73,19 @@ impl Lease {
     #[must_use]
     pub fn may_write(&self, epoch: i64) -> bool {
         self.epoch == epoch && matches!(self.holder, Holder::Own { .. })
+    }
+
+    /// Whether this ledger may open the next turn under the same epoch. `idle` is the epoch under which its last turn of the
+    /// session was committed; a turn without a commit is open, and leaves no epoch that may be used again.
+    #[must_use]
+    pub fn continues(&self, idle: Option<i64>) -> bool {
+        idle.is_some_and(|epoch| self.may_write(epoch))
+    }
+
+    /// Whether a turn may begin under it without a renewal: the next heartbeats come before its end, even if one fails.
+    #[must_use]
+    pub fn is_fresh(&self, now: Now, lease_ms: i64) -> bool {
+        self.expires_at.saturating_sub(now.ms) > lease_ms / 6 * 5
     }
 
     /// Whether a write must renew it: half of its time has passed.
@@ -84,4 +99,23 @@ impl Lease {
 #[must_use]
 pub fn ends_at(now: Now, lease_ms: i64) -> i64 {
     now.ms.saturating_add(lease_ms)
+}
+
+/// The place of a ledger in the queue for a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// It may begin when no turn runs. The lease is its own entry, if it has one.
+    First(Option<Lease>),
+    /// Another ledger goes first. The lease is its own entry, if it has one.
+    Behind(Option<Lease>),
+}
+
+/// The place of this ledger among those that wait for a session, in their order. An entry has the holder and the times of a
+/// lease, and counts as long as a lease with them is live: a process that ended or hangs delays nobody for longer.
+#[must_use]
+pub fn place(entries: &[Lease], now: Now) -> Place {
+    let is_own = |entry: &&Lease| matches!(entry.holder, Holder::Own { .. });
+    let own = entries.iter().find(is_own).copied();
+    let mut earlier = entries.iter().take_while(|entry| !is_own(entry));
+    if earlier.any(|entry| entry.is_live(now)) { Place::Behind(own) } else { Place::First(own) }
 }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{Holder, Lease, Now, ends_at};
+use super::{Holder, Lease, Now, Place, ends_at, place};
 
 const OTHER: Holder = Holder::Other { known_dead: false };
 
@@ -56,23 +56,47 @@ fn only_the_owner_of_the_newest_epoch_writes_and_renews_in_time() {
         [1_499, 1_500, 1_501, 5_000].map(|ms| own.is_due(at(ms), 1_000)),
         [false, false, true, true]
     );
+    // A next turn begins under it: of 1,000 ms, more than 5/6 must be left.
+    assert_eq!([1_100, 1_169, 1_170].map(|ms| own.is_fresh(at(ms), 1_000)), [true, true, false]);
+    assert_eq!([None, Some(2), Some(3)].map(|idle| own.continues(idle)), [false, false, true]);
+    assert!(!lease(OTHER).continues(Some(3)) && !lease(Holder::Released).continues(Some(3)));
     assert_eq!(ends_at(at(1_500), 1_000), 2_500);
     assert_eq!(ends_at(at(i64::MAX), 1_000), i64::MAX);
 }
 
-/// The row, with the process that owns it.
+#[test]
+fn the_first_in_the_queue_that_may_be_alive_has_the_session() {
+    let own = lease(Holder::Own { running: None });
+    let dead = lease(Holder::Other { known_dead: true });
+    let other = lease(OTHER);
+    for (name, entries, ms, expected) in [
+        ("nobody waits", vec![], 1_500, Place::First(None)),
+        ("another waits", vec![other], 1_500, Place::Behind(None)),
+        ("another waits behind", vec![own, other], 1_500, Place::First(Some(own))),
+        ("another waits before", vec![other, own], 1_500, Place::Behind(Some(own))),
+        ("a dead one waits before", vec![dead, own], 1_500, Place::First(Some(own))),
+        ("a dead one and another", vec![dead, other, own], 1_500, Place::Behind(Some(own))),
+        ("an expired one waits before", vec![other, own], 2_000, Place::First(Some(own))),
+    ] {
+        assert_eq!(place(&entries, at(ms)), expected, "{name}");
+    }
+}
+
+/// The row, with the process that owns it, and whether a turn is open under its epoch.
 #[derive(Debug, Clone, Copy)]
 struct Row {
     epoch: i64,
     owner: Option<usize>,
+    is_open: bool,
     expires_at: i64,
     heartbeat_at: i64,
 }
 
-/// A process and the epoch it runs under.
+/// A process, the epoch it runs under, and the one that its last commit has left.
 #[derive(Debug, Clone, Copy, Default)]
 struct Process {
     running: Option<i64>,
+    idle: Option<i64>,
     dead: bool,
 }
 
@@ -81,6 +105,7 @@ enum Act {
     Take(usize),
     Write(usize),
     Beat(usize),
+    Commit(usize),
     GiveBack(usize),
     Die(usize),
     Wait(i64),
@@ -106,6 +131,7 @@ fn any_act() -> impl Strategy<Value = Act> {
         4 => who.clone().prop_map(Act::Take),
         4 => who.clone().prop_map(Act::Write),
         3 => who.clone().prop_map(Act::Beat),
+        4 => who.clone().prop_map(Act::Commit),
         2 => who.clone().prop_map(Act::GiveBack),
         1 => who.prop_map(Act::Die),
         3 => (0..1_500_i64).prop_map(Act::Wait),
@@ -114,11 +140,11 @@ fn any_act() -> impl Strategy<Value = Act> {
 }
 
 proptest! {
-    /// For any processes and clocks: one epoch writes, epochs only grow, and no process that renews in time on a monotonic
-    /// clock loses a session.
+    /// For any processes and clocks: one turn writes at a time, epochs only grow, a lease is used again only by the process
+    /// that has had it since, and no process that renews in time on a monotonic clock loses a running turn.
     #[test]
     fn one_epoch_writes(acts in proptest::collection::vec(any_act(), 1..80), can_step: bool, sees_deaths: bool) {
-        let mut row = Row { epoch: 0, owner: None, expires_at: 0, heartbeat_at: 0 };
+        let mut row = Row { epoch: 0, owner: None, is_open: false, expires_at: 0, heartbeat_at: 0 };
         let mut processes = [Process::default(); 3];
         let mut now = Now { ms: 10_000, can_step };
         let mut writers: Vec<(usize, i64)> = Vec::new();
@@ -126,20 +152,24 @@ proptest! {
             let lease = |who| seen(row, who, &processes, sees_deaths);
             match act {
                 Act::Take(who) if !processes[who].dead => {
-                    if lease(who).is_live(now) {
+                    if row.is_open && lease(who).is_live(now) {
                         continue;
                     }
                     if let Some(owner) = row.owner && owner != who && !processes[owner].dead && !can_step
                         && processes[owner].running == Some(row.epoch) {
                         prop_assert!(row.expires_at <= now.ms, "it was alive and in time");
                     }
-                    row = Row {
-                        epoch: row.epoch + 1,
-                        owner: Some(who),
-                        expires_at: ends_at(now, LEASE),
-                        heartbeat_at: now.ms,
-                    };
-                    processes[who].running = Some(row.epoch);
+                    let again = lease(who).continues(processes[who].idle);
+                    if again {
+                        prop_assert!(!row.is_open && row.owner == Some(who), "nobody has had it since");
+                    }
+                    let renewed = !again || !lease(who).is_fresh(now, LEASE);
+                    row.epoch += i64::from(!again);
+                    (row.owner, row.is_open) = (Some(who), true);
+                    if renewed {
+                        (row.expires_at, row.heartbeat_at) = (ends_at(now, LEASE), now.ms);
+                    }
+                    (processes[who].running, processes[who].idle) = (Some(row.epoch), None);
                     writers.push((who, row.epoch));
                 }
                 Act::Write(who) if !processes[who].dead => {
@@ -153,6 +183,15 @@ proptest! {
                         && processes[who].running.is_some_and(|it| lease(who).may_write(it)) =>
                 {
                     (row.expires_at, row.heartbeat_at) = (ends_at(now, LEASE), now.ms);
+                }
+                Act::Commit(who) if !processes[who].dead => {
+                    let Some(epoch) = processes[who].running else { continue };
+                    let may_write = lease(who).may_write(epoch);
+                    processes[who].running = None;
+                    if may_write {
+                        row.is_open = false;
+                        processes[who].idle = Some(epoch);
+                    }
                 }
                 Act::GiveBack(who) if !processes[who].dead => {
                     let given = processes[who].running;
@@ -169,7 +208,8 @@ proptest! {
         }
         // Some process eventually gets the session, whichever clock was set or process ended, unless one of them runs it.
         now.ms = now.ms.max(row.expires_at);
-        let live: Vec<usize> = (0..3).filter(|who| seen(row, *who, &processes, sees_deaths).is_live(now)).collect();
+        let is_live = |who: &usize| row.is_open && seen(row, *who, &processes, sees_deaths).is_live(now);
+        let live: Vec<usize> = (0..3).filter(is_live).collect();
         prop_assert!(live.iter().all(|who| row.owner == Some(*who)), "nobody waits for ever: {live:?}");
     }
 }

@@ -33,7 +33,7 @@ const REMOVED: [Table; 2] = [
 ];
 
 /// Every table with a checksum.
-pub(crate) const TABLES: [Table; 20] = [
+pub(crate) const TABLES: [Table; 21] = [
     Table {
         name: "schema_meta",
         columns: "ledger_id, created_at, engine_version",
@@ -111,7 +111,12 @@ pub(crate) const TABLES: [Table; 20] = [
     },
     Table {
         name: "session_commands",
-        columns: "session_label, epoch, command, message, taken, created_at",
+        columns: "session_label, epoch, command, message, taken, created_at, turn_id",
+        subject: "session_label",
+    },
+    Table {
+        name: "session_waits",
+        columns: "session_label, owner, pid, pid_started, pid_space, boot_id, expires_at, heartbeat_at",
         subject: "session_label",
     },
     Table {

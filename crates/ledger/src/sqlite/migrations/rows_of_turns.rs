@@ -12,7 +12,7 @@ use crate::sqlite::sql;
 const LEFT_OUT: &str = "SELECT 1 FROM messages WHERE sequence > 1048575 OR turn_id NOT IN (SELECT id FROM turns)
      UNION ALL SELECT 1 FROM tool_calls WHERE sequence > 1048575 OR turn_id NOT IN (SELECT id FROM turns)";
 
-/// The step from schema version 12 to 13.
+/// The step from schema version 13 to 14.
 pub(crate) fn migrate(connection: &Connection) -> Stored<()> {
     if sql::exists(connection, LEFT_OUT, (), "bring the ledger's schema up to date")? {
         return Err(damaged(

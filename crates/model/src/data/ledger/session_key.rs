@@ -23,6 +23,8 @@ pub enum SessionKind {
     Fork,
     /// `system:<purpose>`
     System,
+    /// `run:<ulid>`: a run in no session.
+    Run,
     /// None of these.
     Unknown,
 }
@@ -46,7 +48,7 @@ pub struct SessionKey {
     pub thread_id: Option<String>,
     /// The persona.
     pub persona_id: Option<String>,
-    /// The ULID or UUID of a worker, a subagent or a fork; the purpose of a system session.
+    /// The ULID or UUID of a worker, a subagent, a fork or a run; the purpose of a system session.
     pub id: Option<String>,
 }
 
@@ -98,6 +100,8 @@ impl SessionKey {
             (SessionKind::Worker, id)
         } else if let Some(id) = label.strip_prefix("system:") {
             (SessionKind::System, id)
+        } else if names_no_session(label) {
+            (SessionKind::Run, label.strip_prefix(RUN)?)
         } else {
             (SessionKind::Fork, label.strip_prefix("fork-")?)
         };
@@ -153,6 +157,18 @@ fn suffix<'a>(label: &'a str, keyword: &str) -> (&'a str, Option<String>) {
     }
 }
 
+/// What the label of a run in no session begins with; the ULID of the run follows.
+const RUN: &str = "run:";
+
+/// Whether a label is that of a run in no session (docs/rules/sessions-and-ledger.md#runs-without-a-session): `run:` and a ULID.
+#[must_use]
+pub fn names_no_session(label: &str) -> bool {
+    let id = label.strip_prefix(RUN).unwrap_or_default().as_bytes();
+    let digit =
+        |byte: &u8| byte.is_ascii_digit() || (byte.is_ascii_uppercase() && !b"ILOU".contains(byte));
+    id.len() == 26 && id.iter().all(digit)
+}
+
 fn text(part: &str) -> Option<String> {
     (!part.is_empty()).then(|| part.to_owned())
 }
@@ -197,6 +213,9 @@ mod tests {
             ("worker:01J", "Worker - - - - - - 01J"),
             ("system:cron:daily", "System - - - - - - cron:daily"),
             ("fork-01J", "Fork - - - - - - 01J"),
+            ("run:01JZ8Q2T3V4W5X6Y7Z8A9B0CDE", "Run - - - - - - 01JZ8Q2T3V4W5X6Y7Z8A9B0CDE"),
+            ("run:01JZ8Q2T3V4W5X6Y7Z8A9B0CDI", "Unknown - - - - - - -"),
+            ("run:nightly", "Unknown - - - - - - -"),
             ("agent:a:cron:x", "Unknown a - - - - - -"),
             ("agent::main", "Unknown - - - - - - -"),
             ("agent:", "Unknown - - - - - - -"),

@@ -53,6 +53,7 @@ fn every_column_of_the_schema_is_covered_or_checked_otherwise() {
         "run_contexts.id",
         "session_commands.id",
         "session_history.id",
+        "session_waits.id",
         // The table has one row.
         "schema_meta.id",
         "search_progress.id",

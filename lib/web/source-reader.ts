@@ -1,28 +1,47 @@
-// A source of events as frames, one when it is requested: events, heartbeats while none comes, the failure that ends it.
-// It must never read further than it is asked, nor leave a timer or a listener behind.
+// A source of events as the items that an encoder makes of them, one when it is requested: events, heartbeats while none comes, the failure
+// that ends it. It must never read further than it is asked, nor leave a timer or a listener behind.
 
-import type { StreamEvent } from '../../index.d.ts'
-import type { EventStream } from '../../web.d.ts'
-import { COMMENT, failureFrame, frame, opening } from './frames.ts'
-import { isRun, type StreamOptions } from './options.ts'
+/** What a stream sends for what happens to its source. */
+interface Encoder<Event, Item> {
+  /** Before the first event. */
+  opening(): Item[]
+  event(event: Event): Item[]
+  /** After each time without an event. */
+  heartbeat(): Item[]
+  /** After the last event. */
+  ending(): Item[]
+  /** In place of all that would follow. */
+  failure(error: unknown): Item[]
+}
 
-type Outcome = { event: IteratorResult<StreamEvent> } | { error: unknown }
+interface ReaderOptions {
+  heartbeatMs: number
+  onDisconnect?: 'abort' | 'continue' | undefined
+  onError?: ((error: unknown) => void) | undefined
+  signal?: AbortSignal | undefined
+}
 
-class FrameReader {
-  #source: EventStream
-  #options: StreamOptions
-  #iterator: AsyncIterator<StreamEvent> | undefined
+type Outcome<Event> = { event: IteratorResult<Event> } | { error: unknown }
+
+class SourceReader<Event, Item extends {}> {
+  #source: AsyncIterable<Event>
+  #options: ReaderOptions
+  #encoder: Encoder<Event, Item>
+  #iterator: AsyncIterator<Event> | undefined
   /** A `next()` of the source is under way; it outlasts heartbeats. */
   #reading = false
-  #outcome: Outcome | undefined
+  #outcome: Outcome<Event> | undefined
   #wake: (() => void) | undefined
-  #begun = false
+  /** Items that were made and not requested yet. */
+  #ready: Item[]
   #over = false
   #isLeft = false
 
-  constructor(source: EventStream, options: StreamOptions) {
+  constructor(source: AsyncIterable<Event>, options: ReaderOptions, encoder: Encoder<Event, Item>) {
     this.#source = source
     this.#options = options
+    this.#encoder = encoder
+    this.#ready = encoder.opening()
     const { signal } = options
     if (signal?.aborted) this.leave()
     else signal?.addEventListener('abort', this.leave)
@@ -33,44 +52,36 @@ class FrameReader {
     return this.#isLeft
   }
 
-  /** The next frame; undefined at the end. */
-  async next(): Promise<string | undefined> {
-    if (this.#over) return undefined
-    if (!this.#begun) {
-      this.#begun = true
-      return opening(this.#options.retryMs)
-    }
+  /** The next item; undefined at the end. */
+  async next(): Promise<Item | undefined> {
     for (;;) {
-      const outcome = await this.#read()
-      if (this.#over) return undefined
-      if (outcome === undefined) return COMMENT
-      try {
-        if ('error' in outcome) throw outcome.error
-        if (outcome.event.done) {
-          this.#end()
-          return undefined
-        }
-        const text = this.#frame(outcome.event.value)
-        if (text !== undefined) return text
-      } catch (error) {
-        // Its own failure has ended the source; one of `map` has not.
-        if (!('error' in outcome)) this.#leaveSource()
-        this.#end()
-        this.#report(error)
-        return failureFrame(error)
-      }
+      const item = this.#ready.shift()
+      if (item !== undefined || this.#over) return item
+      this.#ready = await this.#more()
     }
   }
 
-  #frame(event: StreamEvent): string | undefined {
-    const { lastEventId, map } = this.#options
-    if (event.seq <= lastEventId) return undefined
-    const data = map === undefined ? event : map(event)
-    return data === undefined ? undefined : frame(event, data)
+  /** What comes next: no item where an event has none. */
+  async #more(): Promise<Item[]> {
+    const outcome = await this.#read()
+    if (this.#over) return []
+    if (outcome === undefined) return this.#encoder.heartbeat()
+    try {
+      if ('error' in outcome) throw outcome.error
+      if (!outcome.event.done) return this.#encoder.event(outcome.event.value)
+      this.#end()
+      return this.#encoder.ending()
+    } catch (error) {
+      // Its own failure has ended the source; one of the encoder has not.
+      if (!('error' in outcome)) this.#leaveSource()
+      this.#end()
+      this.#report(error)
+      return this.#encoder.failure(error)
+    }
   }
 
   /** What the source gave; undefined where it gave nothing for the time of a heartbeat. */
-  async #read(): Promise<Outcome | undefined> {
+  async #read(): Promise<Outcome<Event> | undefined> {
     if (!this.#reading) {
       this.#reading = true
       this.#requestEvent().then((outcome) => {
@@ -85,7 +96,7 @@ class FrameReader {
     return outcome
   }
 
-  async #requestEvent(): Promise<Outcome> {
+  async #requestEvent(): Promise<Outcome<Event>> {
     try {
       this.#iterator ??= this.#source[Symbol.asyncIterator]()
       return { event: await this.#iterator.next() }
@@ -113,6 +124,7 @@ class FrameReader {
   leave = (): void => {
     if (this.#over) return
     this.#isLeft = true
+    this.#ready = []
     this.#end()
     this.#leaveSource()
     this.#wake?.()
@@ -160,4 +172,10 @@ class FrameReader {
   }
 }
 
-export { FrameReader }
+/** Whether leaving a source may matter to a run: an attachment has no `abort`. */
+function isRun<Source extends object>(source: Source): source is Source & { abort(): void } {
+  return 'abort' in source && typeof source.abort === 'function'
+}
+
+export type { Encoder, ReaderOptions }
+export { isRun, SourceReader }

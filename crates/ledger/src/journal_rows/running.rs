@@ -1,0 +1,92 @@
+//! Who runs a session: a turn is under way in it while its lease is live and a turn is open under the lease's epoch.
+//!
+//! A lease without an open turn is free for every ledger. It must never let two ledgers run a session, nor a turn write after
+//! its end.
+
+use rusqlite::Connection;
+
+use crate::journal_rows::run_rows::{self, RunRow};
+use crate::lease::claim::{Claim, stale_writer};
+use crate::lease::held::RunningTurn;
+use crate::lease::waits;
+use crate::sqlite::error::Stored;
+use model::TurnLease;
+use turn::lease::{Holder, Lease, Place};
+
+/// The turn that runs in the session, in this process or in another one.
+pub(crate) fn running_turn(
+    connection: &Connection,
+    claim: &Claim,
+    label: &str,
+) -> Stored<Option<RunningTurn>> {
+    match claim.read(connection, label)?.filter(|lease| lease.is_live(claim.now())) {
+        Some(lease) => run_rows::open_under(connection, label, lease.epoch),
+        None => Ok(None),
+    }
+}
+
+/// A session in which this ledger may begin a turn.
+pub(crate) struct FreeSession {
+    /// The lease that the last turn of this ledger has left, if no other ledger has taken it since.
+    left: Option<Lease>,
+    /// Whether this ledger is in the queue for the session.
+    waited: bool,
+}
+
+/// The session, if no turn runs in it and no other ledger waits for it before this one. Otherwise this ledger waits from now
+/// on, unless it runs the session itself.
+pub(crate) fn enter(
+    connection: &Connection,
+    claim: &Claim,
+    label: &str,
+) -> Stored<Option<FreeSession>> {
+    let lease = claim.read(connection, label)?;
+    let runs = match lease.filter(|lease| lease.is_live(claim.now())) {
+        Some(Lease { holder: Holder::Own { .. }, .. }) => return Ok(None),
+        Some(lease) => run_rows::open_under(connection, label, lease.epoch)?.is_some(),
+        None => false,
+    };
+    match waits::of_session(connection, claim, label)? {
+        Place::First(own) if !runs => {
+            let left = lease.filter(|lease| lease.continues(claim.held.idle(label)));
+            Ok(Some(FreeSession { left, waited: own.is_some() }))
+        }
+        Place::First(own) | Place::Behind(own) => {
+            waits::wait(connection, claim, label, own)?;
+            Ok(None)
+        }
+    }
+}
+
+impl FreeSession {
+    /// Leases the session for a turn that begins in the same transaction. Returns the epoch.
+    pub(crate) fn lease(self, connection: &Connection, claim: &Claim, label: &str) -> Stored<i64> {
+        if self.waited {
+            waits::leave(connection, claim, label)?;
+        }
+        match self.left {
+            Some(lease) => {
+                claim.again(connection, label, &lease)?;
+                Ok(lease.epoch)
+            }
+            None => claim.take(connection, label),
+        }
+    }
+}
+
+/// The run of a turn that this ledger may write.
+///
+/// # Errors
+/// `stale_writer` if another ledger has taken the session over, or the turn is not open under this epoch: several turns may
+/// run under one, one after the other.
+pub(crate) fn leased_run(
+    connection: &Connection,
+    claim: &Claim,
+    label: &str,
+    lease: &TurnLease,
+) -> Stored<RunRow> {
+    claim.check(connection, label, lease.epoch)?;
+    let run = run_rows::of_turn(connection, &lease.turn_id)?;
+    run.filter(|run| run.is_open() && run.epoch == Some(lease.epoch))
+        .ok_or_else(|| stale_writer(label))
+}

@@ -1,0 +1,235 @@
+// What `run` and `countTokens` are called with: a whole context, or a message with options (the short form). Both become a context.
+// It must never treat an unknown field of the short form as absent.
+
+import type { AssembledContext, RunDefaults, RunOptions } from '../../index.d.ts'
+import { isPlain } from '../values/bounded-json.ts'
+import { clip, refusal } from '../values/errors.ts'
+import { meant } from '../values/field-names.ts'
+import { attempt, type Fields, readFields, readList, refuseLost } from '../values/reader.ts'
+
+const CODE = 'invalid_context'
+
+/** The fields of a context. */
+const FIELDS: Readonly<Record<keyof AssembledContext, true>> = {
+  systemPrompt: true,
+  history: true,
+  currentMessage: true,
+  tools: true,
+  model: true,
+  provider: true,
+  fallbacks: true,
+  authProfileId: true,
+  thinkingConfig: true,
+  toolChoice: true,
+  parallelToolCalls: true,
+  responseFormat: true,
+  stopSequences: true,
+  promptCache: true,
+  metadata: true,
+  headers: true,
+  providerTools: true,
+  maxResponseTokens: true,
+  temperature: true,
+  tokenBudget: true,
+  timeoutMs: true,
+  abortSignal: true,
+  runId: true,
+  sessionLabel: true,
+  parentTurnId: true,
+  role: true,
+  toolsetName: true,
+  permissionsGranted: true,
+  sourceEventId: true,
+  workspacePath: true,
+  target: true,
+  maxIterations: true,
+  toolTimeoutMs: true,
+  onRequest: true,
+  coalesce: true,
+  detached: true,
+}
+const CONTEXT: readonly string[] = Object.keys(FIELDS)
+/** Fields that belong to one run. */
+const OF_ONE_RUN: readonly string[] = [
+  'currentMessage',
+  'history',
+  'abortSignal',
+  'runId',
+  'parentTurnId',
+  'sourceEventId',
+] satisfies Exclude<keyof AssembledContext, keyof RunDefaults>[]
+const DEFAULTS = CONTEXT.filter((name) => !OF_ONE_RUN.includes(name))
+const OPTIONS: readonly string[] = [
+  ...CONTEXT.filter((name) => name !== 'currentMessage'),
+  ...(['session', 'signal', 'callbacks'] satisfies (keyof RunOptions)[]),
+]
+/** Other names of the same fields. */
+const OTHERS = {
+  system: 'systemPrompt',
+  instructions: 'systemPrompt',
+  prompt: 'systemPrompt',
+  messages: 'history',
+  maxTokens: 'maxResponseTokens',
+  maxOutputTokens: 'maxResponseTokens',
+  maxSteps: 'maxIterations',
+  maxTurns: 'maxIterations',
+  timeout: 'timeoutMs',
+  thinking: 'thinkingConfig',
+  reasoning: 'thinkingConfig',
+  sessionId: 'session',
+}
+const CONTEXT_OTHERS = { ...OTHERS, sessionId: 'sessionLabel', signal: 'abortSignal' }
+
+const DEFAULT_TIMEOUT_MS = 600_000
+
+/** The unknown fields that this process was warned of, and the most that are remembered. */
+const warned = new Set<string>()
+const MAX_WARNED = 1_000
+
+/** What a run was called with, as a context, and its callbacks, unread. */
+interface RunInput {
+  context: Fields
+  callbacks: unknown
+}
+
+/** Reads the engine's `defaults`. */
+function readDefaults(given: unknown): Fields {
+  if (given === undefined || given === null) return {}
+  const code = 'invalid_options'
+  const fields = readFields(given, 'defaults', code, 'defaults.')
+  for (const [name, value] of Object.entries(fields)) {
+    const path = `defaults.${clip(name)}`
+    if (OF_ONE_RUN.includes(name)) {
+      throw refusal(code, path, 'belongs to one run; pass it to `run`')
+    }
+    if (!DEFAULTS.includes(name)) {
+      throw refusal(code, path, unknown(name, 'a context', DEFAULTS, CONTEXT_OTHERS))
+    }
+    if (name !== 'onRequest') refuseLost(value, path, code)
+  }
+  const tools = readList(fields.tools, 'defaults.tools', code)
+  return tools === undefined ? fields : { ...fields, tools }
+}
+
+/**
+ * Reads what a run is called with. A text, or an object with `content` and without `currentMessage`, is the message of the short
+ * form, and `second` its options; everything else is a whole context, and `second` its callbacks.
+ */
+function readInput(
+  first: unknown,
+  second: unknown,
+  defaults: Readonly<Fields>,
+  newId: () => string,
+): RunInput {
+  if (typeof first === 'string') {
+    return short({ role: 'user', content: first }, second, defaults, newId)
+  }
+  const fields = readFields(first, 'context', CODE)
+  if ('content' in fields && !('currentMessage' in fields)) {
+    return short(fields, second, defaults, newId)
+  }
+  // An instance of a class has state of its own in its fields.
+  const warns = attempt(() => isPlain(first as object), 'context', CODE)
+  return { context: merged(defaults, known(fields, warns)), callbacks: second }
+}
+
+/** The context of a message with options. */
+function short(
+  currentMessage: Fields,
+  second: unknown,
+  defaults: Readonly<Fields>,
+  newId: () => string,
+): RunInput {
+  const given = second === undefined ? {} : readFields(second, 'options', CODE)
+  for (const [name, value] of Object.entries(given)) {
+    if (OPTIONS.includes(name) || value === undefined) continue
+    throw refusal(CODE, clip(name), unknown(name, "a run's options", OPTIONS, OTHERS))
+  }
+  const { callbacks, ...fields } = given
+  renamed(fields, 'session', 'sessionLabel')
+  renamed(fields, 'signal', 'abortSignal')
+  const context = { ...merged(defaults, fields), currentMessage }
+  const id = newId()
+  fill(context, 'systemPrompt', '')
+  fill(context, 'tools', [])
+  fill(context, 'role', 'unified')
+  fill(context, 'toolsetName', 'default')
+  fill(context, 'permissionsGranted', [])
+  fill(context, 'workspacePath', process.cwd())
+  fill(context, 'timeoutMs', DEFAULT_TIMEOUT_MS)
+  fill(context, 'runId', id)
+  // In no session: docs/rules/sessions-and-ledger.md#runs-without-a-session.
+  fill(context, 'sessionLabel', `run:${id}`)
+  return { context, callbacks }
+}
+
+/** The fields of `fields`, and the defaults of those that it does not have. */
+function merged(defaults: Readonly<Fields>, fields: Fields): Fields {
+  const context: Fields = withProvider(defaults)
+  const own = withProvider(fields)
+  for (const [name, value] of Object.entries(own)) {
+    if (value !== undefined) context[name] = value
+  }
+  return context
+}
+
+/** A `model` without a `provider` beside it names both: `anthropic/claude-haiku-4-5`. */
+function withProvider(fields: Readonly<Fields>): Fields {
+  const { model, provider } = fields
+  if (typeof model !== 'string' || (provider !== undefined && provider !== null))
+    return { ...fields }
+  const slash = model.indexOf('/')
+  if (slash < 0) return { ...fields }
+  return { ...fields, provider: model.slice(0, slash), model: model.slice(slash + 1) }
+}
+
+function fill(context: Fields, name: keyof AssembledContext, value: unknown): void {
+  if (context[name] === undefined || context[name] === null) context[name] = value
+}
+
+/** The short form has shorter names for two fields. */
+function renamed(fields: Fields, name: keyof RunOptions, to: keyof AssembledContext): void {
+  const value = fields[name]
+  delete fields[name]
+  if (value === undefined || value === null) return
+  if (fields[to] !== undefined && fields[to] !== null) {
+    throw refusal(CODE, name, `is there beside \`${to}\`, which is the same; pass one of them`)
+  }
+  fields[to] = value
+}
+
+/** The known fields of a whole context. Hosts extend contexts: the others have no effect. `warns`: each name is a warning of the process, once. */
+function known(context: Fields, warns: boolean): Fields {
+  const fields: Fields = {}
+  for (const [name, value] of Object.entries(context)) {
+    if (CONTEXT.includes(name)) fields[name] = value
+    else if (warns && value !== undefined) warnOfUnknown(name)
+  }
+  return fields
+}
+
+function warnOfUnknown(name: string): void {
+  if (warned.has(name) || warned.size >= MAX_WARNED) return
+  warned.add(name)
+  const other = meant(name, CONTEXT, CONTEXT_OTHERS)
+  const way = other === undefined ? '' : `; did you mean \`${other}\`?`
+  process.emitWarning(
+    `the context has a field that is not known and has no effect: \`${clip(name)}\`${way}`,
+    { code: 'AGENT_ENGINE_CONTEXT_FIELDS' },
+  )
+}
+
+function unknown(
+  name: string,
+  of: string,
+  known: readonly string[],
+  others: Readonly<Record<string, string>>,
+): string {
+  const other = meant(name, known, others)
+  const way =
+    other === undefined ? `its fields are ${known.join(', ')}` : `did you mean \`${other}\`?`
+  return `is not a field of ${of}; ${way}`
+}
+
+export type { RunInput }
+export { readDefaults, readInput }
