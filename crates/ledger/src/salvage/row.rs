@@ -127,7 +127,7 @@ impl TableRow {
 
     /// The values of the columns with the same name, in the order of another layout; `others` for those that this one lacks.
     /// Damage stays visible.
-    pub(super) fn into_layout(&self, layout: &Arc<Layout>, others: &[(&str, Value)]) -> Self {
+    pub(super) fn in_layout(&self, layout: &Arc<Layout>, others: &[(&str, Value)]) -> Self {
         let value = |name: &String| match others.iter().find(|(other, _)| other == name) {
             Some((_, value)) => value.clone(),
             None => self.value(name).cloned().unwrap_or(Value::Null),

@@ -190,10 +190,10 @@ impl Tables {
                 ("sequence", Value::Integer(sequence_of(key).into())),
             ];
             if row.is_of(&self.layouts.message_rows) {
-                let row = row.into_layout(&self.layouts.messages, &of);
+                let row = row.in_layout(&self.layouts.messages, &of);
                 self.take_message(&id, row);
             } else {
-                let row = row.into_layout(&self.layouts.tool_calls, &of);
+                let row = row.in_layout(&self.layouts.tool_calls, &of);
                 self.take_call(&id, row);
             }
         }
