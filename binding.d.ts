@@ -6,6 +6,16 @@
  * @internal
  */
 export declare class NativeEngine {
+  /** The label of an event's session. `args`: the JSON of `{ event, options }`. */
+  static buildSessionKey(args: string): string
+  /** A system prompt. `args`: the JSON of `{ parts }`. */
+  static buildSystemPrompt(args: string): string
+  /** The ids of the agents, as JSON. `args`: the JSON of `{ config }`. */
+  static listAgentIds(args: string): string
+  /** The agent of a session. `args`: the JSON of `{ config }`. */
+  static resolveSessionAgentId(args: string, label: string): string
+  /** An agent's models, as the JSON of an `AgentModel` or null. `args`: the JSON of `{ config }`. */
+  static resolveAgentModel(args: string, agentId: string): string
   /**
    * Compacts the session that `options` names, and answers request `id` with the result or null. `hooked`:
    * it has an `onRequest`.

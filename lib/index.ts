@@ -1,6 +1,14 @@
 // The public API of @nexus/agent-engine. It owns the list of exports and must never hold logic.
 
 import type * as declared from '../index.d.ts'
+import {
+  buildSessionKey,
+  buildSystemPrompt,
+  listAgentIds,
+  resolveAgentConfig,
+  resolveAgentModel,
+  resolveSessionAgentId,
+} from './broker/decisions.ts'
 import { AgentEngine } from './engine/engine.ts'
 import { scriptedProvider } from './engine/scripted-provider.ts'
 import { parseSessionKey } from './engine/session-key.ts'
@@ -8,12 +16,31 @@ import { salvageLedger } from './ledger/ledger.ts'
 import { tool } from './tools/tool.ts'
 import { AgentEngineError } from './values/errors.ts'
 
-export { AgentEngine, AgentEngineError, parseSessionKey, salvageLedger, scriptedProvider, tool }
+export {
+  AgentEngine,
+  AgentEngineError,
+  buildSessionKey,
+  buildSystemPrompt,
+  listAgentIds,
+  parseSessionKey,
+  resolveAgentConfig,
+  resolveAgentModel,
+  resolveSessionAgentId,
+  salvageLedger,
+  scriptedProvider,
+  tool,
+}
 
 /** Compiles only while each export is what `index.d.ts` declares. The error's constructor is not for callers. */
 export type Face = [
   Conforms<typeof AgentEngine, typeof declared.AgentEngine>,
   Conforms<AgentEngineError, declared.AgentEngineError>,
+  Conforms<typeof buildSessionKey, typeof declared.buildSessionKey>,
+  Conforms<typeof buildSystemPrompt, typeof declared.buildSystemPrompt>,
+  Conforms<typeof listAgentIds, typeof declared.listAgentIds>,
+  Conforms<typeof resolveAgentConfig, typeof declared.resolveAgentConfig>,
+  Conforms<typeof resolveAgentModel, typeof declared.resolveAgentModel>,
+  Conforms<typeof resolveSessionAgentId, typeof declared.resolveSessionAgentId>,
   Conforms<typeof parseSessionKey, typeof declared.parseSessionKey>,
   Conforms<typeof salvageLedger, typeof declared.salvageLedger>,
   Conforms<typeof scriptedProvider, typeof declared.scriptedProvider>,

@@ -5,6 +5,10 @@
 
 use ts_rs::{Config, TS};
 
+use broker::prompt::{
+    FileCaps, PromptFile, PromptMode, PromptParts, PromptRuntime, PromptSkill, PromptTool,
+};
+use broker::routing::{AgentModel, Binding, BindingMatch, DmScope, Peer, PeerKind, RoutedEvent};
 use ledger::LedgerSalvage;
 use model::*;
 use provider::*;
@@ -142,6 +146,21 @@ fn the_typescript_declarations_match_the_rust_types() {
         PersonaRow,
         SessionKind,
         SessionKey,
+        // The broker's decisions.
+        PeerKind,
+        Peer,
+        RoutedEvent,
+        DmScope,
+        BindingMatch,
+        Binding,
+        AgentModel,
+        PromptMode,
+        PromptTool,
+        PromptSkill,
+        PromptRuntime,
+        PromptFile,
+        FileCaps,
+        PromptParts,
     ];
     let wanted = format!("// Written by the test in src/typescript.rs. Do not edit.\n\n{wanted}");
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/types/model.d.ts");

@@ -1184,3 +1184,93 @@ export declare function scriptedProvider(
  * parseSessionKey('agent:atlas:telegram:group:-100:thread:7').threadId // '7'
  */
 export declare function parseSessionKey(label: string): SessionKey
+
+/** Options of {@link buildSessionKey}. */
+export interface SessionKeyOptions {
+  /** Default `main`. */
+  agentId?: string | undefined
+  /** Which session direct messages go to. Default `main`: all to the agent's main session. */
+  dmScope?: DmScope | undefined
+}
+
+/**
+ * The label of an event's session. Different peers have different labels, whatever their ids are: one that could be read as
+ * another part of a label is percent-encoded.
+ *
+ * @example
+ * buildSessionKey({ channel: 'telegram', peer: { kind: 'group', id: '123' }, threadId: '456' })
+ * // 'agent:main:telegram:group:123:thread:456'
+ *
+ * @throws {AgentEngineError} `invalid_options`
+ */
+export declare function buildSessionKey(event: RoutedEvent, options?: SessionKeyOptions): string
+
+/**
+ * A system prompt of its parts, in a fixed order; a section without a text is left out. The same parts give the same text, so
+ * that the provider's prompt cache has it.
+ *
+ * @example
+ * buildSystemPrompt({
+ *   identity: 'You are Atlas.',
+ *   tools: [{ name: 'read', description: 'Reads a file.' }],
+ *   files: [{ path: 'AGENTS.md', content: readFileSync('AGENTS.md', 'utf8') }],
+ * })
+ *
+ * @throws {AgentEngineError} `invalid_options`
+ */
+export declare function buildSystemPrompt(parts: PromptParts): string
+
+/** What a host configures of an agent. It may have any other field. */
+export interface AgentConfig {
+  /** The model's id, or `provider/model`. */
+  model?: string | undefined
+  provider?: string | undefined
+  /** The models to use when this one fails, in order. */
+  fallbacks?: readonly (string | ModelName)[] | undefined
+}
+
+/** The agents of a host, and which sessions they have. */
+export interface AgentsConfig<Config extends AgentConfig = AgentConfig> {
+  /** By id. */
+  agents: Readonly<Record<string, Config>>
+  /** What an agent has where its own definition has nothing. */
+  defaults?: Partial<Config> | undefined
+  /** The agent of what no binding matches. Default: the only agent, else `main`. */
+  defaultAgent?: string | undefined
+  /** The most specific one that matches decides: peer, guild, account, channel, `accountId: '*'`. */
+  bindings?: readonly Binding[] | undefined
+  /** Agents with a main session of their own, by id. Default of `mainSession`: `agent:<persona>:main`. */
+  personas?:
+    | Readonly<Record<string, { agentId: string; mainSession?: string | undefined }>>
+    | undefined
+}
+
+/** The ids of all agents, in alphabetical order. */
+export declare function listAgentIds(config: AgentsConfig): string[]
+
+/**
+ * The agent of a session: the one that its label names, if it is configured; its persona's; the one whose binding matches where
+ * the label says the session is; the default.
+ *
+ * @example
+ * resolveSessionAgentId({ agents: { main: {}, coder: {} } }, 'agent:coder:main') // 'coder'
+ */
+export declare function resolveSessionAgentId(config: AgentsConfig, label: string): string
+
+/** An agent's fields over the defaults, with its models resolved; undefined where it is not configured. */
+export declare function resolveAgentConfig<Config extends AgentConfig>(
+  config: AgentsConfig<Config>,
+  agentId: string,
+): Config | undefined
+
+/**
+ * An agent's models: its own, then the defaults. Undefined where it is not configured, or has no model.
+ *
+ * @example
+ * resolveAgentModel({ agents: { main: { model: 'anthropic/claude-haiku-4-5' } } }, 'main')
+ * // { provider: 'anthropic', model: 'claude-haiku-4-5', fallbacks: [] }
+ */
+export declare function resolveAgentModel(
+  config: AgentsConfig,
+  agentId: string,
+): AgentModel | undefined

@@ -2947,3 +2947,241 @@ personaId: string | null,
  * The ULID or UUID of a worker, a subagent, a fork or a run; the purpose of a system session.
  */
 id: string | null, };
+
+/**
+ * What kind of conversation it is in.
+ */
+export type PeerKind = "dm" | "group" | "channel";
+
+/**
+ * The other side of a conversation.
+ */
+export type Peer = { 
+/**
+ * What kind of conversation it is.
+ */
+kind: PeerKind, 
+/**
+ * The person, the group or the channel.
+ */
+id: string, };
+
+/**
+ * Where an event came from.
+ */
+export type RoutedEvent = { 
+/**
+ * The platform: `telegram`, `discord`, …
+ */
+channel?: string, 
+/**
+ * The host's account on it.
+ */
+accountId?: string, 
+/**
+ * The other side.
+ */
+peer?: Peer, 
+/**
+ * The guild, workspace or team that the conversation is in.
+ */
+guildId?: string, 
+/**
+ * The thread in the conversation.
+ */
+threadId?: string, };
+
+/**
+ * Which session direct messages go to.
+ */
+export type DmScope = "main" | "per-peer";
+
+/**
+ * What an event must be to match.
+ */
+export type BindingMatch = { 
+/**
+ * The platform.
+ */
+channel?: string, 
+/**
+ * The host's account; `*` for any.
+ */
+accountId?: string, 
+/**
+ * The other side of the conversation.
+ */
+peer?: Peer, 
+/**
+ * The guild.
+ */
+guildId?: string, };
+
+/**
+ * The events of an agent.
+ */
+export type Binding = { 
+/**
+ * The agent.
+ */
+agentId: string, 
+/**
+ * Which events; all that is given must match.
+ */
+match: BindingMatch, };
+
+/**
+ * The models of an agent, in the order in which they are tried.
+ */
+export type AgentModel = { 
+/**
+ * The provider's name.
+ */
+provider?: string, 
+/**
+ * The model's id.
+ */
+model: string, 
+/**
+ * The models to use when it fails.
+ */
+fallbacks: (string | ModelName)[], };
+
+/**
+ * How much a system prompt has.
+ */
+export type PromptMode = "full" | "minimal" | "none";
+
+/**
+ * A tool as the prompt describes it.
+ */
+export type PromptTool = { 
+/**
+ * Its name.
+ */
+name: string, 
+/**
+ * What it does.
+ */
+description?: string, 
+/**
+ * When to use it and when not, a line each.
+ */
+guidelines?: Array<string>, };
+
+/**
+ * A skill: instructions that the agent reads when it needs them.
+ */
+export type PromptSkill = { 
+/**
+ * Its name.
+ */
+name: string, 
+/**
+ * When it helps.
+ */
+description?: string, 
+/**
+ * The file to read.
+ */
+path?: string, 
+/**
+ * The whole text, in place of a file to read.
+ */
+content?: string, };
+
+/**
+ * The machine that the agent runs on.
+ */
+export type PromptRuntime = { 
+/**
+ * The operating system.
+ */
+os?: string, 
+/**
+ * The zone of the times that messages name, `Europe/Berlin`.
+ */
+timeZone?: string, 
+/**
+ * The version of Node.js.
+ */
+node?: string, 
+/**
+ * The shell.
+ */
+shell?: string, };
+
+/**
+ * A file of the workspace.
+ */
+export type PromptFile = { 
+/**
+ * Its path, as the model may name it.
+ */
+path: string, 
+/**
+ * Its text; null where an expected file is missing.
+ */
+content: string | null, };
+
+/**
+ * How much of the files the prompt has, in characters.
+ */
+export type FileCaps = { 
+/**
+ * Of one file. Default 20,000.
+ */
+perFile?: number, 
+/**
+ * Of all files. Default 24,000.
+ */
+total?: number, };
+
+/**
+ * What a system prompt is made of. A section without a text is left out.
+ */
+export type PromptParts = { 
+/**
+ * Default `full`.
+ */
+mode?: PromptMode, 
+/**
+ * Who the agent is.
+ */
+identity?: string, 
+/**
+ * What it must not do.
+ */
+safety?: string, 
+/**
+ * Its tools, in their order.
+ */
+tools?: Array<PromptTool>, 
+/**
+ * Its skills, in their order.
+ */
+skills?: Array<PromptSkill>, 
+/**
+ * How it uses its memory.
+ */
+memory?: string, 
+/**
+ * The folder it works in.
+ */
+workspace?: string, 
+/**
+ * The workspace's files, in their order.
+ */
+files?: Array<PromptFile>, 
+/**
+ * How much of the files it has.
+ */
+caps?: FileCaps, 
+/**
+ * The machine.
+ */
+runtime?: PromptRuntime, 
+/**
+ * Whether the session is the agent's main session. `MEMORY.md` is in no other: it may have what a group must not read.
+ */
+isMainSession?: boolean, };

@@ -6,17 +6,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::answers::RequestAnswers;
 use super::backend;
 use super::errors::js_error;
 use super::given_histories::{CrossingContext, GivenHistories, KnownHistory, RunFlags};
+use super::hosts::{
+    Asker, JsKeyHost, JsRequestHost, JsToolHost, KeyAnswers, RequestAnswers, ToolAnswers,
+};
 use super::hub::{HubCore, NativeHub, RunEntry};
-use super::key_host::{JsKeyHost, KeyAnswers};
 use super::options::{JournalName, Options};
 use super::pending::{Compactions, Followers, end_all, followers};
 use super::reply::{Answer, json, reply};
-use super::request_host::{Asker, JsRequestHost};
-use super::tool_host::{JsToolHost, ToolAnswers};
 use crate::engine::{
     Budgets, CompactionOptions, ContextGuard, Delivery, Engine, EngineParts, EventQueue,
     FailoverOptions, GovernorOptions, JournalMode, Notify, ProviderEntry, PruningOptions,

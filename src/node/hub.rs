@@ -15,9 +15,8 @@ use napi_derive::napi;
 use tokio::sync::Notify as Signal;
 use tokio::time::Instant;
 
-use super::answers::RequestAnswers;
 use super::errors::js_error;
-use super::tool_host::ToolAnswers;
+use super::hosts::{RequestAnswers, ToolAnswers};
 use crate::engine::{Delivery, EventQueue, Notify, RecordBatch, RecordKind, RunControl, Tasks};
 use base::clock::Clock;
 use base::error::{EngineError, ErrorCode, is_out_of_descriptors};

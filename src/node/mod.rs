@@ -3,16 +3,16 @@
 //! It must never decide anything about a run. Structured data crosses as JSON text. There is no `async fn(&self)`, because
 //! a worker that ends frees what such a future borrows (docs/rules/node-boundary.md#no-borrowed-futures).
 
-mod answers;
 mod backend;
+mod broker;
 mod compaction;
 mod contexts;
 mod engine;
 mod errors;
 mod events;
 mod given_histories;
+mod hosts;
 mod hub;
-mod key_host;
 mod ledger;
 mod options;
 mod pending;
@@ -20,5 +20,3 @@ mod profiles;
 mod reading;
 mod recovery;
 mod reply;
-mod request_host;
-mod tool_host;

@@ -12,8 +12,8 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use super::answers::Answers;
-use super::errors::js_error;
 use crate::engine::{EventQueue, RecordKind};
+use crate::node::errors::js_error;
 use crate::tools::{
     Invocation, ReconcileFuture, Reconciled, ResultSchema, ToolAnswer, ToolFuture, ToolHost,
 };
@@ -50,25 +50,25 @@ struct Answer {
 
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Outcome {
+pub(in crate::node) enum Outcome {
     Done,
     NotDone,
     Unknown,
 }
 
 /// The answer of an execution.
-pub(super) struct Returned {
+pub(in crate::node) struct Returned {
     answer: ToolAnswer,
     outcome: Option<Outcome>,
 }
 
 /// The executions of one run that JavaScript has not answered yet. A retry of a call is a new execution with a new number.
-pub(super) type ToolAnswers = Answers<Returned>;
+pub(in crate::node) type ToolAnswers = Answers<Returned>;
 
 impl Answers<Returned> {
     /// Delivers an answer; a late one is dropped (docs/rules/abort-usage.md#abort). Lone surrogates, which remain where a
     /// JavaScript string was cut, become U+FFFD.
-    pub(super) fn answer(&self, execution: u32, json: &str) {
+    pub(in crate::node) fn answer(&self, execution: u32, json: &str) {
         let Some(waiting) = self.take(execution) else { return };
         let returned = serde_json::from_str::<Answer>(&repair_text(json)).map_or_else(
             |error| failed(&format!("the tool's answer could not be read: {error}")),
@@ -90,9 +90,9 @@ impl Answers<Returned> {
 
 /// The tools of one run.
 #[derive(Clone)]
-pub(super) struct JsToolHost {
-    pub(super) queue: Arc<EventQueue>,
-    pub(super) answers: Arc<ToolAnswers>,
+pub(in crate::node) struct JsToolHost {
+    pub(in crate::node) queue: Arc<EventQueue>,
+    pub(in crate::node) answers: Arc<ToolAnswers>,
 }
 
 /// Notifies JavaScript that a call was cancelled, unless it was answered.

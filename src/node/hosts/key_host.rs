@@ -7,11 +7,11 @@ use std::sync::{Arc, Weak};
 use serde::Serialize;
 
 use super::answers::Answers;
-use super::hub::HubCore;
+use crate::node::hub::HubCore;
 use provider::{HostKey, KeyFuture, KeyHost};
 
 /// The answer to a key request: a key, or the message of an error.
-pub(super) type KeyAnswers = Answers<Result<HostKey, String>>;
+pub(in crate::node) type KeyAnswers = Answers<Result<HostKey, String>>;
 
 #[derive(Serialize)]
 struct Question {
@@ -23,11 +23,11 @@ struct Question {
 }
 
 /// The key functions of one engine.
-pub(super) struct JsKeyHost {
+pub(in crate::node) struct JsKeyHost {
     /// Weak: the hub refers to the queues of engines, and outlives them.
-    pub(super) hub: Weak<HubCore>,
-    pub(super) keys: u32,
-    pub(super) answers: Arc<KeyAnswers>,
+    pub(in crate::node) hub: Weak<HubCore>,
+    pub(in crate::node) keys: u32,
+    pub(in crate::node) answers: Arc<KeyAnswers>,
 }
 
 /// Removes a request when its answer is no longer needed.

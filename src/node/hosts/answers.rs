@@ -8,10 +8,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
 /// The answer of `onRequest`: no other body, a new body, or the message of an error.
-pub(super) type RequestAnswers = Answers<Result<Option<String>, String>>;
+pub(in crate::node) type RequestAnswers = Answers<Result<Option<String>, String>>;
 
 /// The open requests of one kind.
-pub(super) struct Answers<T> {
+pub(in crate::node) struct Answers<T> {
     waiting: Mutex<Waiting<T>>,
 }
 
@@ -32,7 +32,7 @@ impl<T> Answers<T> {
     }
 
     /// A new request: its number, and the receiver of its answer.
-    pub(super) fn expect(&self) -> (u32, oneshot::Receiver<T>) {
+    pub(in crate::node) fn expect(&self) -> (u32, oneshot::Receiver<T>) {
         let (send, answer) = oneshot::channel();
         let mut waiting = self.lock();
         waiting.last = waiting.last.wrapping_add(1);
@@ -42,7 +42,7 @@ impl<T> Answers<T> {
     }
 
     /// Takes the sender of the answer to request `number`; `None` for a late answer (docs/rules/abort-usage.md#abort), or a second one.
-    pub(super) fn take(&self, number: u32) -> Option<oneshot::Sender<T>> {
+    pub(in crate::node) fn take(&self, number: u32) -> Option<oneshot::Sender<T>> {
         self.lock().senders.remove(&number)
     }
 }

@@ -8,8 +8,8 @@ use std::sync::{Arc, Weak};
 use serde::Serialize;
 
 use super::answers::RequestAnswers;
-use super::hub::HubCore;
 use crate::engine::{EventQueue, RECORD_BYTES, RecordKind};
+use crate::node::hub::HubCore;
 use provider::{Inspected, OutgoingRequest, RequestHost};
 
 #[derive(Serialize)]
@@ -22,7 +22,7 @@ struct Shown<'a> {
 }
 
 /// The owner of an `onRequest`.
-pub(super) enum Asker {
+pub(in crate::node) enum Asker {
     /// A run.
     Run(Arc<EventQueue>),
     /// The request of this number: a compaction, or a count. Weak: the hub outlives every engine.
@@ -30,9 +30,9 @@ pub(super) enum Asker {
 }
 
 /// The `onRequest` of one run, compaction or count.
-pub(super) struct JsRequestHost {
-    pub(super) asker: Asker,
-    pub(super) answers: Arc<RequestAnswers>,
+pub(in crate::node) struct JsRequestHost {
+    pub(in crate::node) asker: Asker,
+    pub(in crate::node) answers: Arc<RequestAnswers>,
 }
 
 /// Removes a request when its answer is no longer needed.

@@ -1,0 +1,40 @@
+//! The tags around a text that somebody else wrote, such that the text cannot end them or write others
+//! (docs/rules/prompts.md#tags).
+
+use serde_json::Value;
+
+/// A file of the workspace. A closing tag in it is changed: the prompt must stay the same from call to call, so that it has no
+/// random mark.
+#[must_use]
+pub fn file_tag(path: &str, content: &str) -> String {
+    let content = content.replace("</file", "<\\/file");
+    format!("<file path={}>\n{}\n</file>", attribute(path), content.trim_end_matches('\n'))
+}
+
+/// The context of an event. `nonce` is new for each message: a text that was written before cannot have it.
+#[must_use]
+pub fn event_tag(nonce: &str, attributes: &[(&str, &str)], text: &str) -> String {
+    let mut tag = format!("<event nonce={}", attribute(nonce));
+    for (name, value) in attributes {
+        tag.push(' ');
+        tag.push_str(name);
+        tag.push('=');
+        tag.push_str(&attribute(value));
+    }
+    tag.push('>');
+    if !text.is_empty() {
+        tag.push('\n');
+        tag.push_str(text);
+        tag.push('\n');
+    }
+    tag.push_str("</event nonce=");
+    tag.push_str(&attribute(nonce));
+    tag.push('>');
+    tag
+}
+
+/// A value as JSON text, without the characters that begin and end a tag.
+fn attribute(value: &str) -> String {
+    let json = Value::from(value).to_string();
+    json.replace('<', "\\u003c").replace('>', "\\u003e")
+}

@@ -1,0 +1,79 @@
+//! Whether a message is queued, and which message is dropped for it (docs/rules/queue.md#cap).
+
+use serde::{Deserialize, Serialize};
+
+use super::item::{QueueItem, QueueMode};
+
+/// Which message a full queue drops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+pub enum DropPolicy {
+    /// The oldest.
+    Old,
+    /// The new one: it is rejected.
+    New,
+    /// The oldest; a line of it stands in a note before the next message.
+    Summarize,
+}
+
+/// The limits of a session's queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueueLimits {
+    /// The number of messages that may wait, system messages apart.
+    pub cap: usize,
+    /// What happens to a message over the cap.
+    pub drop: DropPolicy,
+    /// How long a `collect` message of a busy session waits for others, in milliseconds.
+    pub debounce_ms: i64,
+}
+
+impl Default for QueueLimits {
+    fn default() -> Self {
+        Self { cap: 20, drop: DropPolicy::Summarize, debounce_ms: 1_000 }
+    }
+}
+
+/// What happens to a new message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Admission {
+    /// It is queued, not to run before `not_before`, and `dropped` (ids, oldest first) are dropped for it.
+    Queued {
+        /// In Unix milliseconds.
+        not_before: i64,
+        /// Which messages it replaces.
+        dropped: Vec<String>,
+    },
+    /// The queue is full, and its policy is to reject new messages.
+    Rejected,
+}
+
+/// Decides about a new message. `pending` is what waits, in the order of arrival; `is_busy`: a turn of the session runs.
+///
+/// An `interrupt` is exempt from the cap: it takes the queue with it, so that none is left.
+#[must_use]
+pub fn admit(
+    new: &QueueItem,
+    pending: &[QueueItem],
+    is_busy: bool,
+    limits: QueueLimits,
+    now: i64,
+) -> Admission {
+    let collects = new.mode == QueueMode::Collect && !new.is_system;
+    // A session that does nothing gains nothing by waiting.
+    let debounced = collects && (is_busy || !pending.is_empty());
+    let debounce = if debounced { limits.debounce_ms.max(0) } else { 0 };
+    let not_before = now.saturating_add(debounce);
+    if new.is_system || new.mode == QueueMode::Interrupt {
+        return Admission::Queued { not_before, dropped: Vec::new() };
+    }
+    let messages: Vec<&QueueItem> = pending.iter().filter(|it| !it.is_system).collect();
+    // A cap below one would drop each message before it could run.
+    let room = limits.cap.max(1).saturating_sub(1);
+    let over = messages.len().saturating_sub(room);
+    if over > 0 && limits.drop == DropPolicy::New {
+        return Admission::Rejected;
+    }
+    let dropped = messages.into_iter().take(over).map(|it| it.id.clone()).collect();
+    Admission::Queued { not_before, dropped }
+}

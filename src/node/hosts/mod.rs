@@ -1,0 +1,12 @@
+//! The ports of the engine that JavaScript functions implement: tools, request hooks and keys, with the open questions to
+//! them.
+
+mod answers;
+mod key_host;
+mod request_host;
+mod tool_host;
+
+pub(super) use answers::RequestAnswers;
+pub(super) use key_host::{JsKeyHost, KeyAnswers};
+pub(super) use request_host::{Asker, JsRequestHost};
+pub(super) use tool_host::{JsToolHost, ToolAnswers};
