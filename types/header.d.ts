@@ -485,8 +485,8 @@ export interface AgentRun<Event = StreamEvent> extends AsyncIterableIterator<Eve
   /** See {@link BrokerStreamHandle.steer}. */
   steer(message: string): boolean
   /**
-   * Another iteration of the events, from the first or any other number on, also after the end: each sees every event. Of an
-   * event more than 4,096 events ago, adjacent deltas may be joined. Leaving it does not abort the run.
+   * Another iteration of the events, from the first or any other number on, also after the end: each sees every event. Adjacent
+   * deltas that were delivered before it began may be joined. Leaving it does not abort the run.
    *
    * @throws {AgentEngineError} `invalid_options`
    */

@@ -64,9 +64,9 @@ test('a late reader of a long answer receives every character, and numbers witho
   const late = await all(run.events())
   expectGapless(late)
   expect(textOf(late)).toBe('é'.repeat(total))
-  // Deltas long past are joined, the newest are as they came.
-  expect(late.length).toBeLessThan(2 * 4_096 + 100)
-  expect(late.slice(-4_000)).toEqual(own.slice(-4_000))
+  // Deltas that were delivered before it began are joined, all but the last ones.
+  expect(late.length).toBeLessThan(2 * 4_096)
+  expect(late.slice(-2)).toEqual(own.slice(-2))
   for (const at of [0, 1, 776, 4_095, 12_345, own.length - 2]) {
     const { seq } = own[Math.min(at, own.length - 2)] as StreamEvent
     const rest = await all(run.events({ afterSeq: seq }))

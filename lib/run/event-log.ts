@@ -6,6 +6,8 @@ import * as hub from '../native/hub.ts'
 
 /** A reader this far behind gets merged deltas (docs/rules/turns-and-streams.md#coalescing). */
 const MERGE_ABOVE = 4096
+/** Events between two joins of older ones. */
+const JOIN_EVERY = 512
 /** Events delivered between two checks of the clock. */
 const CHECK_EVERY = 256
 
@@ -13,40 +15,47 @@ const DONE = Object.freeze({ value: undefined, done: true as const })
 
 type Delta = Extract<StreamEvent, { type: 'token' | 'reasoning' }>
 
-/** Adjacent deltas as one, with the number and the end of each, so that they can be cut apart again. */
+/** Adjacent deltas as one, with the end of each, so that they can be cut apart again. */
 class Joined {
-  readonly seqs: number[] = []
-  readonly ends: number[] = []
+  readonly seq: number
   #first: Delta
-  #from: number
-  #text = ''
+  #text: string
+  /** The end of the text of each delta. */
+  #ends: Uint32Array
+  /** The number of each delta; undefined where each has one more than the one before. */
+  #seqs: number[] | undefined
 
-  constructor(first: Delta) {
+  /** Joins the entries from `from` up to `to`, which are deltas of one kind and message. */
+  constructor(entries: readonly Entry[], from: number, to: number) {
+    const texts: string[] = []
+    const ends = new Uint32Array(to - from)
+    const first = entries[from] as Delta
+    const last = entries[to - 1] as Delta
+    let end = 0
+    for (let at = from; at < to; at++) {
+      const { text } = entries[at] as Delta
+      texts.push(text)
+      end += text.length
+      ends[at - from] = end
+    }
     this.#first = first
-    this.#from = first.seqFrom ?? first.seq
-  }
-
-  get seq(): number {
-    return this.seqs[this.seqs.length - 1] ?? this.#from
-  }
-
-  accepts(event: Delta): boolean {
-    return this.#first.type === event.type && this.#first.messageId === event.messageId
-  }
-
-  add(event: Delta): void {
-    this.#text += event.text
-    this.seqs.push(event.seq)
-    this.ends.push(this.#text.length)
+    this.seq = last.seq
+    this.#text = texts.join('')
+    this.#ends = ends
+    if (last.seq - first.seq !== to - from - 1) {
+      this.#seqs = entries.slice(from, to).map((entry) => entry.seq)
+    }
   }
 
   /** As one event, without the deltas up to number `after`. */
   event(after: number): Delta {
-    let at = 0
-    while (at < this.seqs.length && (this.seqs[at] as number) <= after) at++
-    const from = at === 0 ? this.#from : (this.seqs[at - 1] as number) + 1
-    const text = at === 0 ? this.#text : this.#text.slice(this.ends[at - 1])
-    const { type, messageId } = this.#first
+    const { type, messageId, seq: first, seqFrom = first } = this.#first
+    const seqs = this.#seqs
+    // The number of deltas up to that number.
+    const gone =
+      seqs === undefined ? Math.max(0, after - first + 1) : seqs.findIndex((each) => each > after)
+    const from = gone === 0 ? seqFrom : (seqs?.[gone - 1] ?? first + gone - 1) + 1
+    const text = gone === 0 ? this.#text : this.#text.slice(this.#ends[gone - 1])
     const { seq } = this
     return from === seq
       ? { type, text, messageId, seq }
@@ -60,6 +69,11 @@ function isDelta(entry: Entry): entry is Delta {
   return !(entry instanceof Joined) && (entry.type === 'token' || entry.type === 'reasoning')
 }
 
+/** Whether `next` is a delta of the kind and message of `delta`. */
+function continues(delta: Delta, next: Entry): boolean {
+  return isDelta(next) && next.type === delta.type && next.messageId === delta.messageId
+}
+
 /** Whether the event is neither numbered nor stored. */
 function isLive(entry: Entry): boolean {
   return 'sub' in entry
@@ -70,7 +84,9 @@ class EventLog {
   #readers: EventReader[] = []
   #coalesce: boolean
   /** Entries before this index are joined already. */
-  #joined = 0
+  joined = 0
+  /** The length at which older entries are joined next. */
+  #check = JOIN_EVERY
   ended = false
 
   constructor(coalesce: boolean) {
@@ -99,8 +115,11 @@ class EventLog {
   push(event: StreamEvent): void {
     this.entries.push(event)
     // Nearly always one: the run's own.
-    for (let at = 0; at < this.#readers.length; at++) this.#readers[at]?.wake()
-    if (this.#coalesce && this.entries.length - this.#joined > 2 * MERGE_ABOVE) this.#join()
+    for (let at = 0; at < this.#readers.length; at++) {
+      const reader = this.#readers[at] as EventReader
+      if (reader.waiting.length > 0) reader.wake()
+    }
+    if (this.#coalesce && this.entries.length >= this.#check) this.#joinOld()
   }
 
   end(): void {
@@ -113,42 +132,43 @@ class EventLog {
     this.#readers = this.#readers.filter((other) => other !== reader)
   }
 
-  /** Joins adjacent deltas before the newest 4,096 events. A reader between two of them keeps them apart. */
-  #join(): void {
+  /** Joins deltas that every reader has taken, and those that are too far behind. A reader between two of them keeps them apart. */
+  #joinOld(): void {
     const { entries } = this
-    const upto = entries.length - MERGE_ABOVE
+    let upto = entries.length
+    for (const reader of this.#readers) upto = Math.min(upto, reader.at)
+    upto = Math.max(upto, entries.length - MERGE_ABOVE)
+    if (upto > this.joined) this.#join(upto)
+    this.#check = entries.length + JOIN_EVERY
+  }
+
+  #join(upto: number): void {
+    const { entries } = this
     const places = new Map<number, EventReader[]>()
     for (const reader of this.#readers) {
       const at = places.get(reader.at)
       if (at === undefined) places.set(reader.at, [reader])
       else at.push(reader)
     }
-    let out = this.#joined
-    let last: Joined | undefined
-    for (let at = this.#joined; at < upto; at++) {
+    let out = this.joined
+    for (let at = this.joined; at < upto; ) {
+      for (const reader of places.get(at) ?? []) reader.at = out
       const entry = entries[at] as Entry
-      const readers = places.get(at)
-      if (readers !== undefined) {
-        for (const reader of readers) reader.at = out
-        last = undefined
-      }
-      if (!isDelta(entry)) {
-        last = undefined
+      let end = at + 1
+      if (isDelta(entry)) {
+        while (end < upto && !places.has(end) && continues(entry, entries[end] as Entry)) end++
+        entries[out++] = end - at > 1 ? new Joined(entries, at, end) : entry
+      } else if (!isLive(entry)) {
         // An event without a number is for those who were there.
-        if (!isLive(entry)) entries[out++] = entry
-        continue
+        entries[out++] = entry
       }
-      if (last === undefined || !last.accepts(entry)) {
-        last = new Joined(entry)
-        entries[out++] = last
-      }
-      last.add(entry)
+      at = end
     }
     for (const [at, readers] of places) {
       if (at >= upto) for (const reader of readers) reader.at = at - upto + out
     }
     entries.splice(out, upto - out)
-    this.#joined = out
+    this.joined = out
   }
 }
 
@@ -160,7 +180,7 @@ class EventReader implements AsyncIterableIterator<StreamEvent> {
   /** The number that it begins after: a joined delta may be cut there. */
   #after: number
   #taken: (() => void) | undefined
-  #waiting: ((result: IteratorResult<StreamEvent>) => void)[] = []
+  readonly waiting: ((result: IteratorResult<StreamEvent>) => void)[] = []
   #served = 0
   #left = false
 
@@ -173,10 +193,6 @@ class EventReader implements AsyncIterableIterator<StreamEvent> {
 
   [Symbol.asyncIterator](): this {
     return this
-  }
-
-  get isWaiting(): boolean {
-    return this.#waiting.length > 0
   }
 
   next(): Promise<IteratorResult<StreamEvent>> {
@@ -195,28 +211,34 @@ class EventReader implements AsyncIterableIterator<StreamEvent> {
       return Promise.resolve({ value, done: false })
     }
     if (this.#log.ended) return Promise.resolve(DONE)
-    return new Promise((resolve) => this.#waiting.push(resolve))
+    return new Promise((resolve) => this.waiting.push(resolve))
   }
 
   /** @internal A new event is there, or the end. */
   wake(): void {
-    while (this.#waiting.length > 0) {
+    while (this.waiting.length > 0) {
       const value = this.#take()
       if (value === undefined && !this.#log.ended) return
-      const resolve = this.#waiting.shift()
+      const resolve = this.waiting.shift()
       resolve?.(value === undefined ? DONE : { value, done: false })
     }
   }
 
   #take(): StreamEvent | undefined {
+    const log = this.#log
     for (;;) {
-      const entry = this.#log.entries[this.at]
+      const { at } = this
+      const entry = log.entries[at]
       if (entry === undefined) return undefined
-      this.at++
+      this.at = at + 1
+      const after = this.#after
       // A number that the run has not reached yet may have been given.
-      if (entry.seq <= this.#after) continue
+      if (after > 0 && entry.seq <= after) continue
       if (this.#taken !== undefined && !isLive(entry)) this.#taken()
-      return entry instanceof Joined ? entry.event(this.#after) : entry
+      // Only entries of the front are joined: nearly all are taken before.
+      return at < log.joined && entry instanceof Joined
+        ? entry.event(after)
+        : (entry as StreamEvent)
     }
   }
 
@@ -235,7 +257,7 @@ class EventReader implements AsyncIterableIterator<StreamEvent> {
     if (this.#left) return
     this.#left = true
     this.#log.leave(this)
-    for (const resolve of this.#waiting.splice(0)) resolve(DONE)
+    for (const resolve of this.waiting.splice(0)) resolve(DONE)
   }
 }
 

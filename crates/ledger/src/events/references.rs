@@ -11,6 +11,7 @@ use rusqlite::Connection;
 use crate::journal_codec::{CallRecord, Entry, EntryKind, MessageRecord, Record, open};
 use crate::journal_rows::run_rows::RunRow;
 use crate::rows::message_rows::{self, messages_of};
+use crate::rows::row_key::OF_TURN;
 use crate::rows::tool_call_rows::{self, tool_calls_of};
 use crate::rows::turn_rows;
 use crate::sqlite::error::{Stored, sqlite};
@@ -20,9 +21,13 @@ use model::{
     RunEventKind, StorageErrorKind, ToolStatus, TurnRow, members, reference_of,
 };
 
-pub(crate) static CALL: LazyLock<String> = LazyLock::new(|| tool_calls_of("id = ?1"));
-pub(crate) static MESSAGE: LazyLock<String> =
-    LazyLock::new(|| messages_of("WHERE turn_id = ?1 AND id = ?2"));
+pub(crate) static CALL: LazyLock<String> =
+    LazyLock::new(|| tool_calls_of("t.id = ?1 AND c.id = ?2"));
+pub(crate) static MESSAGE: LazyLock<String> = LazyLock::new(|| {
+    messages_of(&format!(
+        "turns t CROSS JOIN message_rows m ON m.key {OF_TURN} WHERE t.id = ?1 AND m.id = ?2"
+    ))
+});
 pub(crate) const NEWEST_FIRST: &str = "SELECT entry FROM journal WHERE id BETWEEN ?1 AND ?2 AND run = ?1 AND kind = 1 \
      ORDER BY id DESC";
 
@@ -75,9 +80,10 @@ impl Found {
                         continue;
                     }
                     let doing = format_args!("read tool call `{call_id}`");
-                    let call = sql::first(connection, &CALL, (call_id,), doing, |fields| {
-                        sound(tool_call_rows::tool_call(connection, &fields.next()?))
-                    })?;
+                    let call =
+                        sql::first(connection, &CALL, (&run.turn_id, call_id), doing, |fields| {
+                            sound(tool_call_rows::tool_call(connection, &fields.next()?))
+                        })?;
                     found.calls.extend(call.flatten().map(|call| (call_id.clone(), call)));
                 }
                 EventReference::Message(id) => {
