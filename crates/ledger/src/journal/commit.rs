@@ -7,6 +7,7 @@
 
 use rusqlite::Connection;
 
+use crate::journal::message_ids::MessageIds;
 use crate::journal::write::{Row, insert_message, insert_tool_call, insert_turn};
 use crate::journal::{cache_chain, compaction, open_turns};
 use crate::journal_rows::run_rows::RunRow;
@@ -82,12 +83,16 @@ pub(crate) fn commit_turn(
     match run {
         None => {
             open_turns::refuse_open(connection, &turn.turn_id)?;
-            insert_turn(connection, &Row::ended(turn, parent_id.as_deref()), parent.as_ref())?;
+            let row = Row::ended(turn, parent_id.as_deref());
+            let number = insert_turn(connection, &row, parent.as_ref())?;
+            let mut ids = MessageIds::default();
             for message in &turn.messages {
-                insert_message(connection, &turn.turn_id, message)?;
+                ids.insert_new(&message.id)?;
+                insert_message(connection, number, message)?;
             }
             for call in &turn.tool_calls {
-                insert_tool_call(connection, &turn.turn_id, call, clock)?;
+                ids.expect(Some(call.message_id.as_str()).filter(|id| !id.is_empty()))?;
+                insert_tool_call(connection, number, call, clock)?;
             }
         }
         // Without an open turn, the lease is free for every process, and this one may use it again.

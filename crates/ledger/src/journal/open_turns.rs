@@ -4,12 +4,12 @@
 //! the same transaction.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use rusqlite::Connection;
 use xxhash_rust::xxh3::xxh3_128;
 
+use crate::journal::message_ids::MessageIds;
 use crate::journal::open_turn_reads::{self, not_open, open_turn};
 use crate::journal::write::{
     Row, RowHeader, insert_message_row, insert_tool_call_row, insert_turn, json, with_message,
@@ -227,22 +227,22 @@ pub(crate) fn finish(
         row.tools_available = Cow::Borrowed(opening.tools_available);
         row.permissions_granted = opening.permissions_granted;
     }
-    insert_turn(connection, &row, parent)?;
+    let number = insert_turn(connection, &row, parent)?;
     // If something is missing, the remaining rows get new numbers without a gap.
     let mut numbers = Numbers { next: 0, renumbers: is_left_out };
-    let mut written: HashSet<&str> = HashSet::new();
+    let mut written = MessageIds::default();
     for message in &state.messages {
         let sequence = numbers.take(message.sequence);
         let message = MessageRecord { sequence, ..*message };
-        insert_message_row(connection, &turn.turn_id, &message)?;
-        written.insert(message.id);
+        written.insert_new(message.id)?;
+        insert_message_row(connection, number, &message)?;
     }
     for message in &turn.messages {
         if written.insert(&message.id) {
             let sequence = numbers.take(message.sequence);
             with_message(connection, message, |record| {
                 let message = MessageRecord { sequence, ..*record };
-                insert_message_row(connection, &turn.turn_id, &message)
+                insert_message_row(connection, number, &message)
             })??;
         }
     }
@@ -255,9 +255,10 @@ pub(crate) fn finish(
     numbers.next = 0;
     for call in calls(&state, &entry)? {
         let message_id = call.message_id.filter(|id| !is_left_out || written.contains(id));
+        written.expect(message_id)?;
         let sequence = numbers.take(call.sequence);
         let call = CallRecord { message_id, sequence, ..call };
-        insert_tool_call_row(connection, &turn.turn_id, &call)?;
+        insert_tool_call_row(connection, number, &call)?;
     }
     Ok(())
 }
