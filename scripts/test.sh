@@ -134,7 +134,8 @@ built=0
 wait "$build" || built=$?
 step 'release build' eval "cat '$logs/build'; exit $built"
 step 'generated files' unchanged
-step 'types' tsc -p tsconfig.types.json
+step 'other versions of TypeScript' install scripts/types
+step 'types' eval 'tsc -p tsconfig.types.json && node scripts/types/matrix.mjs'
 step 'types of the JavaScript face' tsc -p tsconfig.lib.json
 step 'types of the tests' tsc -p tsconfig.json
 step 'other Node.js versions' install scripts/nodes
