@@ -465,6 +465,14 @@ export interface BrokerStreamHandle<Event = StreamEvent> {
   isCompacting(): boolean
 }
 
+/** The broker interface's running turn. Every {@link AgentRun} is one. */
+export interface BrokerExecution {
+  /** Its events, while it runs. */
+  stream: BrokerStreamHandle
+  /** Its result, when it has ended. */
+  result: Promise<AgentResult>
+}
+
 /**
  * A running turn: an async iterator over its events, with its result.
  *
@@ -1151,9 +1159,11 @@ export type AgentResultInput = Pick<AgentResult, 'stopReason' | 'durationMs' | '
   Partial<
     Omit<
       AgentResult,
-      'stopReason' | 'durationMs' | 'usage' | 'messages' | 'toolCalls' | 'compaction'
+      'stopReason' | 'durationMs' | 'usage' | 'messages' | 'toolCalls' | 'compaction' | 'error'
     >
   > & {
+    /** `detail` is this engine's. */
+    error?: Omit<AgentError, 'detail'> & Partial<Pick<AgentError, 'detail'>>
     /** A summary where `compactionType` is absent. */
     compaction?: Omit<CompactionResult, 'compactionType'> & Partial<CompactionResult>
     messages: readonly (Omit<AgentMessage, 'blocks'> & { blocks?: Block[] })[]
