@@ -50,8 +50,7 @@ test('a reply is a list of texts, reasoning, calls and usage, in its order', asy
   expect(result.toolCalls.map(({ id }) => id)).toEqual(['toolu_1'])
   expect(result.attempts[0]?.usage).toMatchObject({ inputTokens: 100, outputTokens: 20 })
   expect(text).toBe('Let me look.Eleven degrees.')
-  const shown = /^(?:stream_|reasoning|token|tool_status)/
-  expect(events.map(({ type }) => type).filter((type) => shown.test(type))).toEqual([
+  expect(events.map(({ type }) => type)).toEqual([
     'stream_start',
     'reasoning',
     'token',

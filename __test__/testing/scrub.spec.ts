@@ -36,9 +36,15 @@ test('two runs of one script are equal', async () => {
 
 test('an id is the same placeholder in events, results and rows, named after its field', async () => {
   const { events, result, turn, history, fork, rows } = scrub(await everything())
-  const ids = events.flatMap((event) => (event.type === 'tool_status' ? [event.messageId] : []))
-  expect(ids).toEqual(['<message-1>', '<message-1>'])
-  expect(events.find(({ type }) => type === 'token')).toMatchObject({ messageId: '<message-2>' })
+  expect(events.map((event) => ('messageId' in event ? event.messageId : null))).toEqual([
+    null,
+    '<message-1>',
+    '<message-1>',
+    '<message-1>',
+    null,
+    '<message-2>',
+    '<message-2>',
+  ])
   expect(events.find(({ type }) => type === 'waiting')).toMatchObject({
     until: '<time>',
     ms: '<ms>',
