@@ -12,31 +12,31 @@ export type Message = MessageInput | AgentMessage | PiMessage
 
 /** The simplest message. `content` is text, or blocks (the engine's, or pi's `text`, `image`, `thinking`, `toolCall`). */
 export interface MessageInput {
-  id?: string
+  id?: string | undefined
   role: 'user' | 'assistant' | 'system' | 'tool'
   content: string | readonly (Block | PiContent)[]
   /** Unix milliseconds. */
-  createdAt?: number
-  thinking?: string
-  toolCallId?: string
-  toolName?: string
-  isError?: boolean
-  provider?: string
-  api?: string
-  model?: string
+  createdAt?: number | undefined
+  thinking?: string | undefined
+  toolCallId?: string | undefined
+  toolName?: string | undefined
+  isError?: boolean | undefined
+  provider?: string | undefined
+  api?: string | undefined
+  model?: string | undefined
 }
 
 /** A content part of pi's messages (0.54 to 0.73). */
 export type PiContent =
-  | { type: 'text'; text: string; textSignature?: string }
+  | { type: 'text'; text: string; textSignature?: string | undefined }
   | { type: 'image'; data: string; mimeType: string }
-  | { type: 'thinking'; thinking: string; thinkingSignature?: string; redacted?: boolean }
+  | { type: 'thinking'; thinking: string; thinkingSignature?: string | undefined; redacted?: boolean | undefined }
   | {
       type: 'toolCall'
       id: string
       name: string
       arguments: Record<string, unknown>
-      thoughtSignature?: string
+      thoughtSignature?: string | undefined
     }
 
 /** A message of `@mariozechner/pi-ai`. */
@@ -44,12 +44,12 @@ export interface PiMessage {
   role: 'user' | 'assistant' | 'toolResult'
   content: string | readonly PiContent[]
   timestamp: number
-  toolCallId?: string
-  toolName?: string
-  isError?: boolean
-  provider?: string
-  api?: string
-  model?: string
+  toolCallId?: string | undefined
+  toolName?: string | undefined
+  isError?: boolean | undefined
+  provider?: string | undefined
+  api?: string | undefined
+  model?: string | undefined
 }
 
 /** The result of a tool in pi's shape. `details` is for the host: it is never sent to the model. */
@@ -65,13 +65,13 @@ export interface AgentToolResult<Details = unknown> {
 /** How a tool may run, and how its calls are handled after a crash. */
 export interface ToolPolicy {
   /** `parallel`: may run at the same time as other parallel tools of the same message. Default `sequential`. */
-  executionMode?: ExecutionMode
+  executionMode?: ExecutionMode | undefined
   /** Limit of one execution in milliseconds; the run's remaining time where absent. */
-  timeoutMs?: number
+  timeoutMs?: number | undefined
   /** How a call is handled whose outcome is unknown after a crash. Default `unsafe`. */
-  replay?: ReplayClass
+  replay?: ReplayClass | undefined
   /** How often a failed execution is retried; only with `replay: 'pure' | 'idempotent'`. */
-  retries?: number
+  retries?: number | undefined
   /**
    * Reports the outcome of a call that a crash left in doubt; only with `replay: 'reconcilable'`. A throw, or any other
    * value, counts as `unknown`: the call's result then states that its outcome is unknown.
@@ -95,7 +95,7 @@ export type Reconciled =
 /** A tool in pi's `AgentTool` shape; pi's own tools work unchanged. A throw becomes a result that the model reads. */
 export interface PiTool extends ToolPolicy {
   name: string
-  label?: string
+  label?: string | undefined
   description: string
   /** JSON Schema; a TypeBox schema is one. Patterns may contain look-around; the check of a value is bounded in steps. */
   parameters: unknown
@@ -112,8 +112,8 @@ export interface PiTool extends ToolPolicy {
 /** A tool as a plain function: it may return a string, JSON, or an {@link AgentToolResult}. */
 export interface PlainTool extends ToolPolicy {
   name: string
-  label?: string
-  description?: string
+  label?: string | undefined
+  description?: string | undefined
   /** JSON Schema; no parameters where absent. */
   parameters?: unknown
   run(params: any, call: ToolCallInfo): unknown
@@ -301,7 +301,7 @@ export interface AssembledContext {
   /** Layer 1. */
   systemPrompt: string
   /** Layer 2. Left out, the engine reads the session's history from its ledger. */
-  history?: readonly Message[]
+  history?: readonly Message[] | undefined
   /** Layer 3: a user message. */
   currentMessage: Message
   tools: readonly AgentTool[]
@@ -312,55 +312,55 @@ export interface AssembledContext {
    * The models to use, in order, when this one fails: by id, or with their provider. A plain id is a model of the run's
    * provider, else of the first provider that has it. Default: the engine's `failover.fallbacks`.
    */
-  fallbacks?: readonly (string | ModelName)[]
+  fallbacks?: readonly (string | ModelName)[] | undefined
   /** The only profile of `provider` that is used: it is never rotated. */
-  authProfileId?: string
-  thinkingConfig?: ThinkingConfig
+  authProfileId?: string | undefined
+  thinkingConfig?: ThinkingConfig | undefined
   /** Whether the model must call tools. Default: the model decides. */
-  toolChoice?: ToolChoice
+  toolChoice?: ToolChoice | undefined
   /** False: at most one call of a tool per answer, where the provider's API has such a setting. */
-  parallelToolCalls?: boolean
+  parallelToolCalls?: boolean | undefined
   /** Restricts the answer's text to JSON, where the provider's API can. */
-  responseFormat?: ResponseFormat
+  responseFormat?: ResponseFormat | undefined
   /** Texts at which the answer ends. */
-  stopSequences?: readonly string[]
-  promptCache?: PromptCache
+  stopSequences?: readonly string[] | undefined
+  promptCache?: PromptCache | undefined
   /** Metadata that the provider stores with the request; `user_id` is sent in the API's field for the user. */
-  metadata?: Readonly<Record<string, string>>
+  metadata?: Readonly<Record<string, string>> | undefined
   /** Headers of this turn's requests, in addition to the provider's. */
-  headers?: Readonly<Record<string, string>>
+  headers?: Readonly<Record<string, string>> | undefined
   /** Tools that the provider runs (web search, code execution), as its API writes them. */
-  providerTools?: readonly Readonly<Record<string, unknown>>[]
+  providerTools?: readonly Readonly<Record<string, unknown>>[] | undefined
   /** Cap of one answer in tokens. Default: 32,000, or the model's limit if that is lower. */
-  maxResponseTokens?: number
+  maxResponseTokens?: number | undefined
   /** 0 to 2; left out for models that refuse it. */
-  temperature?: number
-  tokenBudget?: TokenBudget
+  temperature?: number | undefined
+  tokenBudget?: TokenBudget | undefined
   /** Limit of the whole run in milliseconds. */
   timeoutMs: number
-  abortSignal?: AbortSignal
+  abortSignal?: AbortSignal | undefined
   runId: string
   /** At most 512 bytes, no control characters. */
   sessionLabel: string
   /** The parent of this turn. Null or absent: the session's head. */
-  parentTurnId?: string | null
+  parentTurnId?: string | null | undefined
   role: AgentRole
   toolsetName: string
   permissionsGranted: readonly Permission[]
-  sourceEventId?: string
+  sourceEventId?: string | undefined
   workspacePath: string
   /** Passed on unchanged in `stream_start`. */
-  target?: DeliveryTarget
+  target?: DeliveryTarget | undefined
   /** The maximum number of calls of the model. Default 25. */
-  maxIterations?: number
+  maxIterations?: number | undefined
   /** Limit of one tool in milliseconds, where the tool has none. */
-  toolTimeoutMs?: number
+  toolTimeoutMs?: number | undefined
   /** Inspects each request before it is sent; replaces the engine's `onRequest`. */
-  onRequest?: OnRequest
+  onRequest?: OnRequest | undefined
   /** False: a slow reader delays the socket, and receives no merged deltas. Default true. */
-  coalesce?: boolean
+  coalesce?: boolean | undefined
   /** True: leaving the iterator does not abort the run. */
-  detached?: boolean
+  detached?: boolean | undefined
 }
 
 /** The fields of a context that an engine may have defaults for: all but those of one run. */
@@ -408,17 +408,17 @@ export type OnRequest = (
  * not affect the run: it becomes a process warning (`AGENT_ENGINE_CALLBACK`), once per run.
  */
 export interface AgentEngineCallbacks {
-  onPartialReply?: (payload: { text: string; messageId?: string }) => void
-  onReasoningStream?: (payload: { text: string }) => void
-  onToolResult?: (payload: {
+  onPartialReply?: ((payload: { text: string; messageId?: string }) => void) | undefined
+  onReasoningStream?: ((payload: { text: string }) => void) | undefined
+  onToolResult?: ((payload: {
     toolCallId: string
     toolName: string
     status: ToolStatus
     summary?: string
-  }) => void
-  onAgentEvent?: (event: { phase: AgentPhase; timestamp: number }) => void
+  }) => void) | undefined
+  onAgentEvent?: ((event: { phase: AgentPhase; timestamp: number }) => void) | undefined
   /** Receives what a running tool passes to its `onUpdate`. */
-  onToolUpdate?: (payload: { toolCallId: string; toolName: string; partial: unknown }) => void
+  onToolUpdate?: ((payload: { toolCallId: string; toolName: string; partial: unknown }) => void) | undefined
 }
 
 /** The broker interface's handle of a running turn. */
@@ -429,6 +429,14 @@ export interface BrokerStreamHandle {
   steer(message: string): boolean
   isStreaming(): boolean
   isCompacting(): boolean
+}
+
+/** The broker interface's running turn. Every {@link AgentRun} is one. */
+export interface BrokerExecution {
+  /** Its events, while it runs. */
+  stream: BrokerStreamHandle
+  /** Its result, when it has ended. */
+  result: Promise<AgentResult>
 }
 
 /**
@@ -457,33 +465,33 @@ export interface LedgerOptions {
   /** The file. Several processes may use it at the same time. */
   path: string
   /** `normal`: a power cut may lose the last turns, a crash never does. Default `full`. */
-  synchronous?: 'full' | 'normal'
+  synchronous?: 'full' | 'normal' | undefined
   /**
    * `full` (default): a turn is written step by step, so that it can be resumed after a crash, and one process at a time
    * runs a session. `final`: a turn is written once, when it has ended.
    */
-  journal?: 'full' | 'final'
+  journal?: 'full' | 'final' | undefined
   /** How long a session remains leased to a process whose heartbeat has stopped, in milliseconds. Default 15,000. */
-  leaseMs?: number
+  leaseMs?: number | undefined
   /**
    * How long the events of runs are stored; {@link AgentEngine.attach} and {@link Ledger.watch} deliver them. `false` stores none.
    * Needs the journal `full`. The first engine of a process that opens a ledger decides for all engines of the process.
    */
-  events?: EventRetention | boolean
+  events?: EventRetention | boolean | undefined
 }
 
 /** How long the events of a run remain in the ledger after its end. */
 export interface EventRetention {
   /** In milliseconds. Default 604,800,000: seven days. */
-  keepMs?: number
+  keepMs?: number | undefined
   /** The number of newest runs whose events remain. Default: unlimited. */
-  keepTurns?: number
+  keepTurns?: number | undefined
 }
 
 /** Options of {@link AgentEngine.attach}. */
 export interface AttachOptions {
   /** Events up to this number are skipped. Default 0: all are delivered. */
-  afterSeq?: number
+  afterSeq?: number | undefined
 }
 
 /** An event of one of a session's runs. */
@@ -499,16 +507,16 @@ export interface SessionEvent {
  */
 export interface ResumeOptions {
   /** The tools, with their functions. Default: none. */
-  tools?: readonly AgentTool[]
-  callbacks?: AgentEngineCallbacks
+  tools?: readonly AgentTool[] | undefined
+  callbacks?: AgentEngineCallbacks | undefined
   /** Headers of the requests. The ledger does not store them, because they may be secret. */
-  headers?: Readonly<Record<string, string>>
+  headers?: Readonly<Record<string, string>> | undefined
   /** The history, if the turn began with one of the host. Default: the session's, from the ledger. */
-  history?: readonly Message[]
+  history?: readonly Message[] | undefined
   /** The time limit from now on. Default: the limit with which the turn began, in full. */
-  timeoutMs?: number
-  toolTimeoutMs?: number
-  abortSignal?: AbortSignal
+  timeoutMs?: number | undefined
+  toolTimeoutMs?: number | undefined
+  abortSignal?: AbortSignal | undefined
 }
 
 /** The outcome for an interrupted turn when the engine was opened. */
@@ -524,51 +532,51 @@ export interface AgentEngineOptions {
    * @example
    * new AgentEngine({ defaults: { model: 'anthropic/claude-haiku-4-5', systemPrompt: 'Be brief.' } })
    */
-  defaults?: RunDefaults
+  defaults?: RunDefaults | undefined
   /** Where turns are stored. Without it they are not stored. */
-  ledger?: LedgerOptions
+  ledger?: LedgerOptions | undefined
   /**
    * How turns that a crash has interrupted are handled when the engine is opened. `list` (default): not at all, see
    * {@link AgentEngine.recover}. `discard`: they are closed. `resume`: they continue with the options that `toolsFor` returns;
    * those whose session has continued without them are closed.
    */
-  recovery?: 'list' | 'resume' | 'discard'
+  recovery?: 'list' | 'resume' | 'discard' | undefined
   /** Returns the options of a turn that is resumed when the engine is opened; null leaves the turn as it is. */
-  toolsFor?: (
+  toolsFor?: ((
     turn: InterruptedTurn,
-  ) => ResumeOptions | null | undefined | Promise<ResumeOptions | null | undefined>
+  ) => ResumeOptions | null | undefined | Promise<ResumeOptions | null | undefined>) | undefined
   /**
    * Default: `anthropic` and `openai`, with their keys from `ANTHROPIC_API_KEY` and `OPENAI_API_KEY`. A known service needs only
    * its name: `{ groq: {}, ollama: {} }`; docs/services.md lists the services.
    */
-  providers?: Readonly<Record<string, ProviderOptions | ScriptedProvider>>
+  providers?: Readonly<Record<string, ProviderOptions | ScriptedProvider>> | undefined
   /**
    * Keys. Several keys of one provider are rotated: see {@link FailoverOptions}. A key is a text, `{ env: 'NAME' }`, or a
    * function that returns one.
    */
-  authProfiles?: readonly (AuthProfile | AuthProfileWithFunction)[]
+  authProfiles?: readonly (AuthProfile | AuthProfileWithFunction)[] | undefined
   /** How runs continue when a key or a model fails. */
-  failover?: FailoverOptions
+  failover?: FailoverOptions | undefined
   /**
    * Calls wait while their provider's rate limits, as its headers report them, are used up. All sessions share one queue per
    * provider, auth profile and model: interactive sessions come first, then workers, then summaries. Default on; `false`: no
    * call waits.
    */
-  rateGovernor?: boolean | RateGovernorOptions
-  models?: readonly ModelDeclaration[]
+  rateGovernor?: boolean | RateGovernorOptions | undefined
+  models?: readonly ModelDeclaration[] | undefined
   /** Limit of one tool in milliseconds, where neither the tool nor the context has one. */
-  toolTimeoutMs?: number
+  toolTimeoutMs?: number | undefined
   /** Inspects each request before it is sent, where the context has no `onRequest`. */
-  onRequest?: OnRequest
+  onRequest?: OnRequest | undefined
   /** How a full window is reduced. `false`: never; a run that does not fit ends with `context_overflow`. */
-  compaction?: CompactionOptions | false
+  compaction?: CompactionOptions | false | undefined
   /**
    * Whether old tool results are shortened once the provider's cache is cold. `true` for the defaults; off by default.
    * Only requests are shortened: the ledger stores the whole results.
    */
-  pruning?: PruningOptions | boolean
+  pruning?: PruningOptions | boolean | undefined
   /** When a run gets a warning because of its window, or is refused. */
-  contextGuard?: ContextGuard
+  contextGuard?: ContextGuard | undefined
   /**
    * Hard limits in tokens and US dollars. The maximum cost of a call is reserved before it is sent, so that concurrent runs
    * cannot exceed a limit together; compactions and retries count too.
@@ -576,7 +584,7 @@ export interface AgentEngineOptions {
    * @example
    * budgets: [{ per: 'run', maxTokens: 500_000 }, { per: 'day', maxCost: 20 }]
    */
-  budgets?: readonly BudgetOptions[]
+  budgets?: readonly BudgetOptions[] | undefined
 }
 
 /** The argument of a key function. */
@@ -587,17 +595,17 @@ export interface KeyRequest {
 }
 
 /** A key as a function returns it. Without `expiresAt` it is cached until the provider refuses it. */
-export type KeyGiven = string | { key: string; expiresAt?: number }
+export type KeyGiven = string | { key: string; expiresAt?: number | undefined }
 
 /** A profile whose key a function returns: called when a key is needed, once for all waiting runs, for at most a minute. */
 export type AuthProfileWithFunction = { id: string; provider: string } & (
-  | { type?: 'api_key' | 'token'; key: (request: KeyRequest) => KeyGiven | Promise<KeyGiven> }
+  | { type?: 'api_key' | 'token' | undefined; key: (request: KeyRequest) => KeyGiven | Promise<KeyGiven> }
   | {
       type: 'oauth'
       /** The first access token. */
-      key?: KeyText
+      key?: KeyText | undefined
       /** When it expires, in Unix milliseconds. */
-      expiresAt?: number
+      expiresAt?: number | undefined
       /** Returns a new access token: called a minute before the old one expires, and when it was refused. */
       refresh: (request: KeyRequest) => KeyGiven | Promise<KeyGiven>
     }
@@ -609,7 +617,7 @@ export interface RateGovernorOptions {
    * The longest wait of the first call in the queue because of headers alone, in milliseconds. It is sent after that, and if it is
    * answered, the headers are ignored for ten minutes. Default and maximum: 60,000.
    */
-  maxWaitMs?: number
+  maxWaitMs?: number | undefined
 }
 
 /**
@@ -621,20 +629,20 @@ export interface RateGovernorOptions {
  */
 export interface FailoverOptions {
   /** The cooldowns of a failed profile: 30 s, 1 min, 5 min; `legacy`: 1 min, 5 min, 25 min, 1 h. */
-  ladder?: 'default' | 'legacy'
+  ladder?: 'default' | 'legacy' | undefined
   /** The first cooldown after a billing failure, in milliseconds; doubled up to a day. Default 600,000. */
-  billingBaseMs?: number
+  billingBaseMs?: number | undefined
   /**
    * The longest wait while another model is available, in milliseconds: for a limited key, or a pause that a provider
    * requests. 0 to 60,000; default 2,000. Each wait is an event, `waiting`.
    */
-  maxWaitMs?: number
+  maxWaitMs?: number | undefined
   /** The profiles of a provider that are used, in this order. Default: by type (oauth, token, key), then round robin. */
-  order?: Readonly<Record<string, readonly string[]>>
+  order?: Readonly<Record<string, readonly string[]>> | undefined
   /** The fallback models, where a context names none. */
-  fallbacks?: readonly (string | ModelName)[]
+  fallbacks?: readonly (string | ModelName)[] | undefined
   /** The only models allowed as fallbacks; others are left out with a warning. */
-  allow?: readonly (string | ModelName)[]
+  allow?: readonly (string | ModelName)[] | undefined
 }
 
 /** A way to reduce a context. `tool_result_truncation` shortens results in requests only; the ledger always stores everything. */
@@ -650,25 +658,25 @@ export type CompactionStrategy =
  */
 export interface CompactionOptions {
   /** Tried in order, until the context fits. Default `['summary']`. */
-  strategies?: readonly CompactionStrategy[]
+  strategies?: readonly CompactionStrategy[] | undefined
   /** The summariser's model; the run's by default. */
-  model?: string
+  model?: string | undefined
   /** The summariser's provider; needs `model`. */
-  provider?: string
+  provider?: string | undefined
   /** Additional instructions for the summariser. */
-  instructions?: string
+  instructions?: string | undefined
   /** Compactions after a refused prompt, at most 3. Default 1. */
-  maxOverflowRecoveries?: number
+  maxOverflowRecoveries?: number | undefined
   /** Limit of one compaction in milliseconds. Default 300,000. */
-  timeoutMs?: number
+  timeoutMs?: number | undefined
   /** `myclaw`: the last 10 messages are not summarised, and the summary has no sections. */
-  preset?: 'myclaw'
+  preset?: 'myclaw' | undefined
   /**
    * Offers the model a built-in tool `recall` (`{ query, limit? }`), from the first call of every session. It searches the
    * original messages and tool results of the session's thread that are no longer in the context. Needs a ledger
    * (`invalid_options`); a host's tool named `recall` is then refused (`invalid_tool`). Default false.
    */
-  recall?: boolean
+  recall?: boolean | undefined
 }
 
 /**
@@ -680,34 +688,34 @@ export interface CompactionOptions {
  */
 export interface PruningOptions {
   /** Milliseconds since the last call from which the cache is cold. Default: the requested lifetime of the cache, 300,000. */
-  idleMs?: number
+  idleMs?: number | undefined
   /** The share of the window from which results over 4,000 characters are cut to their first and last 1,500. Default 0.3. */
-  trimAt?: number
+  trimAt?: number | undefined
   /** The share of the window above which results are left out, the oldest first. Default 0.5. */
-  clearAt?: number
+  clearAt?: number | undefined
 }
 
 /** The context guard, in tokens. */
 export interface ContextGuard {
   /** The share of the window from which `result.warnings` has an entry. Default 0.8. */
-  warnThreshold?: number
+  warnThreshold?: number | undefined
   /** The maximum number of tokens of a prompt, for any window. */
-  hardLimit?: number
+  hardLimit?: number | undefined
   /** The minimum number of tokens that must remain for the answer. Default 0. */
-  minAvailable?: number
+  minAvailable?: number | undefined
   /** Runs are refused below this window. Default 16,000. */
-  minWindow?: number
+  minWindow?: number | undefined
 }
 
 /** Options of {@link AgentEngine.compact}. */
 export interface CompactOptions {
   /** Instructions for the summariser; they replace the engine's. */
-  instructions?: string
+  instructions?: string | undefined
   /** The summariser's model. Default: the engine's option, or the model of the session's last answer. */
-  model?: string
-  provider?: string
+  model?: string | undefined
+  provider?: string | undefined
   /** Cancels the compaction; nothing is written then. */
-  signal?: AbortSignal
+  signal?: AbortSignal | undefined
 }
 
 /**
@@ -864,17 +872,17 @@ export declare class AgentEngine {
 /** Options of {@link Ledger.export}. */
 export interface ExportOptions {
   /** Default `ledger`. */
-  format?: LedgerFormat
+  format?: LedgerFormat | undefined
   /** The label of the session. `pi` and `myclaw` need one; with `ledger`, the default is all sessions. */
-  session?: string
+  session?: string | undefined
 }
 
 /** Options of {@link Ledger.import}. */
 export interface ImportOptions {
   /** Default `ledger`. */
-  format?: LedgerFormat
+  format?: LedgerFormat | undefined
   /** With `pi` and `myclaw`: the label of the imported session. Default `pi:<its id>`, `myclaw:<the name of the file>`. */
-  session?: string
+  session?: string | undefined
 }
 
 /** A part of a list. */
@@ -886,9 +894,9 @@ export interface Page<Item, After = string> {
 
 /** How a session is forked. */
 export interface ForkOptions {
-  label?: string
+  label?: string | undefined
   /** The `callId` of a tool call of the turn. */
-  atToolCall?: string
+  atToolCall?: string | undefined
 }
 
 /** The stored turns. Reads never wait for writes. */
@@ -1092,9 +1100,11 @@ export type AgentResultInput = Pick<AgentResult, 'stopReason' | 'durationMs' | '
   Partial<
     Omit<
       AgentResult,
-      'stopReason' | 'durationMs' | 'usage' | 'messages' | 'toolCalls' | 'compaction'
+      'stopReason' | 'durationMs' | 'usage' | 'messages' | 'toolCalls' | 'compaction' | 'error'
     >
   > & {
+    /** `detail` is this engine's. */
+    error?: Omit<AgentError, 'detail'> & Partial<Pick<AgentError, 'detail'>>
     /** A summary where `compactionType` is absent. */
     compaction?: Omit<CompactionResult, 'compactionType'> & Partial<CompactionResult>
     messages: readonly (Omit<AgentMessage, 'blocks'> & { blocks?: Block[] })[]
@@ -1146,11 +1156,33 @@ export type AgentEngineErrorCode =
   | 'addon_not_loaded'
   | 'internal'
 
+/** Something that is wrong with an input. */
+export interface AgentEngineIssue {
+  /** Where: `history[3].content`. */
+  path: string
+  /** What is wrong, and what to pass instead. */
+  message: string
+}
+
 /** A call was refused before anything was written or sent, or the ledger failed. */
 export declare class AgentEngineError extends Error {
   readonly name: 'AgentEngineError'
   readonly code: AgentEngineErrorCode
-  /** The path of the invalid field: `history[3].content`. */
+  /**
+   * Everything that is wrong with an input, in the order in which it was found; the message has a line for each. Empty where the error is
+   * not about a value.
+   *
+   * @example
+   * try {
+   *   engine.run(context)
+   * } catch (error) {
+   *   if (error instanceof AgentEngineError) for (const { path, message } of error.issues) console.error(path, message)
+   * }
+   */
+  readonly issues: readonly AgentEngineIssue[]
+  /** The path of the first invalid value: `history[3].content`. */
+  readonly path?: string
+  /** The same as `path`. */
   readonly field?: string
   /** With `provider_failed`: the error of the provider or of the connection. */
   readonly error?: AgentError
@@ -1443,15 +1475,15 @@ export type ThinkingConfig = {
 /**
  * `enabled` (with `budgetTokens`), `adaptive` or `disabled`.
  */
-type?: ThinkingMode, 
+type?: ThinkingMode | undefined, 
 /**
  * Tokens the model may think, at least 1,024.
  */
-budgetTokens?: number, 
+budgetTokens?: number | undefined, 
 /**
  * How hard to think, for models that take an effort.
  */
-effort?: ThinkingEffort, };
+effort?: ThinkingEffort | undefined, };
 
 /**
  * The thinking modes.
@@ -1508,7 +1540,7 @@ export type ResponseFormat = { "type": "json_object" } | { "type": "json_schema"
 /**
  * `[A-Za-z0-9_-]{1,64}`; `answer` where left out.
  */
-name?: string, 
+name?: string | undefined, 
 /**
  * The JSON Schema.
  */
@@ -1516,7 +1548,7 @@ schema: unknown,
 /**
  * Whether the provider must enforce the schema exactly; true where left out.
  */
-strict?: boolean, };
+strict?: boolean | undefined, };
 
 /**
  * The provider's prompt cache.
@@ -1525,11 +1557,11 @@ export type PromptCache = {
 /**
  * How long it is cached; default `5m`.
  */
-ttl?: CacheTtl, 
+ttl?: CacheTtl | undefined, 
 /**
  * The routing key of requests that share a prefix, for APIs that use one; derived from the session where left out.
  */
-key?: string, };
+key?: string | undefined, };
 
 /**
  * How long the provider may cache the prompt.
@@ -2344,7 +2376,7 @@ result?: unknown,
 /**
  * Why it failed.
  */
-error?: string, 
+error?: string | undefined, 
 /**
  * Its status.
  */
@@ -2356,7 +2388,7 @@ startedAt: number,
 /**
  * Unix milliseconds.
  */
-completedAt?: number, 
+completedAt?: number | undefined, 
 /**
  * Order within the turn, from 0.
  */
@@ -2364,7 +2396,7 @@ sequence: number,
 /**
  * The session of the subagent this call spawned.
  */
-spawnedSessionLabel?: string, 
+spawnedSessionLabel?: string | undefined, 
 /**
  * The engine's ULID of the call: the tool's idempotency key and the ledger's id.
  */
@@ -2387,71 +2419,71 @@ export type ProviderOptions = {
 /**
  * The API it speaks.
  */
-api?: Api, 
+api?: Api | undefined, 
 /**
  * Its base URL; the API's path is added to it. https, unless it is this machine.
  */
-baseUrl?: string, 
+baseUrl?: string | undefined, 
 /**
  * The AWS region, for `api: 'bedrock-converse'`; by default the one in `baseUrl`, else that of `AWS_REGION`.
  */
-region?: string, 
+region?: string | undefined, 
 /**
  * The service (`vllm`, `azure`, …), if neither the host of `baseUrl` nor the provider's name shows it.
  */
-flavor?: string, 
+flavor?: string | undefined, 
 /**
  * The `api-version` of Azure, such as `2024-10-21`; without one `/openai/v1` is called.
  */
-apiVersion?: string, 
+apiVersion?: string | undefined, 
 /**
  * The deployment of Azure, for a dated `apiVersion`; the model's name by default.
  */
-deployment?: string, 
+deployment?: string | undefined, 
 /**
  * Headers sent with every request. Keys belong in `authProfiles`.
  */
-headers?: { [key in string]: string }, 
+headers?: { [key in string]: string } | undefined, 
 /**
  * DNS, TCP and TLS together, in milliseconds; 10,000 by default.
  */
-connectTimeoutMs?: number, 
+connectTimeoutMs?: number | undefined, 
 /**
  * Until the answer begins, in milliseconds; 120,000 by default.
  */
-headerTimeoutMs?: number, 
+headerTimeoutMs?: number | undefined, 
 /**
  * Between two pieces of the answer, pings counted, in milliseconds; 300,000 by default.
  */
-idleTimeoutMs?: number, 
+idleTimeoutMs?: number | undefined, 
 /**
  * Between two parts of the answer, pings not counted, in milliseconds; 600,000 by default.
  */
-noProgressTimeoutMs?: number, 
+noProgressTimeoutMs?: number | undefined, 
 /**
  * Whether `prompt_cache_key` is sent, for the two OpenAI APIs; by default where the service is known to accept it.
  */
-promptCacheKey?: boolean, 
+promptCacheKey?: boolean | undefined, 
 /**
  * True: `baseUrl` may be plain http to another machine.
  */
-allowInsecure?: boolean, 
+allowInsecure?: boolean | undefined, 
 /**
  * The value of the `anthropic-version` header.
  */
-anthropicVersion?: string, 
+anthropicVersion?: string | undefined, 
 /**
  * `env` for the proxy of the environment, or a proxy's URL; none by default.
  */
-proxy?: string, 
+proxy?: string | undefined, 
 /**
  * Authorities to trust besides the bundled ones, in PEM.
  */
-caCertificates?: string, 
+caCertificates?: string | undefined, 
 /**
  * The replies of the scripted provider; for `api: 'scripted'`.
  */
-script?: Script, };
+script?: Script | undefined, };
 
 /**
  * One key of one provider, in the options.
@@ -2469,16 +2501,16 @@ provider: string,
  * The kind of the key: `api_key` (default), `token` for one sent as `authorization: Bearer`, `oauth` for a token that
  * expires and is refreshed, or `aws` for one that signs requests (Bedrock).
  */
-type?: AuthType, 
+type?: AuthType | undefined, 
 /**
  * The key, or the environment variable that holds it. For `aws` it may be left out: `AWS_ACCESS_KEY_ID`,
  * `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN` are then read.
  */
-key?: AuthKey, 
+key?: AuthKey | undefined, 
 /**
  * When `key` expires, in Unix milliseconds; for `oauth`.
  */
-expiresAt?: number, };
+expiresAt?: number | undefined, };
 
 /**
  * The kind of a key.
@@ -2514,7 +2546,7 @@ secretAccessKey: KeyText,
 /**
  * The token of temporary credentials.
  */
-sessionToken?: KeyText, };
+sessionToken?: KeyText | undefined, };
 
 /**
  * A hard limit on spending. A call that could exceed it is not made: its run ends with `budget_exceeded`. What was
@@ -2529,15 +2561,15 @@ per: BudgetPer,
 /**
  * The only session (its label) or agent (its id) it applies to. Default: each has its own.
  */
-only?: string, 
+only?: string | undefined, 
 /**
  * Tokens, prompt and answer, as the provider counts them.
  */
-maxTokens?: number, 
+maxTokens?: number | undefined, 
 /**
  * US dollars, by the catalogue's prices or the model's declared `cost`. A model without a price cannot be called.
  */
-maxCost?: number, };
+maxCost?: number | undefined, };
 
 /**
  * What a budget is counted over: one run, all runs of a session, of an agent, or of a day (UTC).
@@ -2658,47 +2690,47 @@ id: string,
 /**
  * The wire API: facts of the model at other providers of that API apply here too, except the price.
  */
-api?: Api, 
+api?: Api | undefined, 
 /**
  * The name for people.
  */
-name?: string, 
+name?: string | undefined, 
 /**
  * Tokens of prompt and answer together. Required where the catalogue does not have the model.
  */
-contextWindow?: number, 
+contextWindow?: number | undefined, 
 /**
  * Tokens of prompt, where they are capped below the window.
  */
-maxInputTokens?: number, 
+maxInputTokens?: number | undefined, 
 /**
  * Tokens of one answer.
  */
-maxOutputTokens?: number, 
+maxOutputTokens?: number | undefined, 
 /**
  * What a prompt may contain.
  */
-input?: Array<Modality>, 
+input?: Array<Modality> | undefined, 
 /**
  * Whether it can think.
  */
-reasoning?: boolean, 
+reasoning?: boolean | undefined, 
 /**
  * Which thinking settings it supports.
  */
-thinking?: ThinkingCapability, 
+thinking?: ThinkingCapability | undefined, 
 /**
  * False where the provider refuses a temperature.
  */
-temperature?: boolean, 
+temperature?: boolean | undefined, 
 /**
  * Prices; 0 for a free model.
  */
-cost?: ModelCost, 
+cost?: ModelCost | undefined, 
 /**
  * Other names of the same model.
  */
-aliases?: Array<string>, };
+aliases?: Array<string> | undefined, };
 
 /**
  * One model at one provider.
@@ -2773,19 +2805,19 @@ export type ModelFilter = {
 /**
  * The provider.
  */
-provider?: string, 
+provider?: string | undefined, 
 /**
  * The API that its provider speaks for it.
  */
-api?: Api, 
+api?: Api | undefined, 
 /**
  * Whether it can think.
  */
-reasoning?: boolean, 
+reasoning?: boolean | undefined, 
 /**
  * What a prompt may contain.
  */
-input?: Modality, };
+input?: Modality | undefined, };
 
 /**
  * A kind of prompt content.
@@ -2887,7 +2919,7 @@ replies: Array<ScriptedReply>,
 /**
  * True: start again after the last. Otherwise further calls fail with `script_exhausted`.
  */
-repeat?: boolean, };
+repeat?: boolean | undefined, };
 
 /**
  * One reply.
@@ -2901,47 +2933,47 @@ export type ScriptedParts = {
 /**
  * Waits at this gate first, until the test opens it.
  */
-gate?: string, 
+gate?: string | undefined, 
 /**
  * Waits this long, in milliseconds.
  */
-delayMs?: number, 
+delayMs?: number | undefined, 
 /**
  * Shown reasoning.
  */
-thinking?: string, 
+thinking?: string | undefined, 
 /**
  * Its signature.
  */
-signature?: string, 
+signature?: string | undefined, 
 /**
  * Visible text.
  */
-text?: string, 
+text?: string | undefined, 
 /**
  * Tool calls.
  */
-toolCalls?: Array<ScriptedCall>, 
+toolCalls?: Array<ScriptedCall> | undefined, 
 /**
  * The reported usage; none where absent.
  */
-usage?: ScriptedUsage, 
+usage?: ScriptedUsage | undefined, 
 /**
  * Fails here.
  */
-error?: ScriptedError, 
+error?: ScriptedError | undefined, 
 /**
  * Why it stops; `tool_use` with tool calls, else `end_turn`.
  */
-stopReason?: ScriptedStop, 
+stopReason?: ScriptedStop | undefined, 
 /**
  * The size of the deltas of text, thinking and arguments in characters; whole where absent.
  */
-chunkSize?: number, 
+chunkSize?: number | undefined, 
 /**
  * An exact order; only `chunkSize` may be set beside it.
  */
-steps?: Array<ScriptedStep>, };
+steps?: Array<ScriptedStep> | undefined, };
 
 /**
  * One step of a reply. Consecutive texts belong to one block, also with waits between them.
@@ -2958,7 +2990,7 @@ thinking: string,
 /**
  * The block's signature.
  */
-signature?: string, } | { 
+signature?: string | undefined, } | { 
 /**
  * The call.
  */
@@ -2995,7 +3027,7 @@ export type ScriptedCall = {
 /**
  * The provider's id of the call; `call_1`, `call_2`, … where absent.
  */
-id?: string, 
+id?: string | undefined, 
 /**
  * The tool.
  */
@@ -3007,7 +3039,7 @@ arguments?: unknown,
 /**
  * The arguments as text, sent as it is, so that it need not be JSON.
  */
-argumentsText?: string, };
+argumentsText?: string | undefined, };
 
 /**
  * Token counts, as `TokenUsage` names them; 0 where absent.
@@ -3016,23 +3048,23 @@ export type ScriptedUsage = {
 /**
  * Prompt tokens outside the cache.
  */
-inputTokens?: number, 
+inputTokens?: number | undefined, 
 /**
  * Generated tokens, reasoning included.
  */
-outputTokens?: number, 
+outputTokens?: number | undefined, 
 /**
  * Read from the cache.
  */
-cachedInputTokens?: number, 
+cachedInputTokens?: number | undefined, 
 /**
  * Written to the cache.
  */
-cacheWriteTokens?: number, 
+cacheWriteTokens?: number | undefined, 
 /**
  * The reasoning part of the output.
  */
-reasoningTokens?: number, };
+reasoningTokens?: number | undefined, };
 
 /**
  * A failure, by its kind or by an HTTP status.
@@ -3041,23 +3073,23 @@ export type ScriptedError = {
 /**
  * The kind; else `status` decides, else `server_error`.
  */
-kind?: FailureKind, 
+kind?: FailureKind | undefined, 
 /**
  * The HTTP status.
  */
-status?: number, 
+status?: number | undefined, 
 /**
  * A stable code.
  */
-code?: string, 
+code?: string | undefined, 
 /**
  * Its text.
  */
-message?: string, 
+message?: string | undefined, 
 /**
  * The wait that it requests, in milliseconds.
  */
-retryAfterMs?: number, };
+retryAfterMs?: number | undefined, };
 
 /**
  * Why a reply stops.
@@ -3091,11 +3123,11 @@ maxTokens: number,
 /**
  * Sampling temperature.
  */
-temperature?: number, 
+temperature?: number | undefined, 
 /**
  * The auth profile used.
  */
-profileId?: string, };
+profileId?: string | undefined, };
 
 /**
  * A session: a label that points at a turn.
@@ -3774,11 +3806,11 @@ export type PageOptions = {
 /**
  * The `next` of the previous page.
  */
-after?: string, 
+after?: string | undefined, 
 /**
  * The limit of items: 1 to 1,000. Default 100.
  */
-limit?: number, };
+limit?: number | undefined, };
 
 /**
  * A turn without its messages and tool calls; `ledger.turn(id)` returns them.
@@ -3881,15 +3913,15 @@ export type SearchOptions = {
 /**
  * Only messages of turns that were run in this session.
  */
-sessionLabel?: string, 
+sessionLabel?: string | undefined, 
 /**
  * The `next` of the previous page.
  */
-after?: number, 
+after?: number | undefined, 
 /**
  * The limit of hits: 1 to 1,000. Default 100.
  */
-limit?: number, };
+limit?: number | undefined, };
 
 /**
  * A message that has every word of the search.
@@ -3936,35 +3968,35 @@ by: UsageBy,
 /**
  * Only the turns of a session.
  */
-sessionLabel?: string, 
+sessionLabel?: string | undefined, 
 /**
  * Only those of an agent's sessions.
  */
-agentId?: string, 
+agentId?: string | undefined, 
 /**
  * Only those of a provider.
  */
-provider?: string, 
+provider?: string | undefined, 
 /**
  * Only those of a model.
  */
-model?: string, 
+model?: string | undefined, 
 /**
  * Only those that began at this time or later: Unix milliseconds.
  */
-since?: number, 
+since?: number | undefined, 
 /**
  * Only those that began before this time: Unix milliseconds.
  */
-until?: number, 
+until?: number | undefined, 
 /**
  * The `next` of the previous page: a key.
  */
-after?: string, 
+after?: string | undefined, 
 /**
  * The limit of rows: 1 to 1,000. Default 100.
  */
-limit?: number, };
+limit?: number | undefined, };
 
 /**
  * The usage of one group.
@@ -4019,35 +4051,35 @@ export type SessionFilter = {
 /**
  * Those of an agent: see `SessionRow.agentId`.
  */
-agentId?: string, 
+agentId?: string | undefined, 
 /**
  * Those of a persona.
  */
-personaId?: string, 
+personaId?: string | undefined, 
 /**
  * Those spawned by this session.
  */
-parentSessionLabel?: string, 
+parentSessionLabel?: string | undefined, 
 /**
  * Those with this prefix of the label.
  */
-prefix?: string, 
+prefix?: string | undefined, 
 /**
  * Active or archived ones.
  */
-status?: SessionStatus, 
+status?: SessionStatus | undefined, 
 /**
  * Only sessions of subagents, or only others.
  */
-isSubagent?: boolean, 
+isSubagent?: boolean | undefined, 
 /**
  * The `next` of the previous page: a label.
  */
-after?: string, 
+after?: string | undefined, 
 /**
  * The limit of sessions: 1 to 1,000. Default 100.
  */
-limit?: number, };
+limit?: number | undefined, };
 
 /**
  * The filter of a list of tool calls.
@@ -4056,27 +4088,27 @@ export type ToolCallFilter = {
 /**
  * Those of a turn.
  */
-turnId?: string, 
+turnId?: string | undefined, 
 /**
  * Those of the turns that were run in a session.
  */
-sessionLabel?: string, 
+sessionLabel?: string | undefined, 
 /**
  * Those of a tool.
  */
-toolName?: string, 
+toolName?: string | undefined, 
 /**
  * Those with this status.
  */
-status?: ToolCallStatus, 
+status?: ToolCallStatus | undefined, 
 /**
  * The `next` of the previous page: a call's `callId`.
  */
-after?: string, 
+after?: string | undefined, 
 /**
  * The limit of calls: 1 to 1,000. Default 100. A page also ends at 16 MiB of results.
  */
-limit?: number, };
+limit?: number | undefined, };
 
 /**
  * A tool call with its turn and session.

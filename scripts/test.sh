@@ -121,6 +121,7 @@ step 'biome' biome ci --colors=off .
 step 'licences' node scripts/licences.mjs
 step 'links of the documents' node scripts/links.mjs
 step 'circles of imports' node scripts/circles.mjs
+step 'pages of the API' node scripts/api-docs.mjs --check
 step 'remember generated files' remember
 # In parallel with the checks of the sources: its link-time optimisation is one long thread, and so is each check of the crate.
 (npm run --silent build) >"$logs/build" 2>&1 </dev/null &
@@ -134,7 +135,8 @@ built=0
 wait "$build" || built=$?
 step 'release build' eval "cat '$logs/build'; exit $built"
 step 'generated files' unchanged
-step 'types' tsc -p tsconfig.types.json
+step 'other versions of TypeScript' install scripts/types
+step 'types' eval 'tsc -p tsconfig.types.json && node scripts/types/matrix.mjs'
 step 'types of the JavaScript face' tsc -p tsconfig.lib.json
 step 'types of the tests' tsc -p tsconfig.json
 step 'other Node.js versions' install scripts/nodes

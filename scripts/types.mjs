@@ -4,6 +4,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { acceptUndefined } from './types/accept-undefined.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const target = join(root, 'index.d.ts')
@@ -26,7 +27,9 @@ const part = (name) => {
   return text.replace(/^(?:\/\/[^\n]*\n)+\n*/, '').trim()
 }
 
-const wanted = `${[banner.trimEnd(), part('header.d.ts'), part('model.d.ts')].join('\n\n')}\n`
+const wanted = acceptUndefined(
+  `${[banner.trimEnd(), part('header.d.ts'), part('model.d.ts')].join('\n\n')}\n`,
+)
 const found = existsSync(target) ? readFileSync(target, 'utf8') : ''
 
 if (found === wanted) {

@@ -431,6 +431,14 @@ export interface BrokerStreamHandle {
   isCompacting(): boolean
 }
 
+/** The broker interface's running turn. Every {@link AgentRun} is one. */
+export interface BrokerExecution {
+  /** Its events, while it runs. */
+  stream: BrokerStreamHandle
+  /** Its result, when it has ended. */
+  result: Promise<AgentResult>
+}
+
 /**
  * A running turn: an async iterator over its events, with its result.
  *
@@ -1092,9 +1100,11 @@ export type AgentResultInput = Pick<AgentResult, 'stopReason' | 'durationMs' | '
   Partial<
     Omit<
       AgentResult,
-      'stopReason' | 'durationMs' | 'usage' | 'messages' | 'toolCalls' | 'compaction'
+      'stopReason' | 'durationMs' | 'usage' | 'messages' | 'toolCalls' | 'compaction' | 'error'
     >
   > & {
+    /** `detail` is this engine's. */
+    error?: Omit<AgentError, 'detail'> & Partial<Pick<AgentError, 'detail'>>
     /** A summary where `compactionType` is absent. */
     compaction?: Omit<CompactionResult, 'compactionType'> & Partial<CompactionResult>
     messages: readonly (Omit<AgentMessage, 'blocks'> & { blocks?: Block[] })[]
@@ -1146,11 +1156,33 @@ export type AgentEngineErrorCode =
   | 'addon_not_loaded'
   | 'internal'
 
+/** Something that is wrong with an input. */
+export interface AgentEngineIssue {
+  /** Where: `history[3].content`. */
+  path: string
+  /** What is wrong, and what to pass instead. */
+  message: string
+}
+
 /** A call was refused before anything was written or sent, or the ledger failed. */
 export declare class AgentEngineError extends Error {
   readonly name: 'AgentEngineError'
   readonly code: AgentEngineErrorCode
-  /** The path of the invalid field: `history[3].content`. */
+  /**
+   * Everything that is wrong with an input, in the order in which it was found; the message has a line for each. Empty where the error is
+   * not about a value.
+   *
+   * @example
+   * try {
+   *   engine.run(context)
+   * } catch (error) {
+   *   if (error instanceof AgentEngineError) for (const { path, message } of error.issues) console.error(path, message)
+   * }
+   */
+  readonly issues: readonly AgentEngineIssue[]
+  /** The path of the first invalid value: `history[3].content`. */
+  readonly path?: string
+  /** The same as `path`. */
   readonly field?: string
   /** With `provider_failed`: the error of the provider or of the connection. */
   readonly error?: AgentError
