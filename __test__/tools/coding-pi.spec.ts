@@ -314,7 +314,7 @@ const DIFFERENCES: {
     pi: 'a',
   },
   {
-    why: 'a link to a folder outside is a name, and what it leads to is not told',
+    why: 'a link to a folder outside is a name, and its target is not shown',
     file: ['l/a', ''],
     call: ['ls', { path: 'l' }],
     ours: 'a\nout',
@@ -330,8 +330,8 @@ test.each(DIFFERENCES)('differs: $why', async ({ file, call, ours, pi, files: af
     if (call[1].path === 'l') symlinkSync('/', join(folder(cwd), 'l/out'))
   }
   const outcomes = await both(call)
-  expect(said(outcomes.ours)).toBe(ours)
-  if (pi !== '*') expect(said(outcomes.pi)).toBe(pi)
+  expect(shownText(outcomes.ours)).toBe(ours)
+  if (pi !== '*') expect(shownText(outcomes.pi)).toBe(pi)
   expect(outcomes.ours).not.toEqual(after === undefined ? outcomes.pi : undefined)
   if (after !== undefined && file !== undefined) {
     const found = ['ours', 'pi'].map((cwd) => readFileSync(join(folder(cwd), file[0]), 'utf8'))
@@ -339,7 +339,7 @@ test.each(DIFFERENCES)('differs: $why', async ({ file, call, ours, pi, files: af
   }
 })
 
-function said(outcome: Outcome): string {
+function shownText(outcome: Outcome): string {
   if ('error' in outcome) return `error: ${outcome.error}`
   const { content } = outcome.result as { content: { text: string }[] }
   return content[0]?.text ?? ''

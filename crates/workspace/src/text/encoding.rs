@@ -115,7 +115,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_text_is_told_from_other_bytes() {
+    fn text_is_distinguished_from_other_bytes() {
         let utf16 = |little| Some(Encoding::Utf16 { little, mark: false });
         assert_eq!(detect(b""), Some(Encoding::Utf8 { mark: false }));
         assert_eq!(detect("grüße\r\n".as_bytes()), Some(Encoding::Utf8 { mark: false }));
