@@ -67,6 +67,15 @@ export declare class NativeEngine {
   lastEvent(id: number, turn: string): void
   /** Aborts the run of a session, or, with a message, steers it; answers request `id`. */
   command(id: number, args: string): void
+  /**
+   * The problems of a context, the JSON of an `AssembledContext` with its whole history: a JSON array of `{ code, path,
+   * message }`.
+   */
+  contextProblems(context: string): string
+  /** The problems of the fields of a context, without what depends on an engine, as [`Self::context_problems`] returns them. */
+  static fieldProblems(context: string): string
+  /** The problems of options, the JSON of `AgentEngineOptions`, as [`Self::context_problems`] returns them. */
+  static optionProblems(options: string): string
   /** Calls a method of the ledger and answers request `id`. A wrong argument is thrown here. */
   ledger(id: number, method: string, args: string): void
   /** The state of the auth profiles as a JSON array; answers request `id`. */

@@ -1146,11 +1146,33 @@ export type AgentEngineErrorCode =
   | 'addon_not_loaded'
   | 'internal'
 
+/** Something that is wrong with an input. */
+export interface AgentEngineIssue {
+  /** Where: `history[3].content`. */
+  path: string
+  /** What is wrong, and what to pass instead. */
+  message: string
+}
+
 /** A call was refused before anything was written or sent, or the ledger failed. */
 export declare class AgentEngineError extends Error {
   readonly name: 'AgentEngineError'
   readonly code: AgentEngineErrorCode
-  /** The path of the invalid field: `history[3].content`. */
+  /**
+   * Everything that is wrong with an input, in the order in which it was found; the message has a line for each. Empty where the error is
+   * not about a value.
+   *
+   * @example
+   * try {
+   *   engine.run(context)
+   * } catch (error) {
+   *   if (error instanceof AgentEngineError) for (const { path, message } of error.issues) console.error(path, message)
+   * }
+   */
+  readonly issues: readonly AgentEngineIssue[]
+  /** The path of the first invalid value: `history[3].content`. */
+  readonly path?: string
+  /** The same as `path`. */
   readonly field?: string
   /** With `provider_failed`: the error of the provider or of the connection. */
   readonly error?: AgentError

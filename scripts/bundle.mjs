@@ -1,7 +1,7 @@
 // Owns the JavaScript that is published: the TypeScript of `lib/` without its types, joined in some milliseconds. `index.js` is the
-// package, `web.js` its subpath `/web`, which never loads the addon, `testing.js` its subpath `/testing`, which loads `index.js`. One
-// file loads sooner than twenty. It must never contain code of its own, check types (tsconfig.lib.json), or contain the binary, which
-// is found when it is loaded.
+// package, `web.js` its subpath `/web` and `ai-sdk.js` its subpath `/ai-sdk`, which never load the addon, `testing.js` its subpath
+// `/testing`, which loads `index.js`; `browser.js` is all that a browser gets. One file loads sooner than twenty. It must never contain code of its own, check types
+// (tsconfig.lib.json), or contain the binary, which is found when it is loaded.
 
 import { dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
@@ -9,11 +9,13 @@ import { rolldown } from 'rolldown'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 
-/** Each published file, and the source that it begins with. They share no code: a subpath that needs the engine requires `index.js`. */
+/** Each published file, and the source that it begins with. A subpath that needs the engine requires `index.js`; else they share no file. */
 const FILES = {
   'index.js': 'lib/index.ts',
   'web.js': 'lib/web/index.ts',
   'testing.js': 'lib/testing/index.ts',
+  'ai-sdk.js': 'lib/ai-sdk/index.ts',
+  'browser.js': 'lib/browser.ts',
 }
 
 /** Imports of `index.js` are left to Node.js: it is beside the file that needs it. */

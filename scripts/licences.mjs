@@ -17,6 +17,8 @@ const development = new Set([
   ...shipped,
   '0BSD',
   'BlueOak-1.0.0',
+  // The browsers' data that webpack reads (caniuse-lite).
+  'CC-BY-4.0',
   'MPL-2.0',
   'PSF-2.0',
   'Python-2.0',

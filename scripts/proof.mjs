@@ -95,6 +95,11 @@ const proofs = {
     env: { SOAK_MINUTES: '300' },
     command: spec('engine/soak'),
   },
+  runtimes: {
+    about: 'Bun and Deno (installed first, 200 MB) run the engine with all subpaths',
+    env: { RUNTIMES: 'required' },
+    command: ['bash', join(root, 'scripts', 'runtimes', 'run.sh')],
+  },
   load: {
     about: 'the whole check, five times in a row, while two busy loops compete for the cores',
     env: {},

@@ -1,4 +1,4 @@
-// Every code of an error of the package is in the table of docs/guide/errors.md, and the table has no other. It must never
+// Every code of an error of the package has its anchor in docs/guide/errors.md, and the page has no other. It must never
 // list a code itself: they are read from the sources.
 
 import { readdirSync, readFileSync } from 'node:fs'
@@ -29,17 +29,27 @@ function faceCodes(): string[] {
   )
 }
 
-test('the table of errors has every code and no other', () => {
-  const table =
-    read('docs/guide/errors.md').split('| `code` | What to do |')[1]?.split('\n\n')[0] ?? ''
-  const listed = [...table.matchAll(/^\| (.*?) \|/gm)].flatMap(([, cell]) =>
-    [...(cell ?? '').matchAll(/`(\w+)`/g)].map(([, code]) => code ?? ''),
-  )
+test('the page of errors has an anchor for every code and for no other', () => {
+  const headings = read('docs/guide/errors.md').matchAll(/^#### `(\w+)`\n\n(.*)$/gm)
+  const listed = [...headings].map(([, code = '', text = '']) => ({ code, text }))
   const made = new Set([
     ...rustCodes('crates/base/src/error.rs', 'pub fn as_str(self)'),
     ...rustCodes('crates/model/src/data/errors/error.rs', 'pub fn code(self)'),
     ...faceCodes(),
   ])
   expect(made.size).toBeGreaterThan(25)
-  expect(listed.toSorted()).toEqual([...made].toSorted())
+  expect(listed.map(({ code }) => code).toSorted()).toEqual([...made].toSorted())
+  // What happened, and what to do.
+  const short = listed.filter(({ text }) => !/^[^.]+\..*\.$/s.test(text))
+  expect(short).toEqual([])
+})
+
+test('every code of the types has its anchor', () => {
+  const [, union = ''] =
+    /export type AgentEngineErrorCode =\n((?: {2}\| '\w+'\n)+)/.exec(read('types/header.d.ts')) ??
+    []
+  const declared = [...union.matchAll(/'(\w+)'/g)].map(([, code]) => code ?? '')
+  expect(declared.length).toBeGreaterThan(25)
+  const page = read('docs/guide/errors.md')
+  expect(declared.filter((code) => !page.includes(`#### \`${code}\`\n`))).toEqual([])
 })

@@ -109,7 +109,7 @@ beforeAll(() => {
   const modules = join(base, 'node_modules')
   mkdirSync(join(modules, '@nexus'), { recursive: true })
   symlinkSync(root, join(modules, '@nexus', 'agent-engine'), 'junction')
-  const libraries = ['@sinclair', '@valibot', 'arktype', 'valibot', 'zod']
+  const libraries = ['@sinclair', '@valibot', 'ai', 'arktype', 'valibot', 'zod']
   for (const name of ['@mariozechner', '@types', ...libraries]) {
     symlinkSync(join(root, 'node_modules', name), join(modules, name), 'junction')
   }

@@ -348,11 +348,11 @@ describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
     ],
     [
       'messages are numbered without a gap',
-      `UPDATE messages SET sequence = 99 WHERE ${last('messages')}`,
+      `UPDATE message_rows SET key = key + 99 WHERE ${last('message_rows')}`,
     ],
     [
       'calls are numbered without a gap',
-      `UPDATE tool_calls SET sequence = 99 WHERE ${last('tool_calls')}`,
+      `UPDATE call_rows SET key = key + 99 WHERE ${last('call_rows')}`,
     ],
     [
       'a turn that has ended counts its calls',
@@ -360,19 +360,19 @@ describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
     ],
     [
       'every call of a turn that has ended has ended',
-      `UPDATE tool_calls SET status = 'running' WHERE ${last('tool_calls', "status = 'completed'")}`,
+      `UPDATE call_rows SET status = 'running' WHERE ${last('call_rows', "status = 'completed'")}`,
     ],
     [
       'a failed call has its error, and no other',
-      "UPDATE tool_calls SET error = NULL WHERE status = 'failed'",
+      "UPDATE call_rows SET error = NULL WHERE status = 'failed'",
     ],
     [
       'every call of a turn that has ended is answered once',
-      `DELETE FROM messages WHERE ${last('messages', "role = 'tool'")}`,
+      `DELETE FROM message_rows WHERE ${last('message_rows', "role = 'tool'")}`,
     ],
     [
       'a call belongs to an answer of its turn',
-      `UPDATE tool_calls SET message_id = 'x' WHERE ${last('tool_calls')}`,
+      `UPDATE call_rows SET message_id = 'x' WHERE ${last('call_rows')}`,
     ],
     [
       'the ids of questions are messages of the user',
@@ -437,14 +437,9 @@ describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
       /stays one/,
     ],
     ['a status of no kind', "UPDATE turns SET status = 'done'", /CHECK/],
-    ['a role of no kind', "UPDATE messages SET role = 'nobody'", /CHECK/],
-    ['two messages at one position', 'UPDATE messages SET sequence = 0', /UNIQUE/],
-    ['two calls at one position', 'UPDATE tool_calls SET sequence = 0', /UNIQUE/],
-    [
-      'a call of a message of another turn',
-      "UPDATE tool_calls SET message_id = 'a'",
-      /FOREIGN KEY/,
-    ],
+    ['a role of no kind', "UPDATE message_rows SET role = 'nobody'", /CHECK/],
+    ['two messages at one position', 'UPDATE message_rows SET key = 1048576', /UNIQUE/],
+    ['two calls at one position', 'UPDATE call_rows SET key = 1048576', /UNIQUE/],
     ['a session at a turn that is not there', "UPDATE sessions SET thread_id = 'x'", /FOREIGN KEY/],
     ['a session without a label', "UPDATE sessions SET label = '' WHERE label = 'broker'", /CHECK/],
     ['a turn that is gone while it is needed', 'DELETE FROM turns', /FOREIGN KEY/],

@@ -96,17 +96,17 @@ describe('verify', () => {
     [
       'a changed text',
       ['checksum'],
-      "UPDATE messages SET content = 'it is three' WHERE content = 'it is two'",
+      "UPDATE message_rows SET content = 'it is three' WHERE content = 'it is two'",
     ],
     [
       'a changed model',
       ['checksum'],
-      "UPDATE messages SET model = 'other' WHERE content = 'it is two'",
+      "UPDATE message_rows SET model = 'other' WHERE content = 'it is two'",
     ],
     [
       'blocks that are no JSON',
       ['checksum'],
-      "UPDATE messages SET blocks_json = '[' WHERE blocks_json IS NOT NULL",
+      "UPDATE message_rows SET blocks_json = '[' WHERE blocks_json IS NOT NULL",
     ],
     [
       'a wrong depth',
@@ -152,7 +152,22 @@ describe('verify', () => {
       ['tool_calls'],
       'UPDATE turns SET tool_call_count = 3 WHERE depth = 0',
     ],
-    ['arguments that are no JSON', ['tool_calls'], "UPDATE tool_calls SET params_json = '{'"],
+    ['arguments that are no JSON', ['tool_calls'], "UPDATE call_rows SET params_json = '{'"],
+    [
+      'a call of a message that is not there',
+      ['references'],
+      "UPDATE call_rows SET message_id = 'gone'",
+    ],
+    [
+      'a message of no turn',
+      ['references'],
+      'UPDATE message_rows SET key = key + (1000 << 20) WHERE key = (SELECT max(key) FROM message_rows)',
+    ],
+    [
+      'two messages of one id',
+      ['references'],
+      'UPDATE message_rows SET id = (SELECT id FROM message_rows WHERE key = 1 << 20) WHERE key >> 20 = 1',
+    ],
     ['a compaction without its row', ['compactions'], 'DELETE FROM compactions'],
     [
       'a turn that is gone',

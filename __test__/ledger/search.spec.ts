@@ -109,7 +109,7 @@ describe('a commit indexes nothing, and a search finds everything', () => {
     child.kill()
     await child.ended
     const { rows } = await ledger.query(
-      "SELECT m.id FROM messages m JOIN turns t ON t.id = m.turn_id WHERE t.status = 'completed' AND m.content = 'ok' ORDER BY m.rowid DESC",
+      "SELECT m.id FROM messages m JOIN turns t ON t.id = m.turn_id WHERE t.status = 'completed' AND m.content = 'ok' ORDER BY t.n DESC",
     )
     expect(rows.length).toBeGreaterThanOrEqual(100)
     const hits = await found(ledger, 'ok')

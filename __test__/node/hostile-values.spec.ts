@@ -99,7 +99,9 @@ function checkRefusal(error: unknown, what: string) {
     throw new Error(`${what} threw ${inspect(error, { showProxy: true }).slice(0, 2_000)}`)
   }
   expect(error.code, `${what}: ${error.message}`).not.toBe('internal')
-  expect(error.message.split(MARK).length - 1, what).toBeLessThanOrEqual(200)
+  for (const message of [error.message.split('\n')[0], ...error.issues.map((it) => it.message)]) {
+    expect((message ?? '').split(MARK).length - 1, what).toBeLessThanOrEqual(200)
+  }
   expect(error.message.length, what).toBeLessThanOrEqual(4_000)
   if (/^invalid_(options|context|tool|label|query)$/.test(error.code)) {
     expect(error.field, `${what}: ${error.message}`).toEqual(expect.any(String))

@@ -253,6 +253,23 @@ test('the subpath `/web` runs from a named ESM import', () => {
   expect(run('web.mjs')).toBe(`${WEB_PRINTS}\n`)
 })
 
+test('the subpath `/ai-sdk` runs from require and from a named ESM import, without `ai`, and loads one file', () => {
+  const use = `
+    const loaded = typeof require === 'function' ? Object.keys(require.cache).length : 0
+    console.log(loaded, JSON.stringify(fromUIMessages([{ role: 'user', parts: [{ type: 'text', text: 'hi' }] }])))`
+  const prints = '[{"role":"user","content":[{"type":"text","text":"hi"}]}]\n'
+  writeFileSync(
+    join(project, 'ai-sdk.cjs'),
+    `const { fromUIMessages } = require('@nexus/agent-engine/ai-sdk')${use}`,
+  )
+  writeFileSync(
+    join(project, 'ai-sdk.mjs'),
+    `import { fromUIMessages } from '@nexus/agent-engine/ai-sdk'${use}`,
+  )
+  expect(run('ai-sdk.cjs')).toBe(`2 ${prints}`)
+  expect(run('ai-sdk.mjs')).toBe(`0 ${prints}`)
+})
+
 /** A run of a scripted model, to its end. */
 const TESTING = `
   const engine = new AgentEngine({ providers: { test: scriptedProvider([['One ', 'two.']]) } })

@@ -192,7 +192,7 @@ describe('time limits', () => {
 
   test('the run’s own time limit ends it as a timeout, whatever the server does', async () => {
     server.use(sseThenHold(begun, token))
-    const { result, events } = await runOnce({ timeoutMs: 100 })
+    const { result, events } = await runOnce({ timeoutMs: 1_000 })
     expect(result).toMatchObject({
       stopReason: 'timeout',
       error: { kind: 'timeout', detail: { code: 'run_timeout' } },

@@ -10,6 +10,7 @@ import { fromRequest, lastEventId, WebRequestError, writeSSE } from '../../web.j
 const PAGE = {
   '/': ['page.html', 'text/html; charset=utf-8'],
   '/page.js': ['page.js', 'text/javascript; charset=utf-8'],
+  '/page.css': ['page.css', 'text/css; charset=utf-8'],
 }
 
 /** What the page shows for a refusal of the engine. */

@@ -29,7 +29,7 @@ import { Ledger } from '../ledger/ledger.ts'
 import * as addon from '../native/addon.ts'
 import * as hub from '../native/hub.ts'
 import { requestWithHook } from '../native/request-hook.ts'
-import { readCallbacks, readContext } from '../run/context.ts'
+import { noteProblems, readCallbacks, readContext } from '../run/context.ts'
 import { abortSession, attach, steerSession } from '../run/follow.ts'
 import { GivenHistories } from '../run/given-histories.ts'
 import { AgentRun } from '../run/run.ts'
@@ -37,10 +37,11 @@ import { ABORTED, HOOKED, PHASES } from '../run/run-flags.ts'
 import { type RunInput, readInput } from '../run/run-input.ts'
 import { AgentEngineError, guarded, refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
+import { listed, listing, noted, type Problems } from '../values/problems.ts'
 import { type Fields, readFields, readName } from '../values/reader.ts'
 import { compact } from './compaction.ts'
 import { requestKey } from './key-functions.ts'
-import { readOptions } from './options.ts'
+import { noteOptionProblems, readOptions } from './options.ts'
 import { readResumption, recoverAtOpen } from './recovery.ts'
 import { ScriptedProvider } from './scripted-provider.ts'
 
@@ -64,7 +65,11 @@ class AgentEngine implements Declared {
   readonly recovered: Promise<RecoveredTurn[]>
 
   constructor(options: AgentEngineOptions = {}) {
-    const { json, functions, onRequest, providers, recovery, defaults } = readOptions(options)
+    const checked = <Value>(call: () => Value) =>
+      listing(call, (problems) => noteOptionProblems(options, problems))
+    const { json, functions, onRequest, providers, recovery, defaults } = checked(() =>
+      readOptions(options),
+    )
     this.#onRequest = onRequest
     this.#defaults = defaults
     if (functions.size > 0) {
@@ -77,7 +82,10 @@ class AgentEngine implements Declared {
       })
     }
     try {
-      this.#native = guarded(() => new addon.NativeEngine(hub.nativeHub(), json, this.#keys))
+      const { NativeEngine } = addon
+      this.#native = checked(() =>
+        guarded(() => new NativeEngine(hub.nativeHub(), json, this.#keys)),
+      )
     } catch (error) {
       hub.removeKeySource(this.#keys)
       throw error
@@ -106,14 +114,26 @@ class AgentEngine implements Declared {
     input: string | Message | AssembledContext,
     second?: RunOptions | AgentEngineCallbacks,
   ): AgentRun {
-    const { context, callbacks } = this.#input(input, second)
-    return this.#begin(context, readCallbacks(callbacks), (number, json, known, flags) =>
-      this.#native.run(number, json, known, flags),
+    const start: Start = (number, json, known, flags) =>
+      this.#native.run(number, json, known, flags)
+    return listing(
+      () => {
+        const { context, callbacks } = this.#input(input, second)
+        return this.#begin(context, readCallbacks(callbacks), start)
+      },
+      (problems) => this.#noteProblems(input, second, problems),
     )
   }
 
   #input(first: unknown, second: unknown): RunInput {
     return readInput(first, second, this.#defaults, () => this.#native.newId())
+  }
+
+  #noteProblems(first: unknown, second: unknown, problems: Problems): void {
+    const newId = () => this.#native.newId()
+    const { context, callbacks } = readInput(first, second, this.#defaults, newId, problems.note)
+    noted(problems.note, () => readCallbacks(callbacks, problems.note))
+    noteProblems(context, problems, (json) => this.#native.contextProblems(json))
   }
 
   #begin(
@@ -163,12 +183,16 @@ class AgentEngine implements Declared {
     if (typeof exact !== 'boolean') {
       throw refusal('invalid_options', 'exact', 'is not true or false')
     }
-    const { context } = this.#input(input, others)
-    const { fields, onRequest = this.#onRequest } = readContext(context)
-    const crossing = this.#given.prepare(fields)
-    return requestWithHook(this.#native, onRequest, (id, hooked) =>
-      crossing((json, known) => this.#native.countTokens(id, json, known, exact, hooked)),
-    )
+    try {
+      const { context } = this.#input(input, others)
+      const { fields, onRequest = this.#onRequest } = readContext(context)
+      const crossing = this.#given.prepare(fields)
+      return await requestWithHook<TokenCount>(this.#native, onRequest, (id, hooked) =>
+        crossing((json, known) => this.#native.countTokens(id, json, known, exact, hooked)),
+      )
+    } catch (error) {
+      throw listed(error, (problems) => this.#noteProblems(input, others, problems))
+    }
   }
 
   /** Compacts a session between its turns; see `compaction.ts`. */

@@ -2,10 +2,19 @@
 // It must never store or print a key.
 
 import type { OnRequest } from '../../index.d.ts'
+import { NativeEngine } from '../native/addon.ts'
 import { readHook } from '../run/context.ts'
 import { readDefaults } from '../run/run-input.ts'
+import type { Code } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
-import { type Fields, isObject, readFields, refuseList, refuseLost } from '../values/reader.ts'
+import { noted, type Problems, type Refuse, throwing } from '../values/problems.ts'
+import {
+  type Fields,
+  isObject,
+  readFields,
+  refuseList as refuseListAt,
+  refuseLost,
+} from '../values/reader.ts'
 import { type KeyFunction, readProfiles } from './key-functions.ts'
 import { type Recovery, readRecovery } from './recovery.ts'
 
@@ -25,30 +34,53 @@ interface ReadOptions {
 }
 
 /** Reads the options. A list is refused where an object belongs: the native side would read it as fields in order. */
-function readOptions(given: unknown): ReadOptions {
+function readOptions(given: unknown, refuse: Refuse = throwing): ReadOptions {
   const read = readFields(given, 'options', CODE)
-  const { recovery, rest } = readRecovery(read)
+  const { recovery: _recovery, toolsFor: _toolsFor, ...others } = read
+  const none = { recovery: {}, rest: others }
+  const { recovery, rest } = noted(refuse, () => readRecovery(read), none)
   const { onRequest, defaults, ...options } = rest
-  for (const [field, value] of Object.entries(options)) refuseLost(value, field, CODE)
-  const { profiles, functions } = readProfiles(options.authProfiles)
+  for (const [field, value] of Object.entries(options)) {
+    try {
+      refuseLost(value, field, CODE)
+    } catch (error) {
+      refuse(error)
+      delete options[field]
+    }
+  }
+  const noKeys = { profiles: undefined, functions: new Map() }
+  const keys = noted(refuse, () => readProfiles(options.authProfiles), noKeys)
+  const { profiles, functions } = keys
   const providers = isObject(options.providers)
-    ? readFields(options.providers, 'providers', CODE, 'providers.')
+    ? noted(refuse, () => readFields(options.providers, 'providers', CODE, 'providers.'))
     : options.providers
   const crossing = { ...options, authProfiles: profiles, providers }
-  const json = toJson(crossing, 'options', () => CODE)
-  refuseLists(JSON.parse(json))
+  const json = noted(refuse, () => toJson(crossing, 'options', () => CODE), '{}')
+  refuseLists(JSON.parse(json), refuse)
   return {
     json,
     functions,
-    onRequest: readHook(onRequest, CODE),
+    onRequest: noted(refuse, () => readHook(onRequest, CODE)),
     providers: isObject(providers) ? providers : {},
     recovery: { ...recovery, ledger: isObject(options.ledger) },
-    defaults: readDefaults(defaults),
+    defaults: noted(refuse, () => readDefaults(defaults, refuse), {}),
   }
 }
 
+/** Notes all problems of options. */
+function noteOptionProblems(given: unknown, problems: Problems): void {
+  const { json } = readOptions(given, problems.note)
+  const before = problems.list.map(({ path }) => path)
+  problems.add(NativeEngine.optionProblems(json))
+  const fresh = problems.list.splice(before.length)
+  // Not what is missing because its problem is noted already.
+  problems.list.push(...fresh.filter(({ path }) => !before.some((it) => it.startsWith(path))))
+}
+
 /** Refuses lists in the options after reading, so that no code of the caller runs. */
-function refuseLists(options: Fields): void {
+function refuseLists(options: Fields, refuse: Refuse): void {
+  const refuseList = (value: unknown, field: string, code: Code) =>
+    noted(refuse, () => refuseListAt(value, field, code))
   for (const field of ['ledger', 'providers', 'failover', 'rateGovernor', 'pruning']) {
     refuseList(options[field], field, CODE)
   }
@@ -66,4 +98,4 @@ function refuseLists(options: Fields): void {
   }
 }
 
-export { readOptions }
+export { noteOptionProblems, readOptions }

@@ -27,23 +27,44 @@ function isMusl(): boolean {
   return header?.glibcVersionRuntime === undefined
 }
 
+/** The used part of the package's manifest. */
+interface Manifest {
+  name?: string
+  optionalDependencies?: Record<string, string>
+}
+
+/** The package's manifest; undefined where this code is in a bundle, which takes it away from the binary beside it. */
+function readManifest(): Manifest | undefined {
+  try {
+    const manifest: Manifest = JSON.parse(readFileSync(join(__dirname, 'package.json'), 'utf8'))
+    return manifest.name === PACKAGE ? manifest : undefined
+  } catch {
+    // There is no such file, or, in an ES module, no `__dirname`.
+    return undefined
+  }
+}
+
+/** What to do about an addon that could not be loaded. */
+function remedy(name: string): string {
+  const manifest = readManifest()
+  if (manifest === undefined) {
+    return `the code of \`${PACKAGE}\` is in a bundle, and its binary is not; leave the package out of the bundle (esbuild \`external\`, webpack \`externals\`, Next.js \`serverExternalPackages\`), and install it where the bundle runs`
+  }
+  const supported = Object.keys(manifest.optionalDependencies ?? {})
+  return supported.length === 0 || supported.includes(name)
+    ? `install again with optional dependencies (\`npm install --include=optional\`), on the platform where it runs, or add \`${name}\` in the version of \`${PACKAGE}\``
+    : `there is none for this platform; supported are ${supported.join(', ')}`
+}
+
 /** The error of an addon that could not be loaded, with the error of each attempt. */
 function notLoaded(errors: Error[]): AgentEngineError {
   const { platform, arch } = process
   const musl = platform === 'linux' && isMusl()
   const name = `${PACKAGE}-${candidates()[musl ? 1 : 0]}`
-  const manifest: { optionalDependencies?: Record<string, string> } = JSON.parse(
-    readFileSync(join(__dirname, 'package.json'), 'utf8'),
-  )
-  const supported = Object.keys(manifest.optionalDependencies ?? {})
-  const known = supported.length === 0 || supported.includes(name)
   const libc = platform === 'linux' ? (musl ? ' with musl' : ' with glibc') : ''
-  const todo = known
-    ? `install again with optional dependencies (\`npm install --include=optional\`), on the platform where it runs, or add \`${name}\` in the version of \`${PACKAGE}\``
-    : `there is none for this platform; supported are ${supported.join(', ')}`
   const error = new AgentEngineError(
     'addon_not_loaded',
-    `the addon for ${platform} ${arch}${libc} could not be loaded; its package is \`${name}\`: ${todo}`,
+    `the addon for ${platform} ${arch}${libc} could not be loaded; its package is \`${name}\`: ${remedy(name)}`,
   )
   error.cause = new AggregateError(errors, errors.map((each) => each.message).join('\n'))
   return error

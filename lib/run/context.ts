@@ -5,6 +5,7 @@ import type { AgentEngineCallbacks, AssembledContext, OnRequest } from '../../in
 import { readTools, type Tool } from '../tools/tools.ts'
 import { type Code, refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
+import { noted, type Problems, type Refuse, throwing } from '../values/problems.ts'
 import { type Fields, isObject, readNamed, refuseList, refuseLost } from '../values/reader.ts'
 import { readSignal, type Signal } from '../values/signals.ts'
 
@@ -73,17 +74,26 @@ interface ReadContext {
 }
 
 /** A context whose fields were read: without functions and signals, and the tools by their names. */
-function readContext(context: Readonly<Fields>): ReadContext {
-  const { abortSignal, onRequest, tools, ...rest } = context
-  const signal = readSignal(abortSignal, 'abortSignal', CODE)
-  for (const field of OPTIONAL) refuseLost(rest[field], field, CODE)
-  for (const field of OBJECTS) refuseList(rest[field], field, CODE)
-  const { definitions, byName } = readTools(tools)
+function readContext(context: Readonly<Fields>, refuse: Refuse = throwing): ReadContext {
+  const { abortSignal, onRequest, tools, ...rest }: Fields = context
+  const signal = noted(refuse, () => readSignal(abortSignal, 'abortSignal', CODE))
+  const check = (field: string, judge: typeof refuseLost) => {
+    try {
+      judge(rest[field], field, CODE)
+    } catch (error) {
+      refuse(error)
+      delete rest[field]
+    }
+  }
+  for (const field of OPTIONAL) check(field, refuseLost)
+  for (const field of OBJECTS) check(field, refuseList)
+  const none = { definitions: [], byName: new Map() }
+  const { definitions, byName } = noted(refuse, () => readTools(tools, refuse), none)
   return {
     fields: { ...rest, tools: definitions },
     tools: byName,
     signal,
-    onRequest: readHook(onRequest, CODE),
+    onRequest: noted(refuse, () => readHook(onRequest, CODE)),
   }
 }
 
@@ -95,7 +105,7 @@ function readHook(hook: unknown, code: Code): OnRequest | undefined {
 }
 
 /** The callbacks of a run, each read once: no object of the caller is read while events are delivered. */
-function readCallbacks(callbacks: unknown): AgentEngineCallbacks {
+function readCallbacks(callbacks: unknown, refuse: Refuse = throwing): AgentEngineCallbacks {
   const given: Fields = {}
   if (callbacks === undefined || callbacks === null) return given
   if (!isObject(callbacks)) throw refusal(CODE, 'callbacks', 'is not an object')
@@ -103,7 +113,7 @@ function readCallbacks(callbacks: unknown): AgentEngineCallbacks {
   for (const [name, callback] of Object.entries(read)) {
     if (callback === undefined || callback === null) continue
     if (typeof callback !== 'function') {
-      throw refusal(CODE, `callbacks.${name}`, 'is not a function')
+      refuse(refusal(CODE, `callbacks.${name}`, 'is not a function'))
     }
     given[name] = callback
   }
@@ -115,6 +125,41 @@ function contextJson(value: unknown, root = 'context'): string {
   return toJson(value, root, codeAt, (path, key) => CONTENT.test(path) && !IDENTIFIERS.has(key))
 }
 
+/** Notes all problems of a context; `native` lists those of its JSON. */
+function noteProblems(
+  context: Readonly<Fields>,
+  problems: Problems,
+  native: (json: string) => string,
+): void {
+  const { fields } = readContext(context, problems.note)
+  const before = problems.list.length
+  for (;;) {
+    const json = noted(problems.note, () => contextJson(fields))
+    if (json !== undefined) {
+      const known = new Set(problems.list.map(({ path }) => topOf(path)))
+      const found = problems.list.length
+      problems.add(native(json))
+      // What is missing because its problem is noted already, and what follows from it.
+      const fresh = problems.list.splice(found).filter(({ path }) => {
+        const top = topOf(path)
+        if (top === 'toolChoice') return !known.has('tools')
+        return top in fields || !known.has(top)
+      })
+      problems.list.push(...fresh)
+      return
+    }
+    // A value of this field has no JSON: the others are read without it.
+    const top = topOf(problems.list.at(-1)?.path ?? '')
+    if (!(top in fields) || problems.list.length === before) return
+    delete fields[top]
+  }
+}
+
+/** The field of a context that a path leads into. */
+function topOf(path: string): string {
+  return path.replace(/^context\./, '').replace(/[.[].*$/s, '')
+}
+
 /** The code of a refusal at a path of a context. */
 function codeAt(path: string): Code {
   const field = path.replace(/^context\./, '')
@@ -123,4 +168,4 @@ function codeAt(path: string): Code {
 }
 
 export type { ReadContext }
-export { contextJson, readCallbacks, readContext, readHook }
+export { contextJson, noteProblems, readCallbacks, readContext, readHook }

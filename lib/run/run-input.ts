@@ -2,10 +2,13 @@
 // It must never treat an unknown field of the short form as absent.
 
 import type { AssembledContext, RunDefaults, RunOptions } from '../../index.d.ts'
+import { NativeEngine } from '../native/addon.ts'
 import { isPlain } from '../values/bounded-json.ts'
 import { clip, refusal } from '../values/errors.ts'
 import { meant } from '../values/field-names.ts'
-import { attempt, type Fields, readFields, readList, refuseLost } from '../values/reader.ts'
+import { noted, Problems, type Refuse, throwing } from '../values/problems.ts'
+import { attempt, type Fields, readFields, readList } from '../values/reader.ts'
+import { noteProblems } from './context.ts'
 
 const CODE = 'invalid_context'
 
@@ -81,6 +84,21 @@ const OTHERS = {
 const CONTEXT_OTHERS = { ...OTHERS, sessionId: 'sessionLabel', signal: 'abortSignal' }
 
 const DEFAULT_TIMEOUT_MS = 600_000
+/** A context with which defaults are checked. */
+const SMALLEST: AssembledContext = {
+  systemPrompt: '',
+  currentMessage: { role: 'user', content: 'x' },
+  tools: [],
+  model: 'm',
+  provider: 'p',
+  timeoutMs: 1,
+  runId: 'r',
+  sessionLabel: 's',
+  role: 'unified',
+  toolsetName: 't',
+  permissionsGranted: [],
+  workspacePath: '/',
+}
 
 /** The unknown fields that this process was warned of, and the most that are remembered. */
 const warned = new Set<string>()
@@ -93,22 +111,27 @@ interface RunInput {
 }
 
 /** Reads the engine's `defaults`. */
-function readDefaults(given: unknown): Fields {
+function readDefaults(given: unknown, refuse: Refuse = throwing): Readonly<Fields> {
   if (given === undefined || given === null) return {}
   const code = 'invalid_options'
-  const fields = readFields(given, 'defaults', code, 'defaults.')
-  for (const [name, value] of Object.entries(fields)) {
+  const fields: Fields = {}
+  for (const [name, value] of Object.entries(readFields(given, 'defaults', code, 'defaults.'))) {
     const path = `defaults.${clip(name)}`
     if (OF_ONE_RUN.includes(name)) {
-      throw refusal(code, path, 'belongs to one run; pass it to `run`')
+      refuse(refusal(code, path, 'belongs to one run; pass it to `run`'))
+    } else if (!DEFAULTS.includes(name)) {
+      refuse(refusal(code, path, unknown(name, 'a context', DEFAULTS, CONTEXT_OTHERS)))
+    } else if (value !== undefined && value !== null) {
+      fields[name] = value
     }
-    if (!DEFAULTS.includes(name)) {
-      throw refusal(code, path, unknown(name, 'a context', DEFAULTS, CONTEXT_OTHERS))
-    }
-    if (name !== 'onRequest') refuseLost(value, path, code)
   }
-  const tools = readList(fields.tools, 'defaults.tools', code)
-  return tools === undefined ? fields : { ...fields, tools }
+  const tools = noted(refuse, () => readList(fields.tools, 'defaults.tools', code))
+  if (tools !== undefined) fields.tools = tools
+  const problems = new Problems()
+  const check = (json: string) => NativeEngine.fieldProblems(json)
+  noteProblems({ ...SMALLEST, ...fields }, problems, check)
+  for (const { path, message } of problems.list) refuse(refusal(code, `defaults.${path}`, message))
+  return fields
 }
 
 /**
@@ -120,13 +143,14 @@ function readInput(
   second: unknown,
   defaults: Readonly<Fields>,
   newId: () => string,
+  refuse: Refuse = throwing,
 ): RunInput {
   if (typeof first === 'string') {
-    return short({ role: 'user', content: first }, second, defaults, newId)
+    return short({ role: 'user', content: first }, second, defaults, newId, refuse)
   }
   const fields = readFields(first, 'context', CODE)
   if ('content' in fields && !('currentMessage' in fields)) {
-    return short(fields, second, defaults, newId)
+    return short(fields, second, defaults, newId, refuse)
   }
   // An instance of a class has state of its own in its fields.
   const warns = attempt(() => isPlain(first as object), 'context', CODE)
@@ -139,15 +163,17 @@ function short(
   second: unknown,
   defaults: Readonly<Fields>,
   newId: () => string,
+  refuse: Refuse,
 ): RunInput {
   const given = second === undefined ? {} : readFields(second, 'options', CODE)
   for (const [name, value] of Object.entries(given)) {
     if (OPTIONS.includes(name) || value === undefined) continue
-    throw refusal(CODE, clip(name), unknown(name, "a run's options", OPTIONS, OTHERS))
+    refuse(refusal(CODE, clip(name), unknown(name, "a run's options", OPTIONS, OTHERS)))
+    delete given[name]
   }
   const { callbacks, ...fields } = given
-  renamed(fields, 'session', 'sessionLabel')
-  renamed(fields, 'signal', 'abortSignal')
+  noted(refuse, () => renamed(fields, 'session', 'sessionLabel'))
+  noted(refuse, () => renamed(fields, 'signal', 'abortSignal'))
   const context = { ...merged(defaults, fields), currentMessage }
   const id = newId()
   fill(context, 'systemPrompt', '')

@@ -4,6 +4,7 @@
 import { isPlain } from '../values/bounded-json.ts'
 import { clip, refusal } from '../values/errors.ts'
 import { meant } from '../values/field-names.ts'
+import type { Refuse } from '../values/problems.ts'
 import { attempt } from '../values/reader.ts'
 
 const CODE = 'invalid_tool'
@@ -38,13 +39,13 @@ const THROUGH_TOOL = ['inputSchema', 'outputSchema', 'jsonSchema']
 const MAX_WARNED = 1_000
 const warned = new Set<string>()
 
-/** Refuses an unknown field of a plain tool at `path`. */
-function refuseUnknown(tool: object, path: string): void {
+/** Refuses the unknown fields of a plain tool at `path`. */
+function refuseUnknown(tool: object, path: string, refuse: Refuse): void {
   for (const name of unknownOf(tool, PLAIN, path)) {
     const why = THROUGH_TOOL.includes(name)
       ? 'is read by `tool()` only: pass `tool({ … })` instead of the object itself'
       : unknown(name, 'a tool', PLAIN, PLAIN_OTHERS)
-    throw refusal(CODE, `${path}.${clip(name)}`, why)
+    refuse(refusal(CODE, `${path}.${clip(name)}`, why))
   }
 }
 

@@ -3,6 +3,7 @@
 
 import type { ToolCallInfo } from '../../index.d.ts'
 import { type AgentEngineError, messageOf, refusal } from '../values/errors.ts'
+import { noted, type Refuse, throwing } from '../values/problems.ts'
 import { isObject, readList, readNamed } from '../values/reader.ts'
 import { refuseUnknown, warnOfUnknown } from './fields.ts'
 import { conclude } from './generator.ts'
@@ -52,57 +53,67 @@ type Callable = (...args: never[]) => unknown
 type Definition = { name: string } & Record<string, unknown>
 
 /** Checks the tools of a context; returns their definitions for the native side, and a map to run them. */
-function readTools(tools: unknown): { definitions: Definition[]; byName: Map<string, Tool> } {
+function readTools(
+  tools: unknown,
+  refuse: Refuse = throwing,
+): { definitions: Definition[]; byName: Map<string, Tool> } {
   const list = readList(tools, 'tools', 'invalid_context')
   if (list === undefined) {
     throw refusal('invalid_context', 'tools', 'is not an array; pass `[]` for none')
   }
   const byName = new Map<string, Tool>()
   const definitions = list.map((given, index) => {
-    const { definition, tool } = readTool(given, `tools[${index}]`)
-    byName.set(definition.name, tool)
-    return definition
+    const read = noted(refuse, () => readTool(given, `tools[${index}]`, refuse))
+    // Only while all problems are listed: a tool that has none.
+    if (read === undefined) return { name: `tool_${index}`, description: '', parameters: {} }
+    byName.set(read.definition.name, read.tool)
+    return read.definition
   })
   return { definitions, byName }
 }
 
 /** A tool's definition, and its functions, each read once. */
-function readTool(given: unknown, path: string): { definition: Definition; tool: Tool } {
+function readTool(
+  given: unknown,
+  path: string,
+  refuse: Refuse,
+): { definition: Definition; tool: Tool } {
   if (!isObject(given)) throw refused(path, 'is not a tool object')
   const at = `${path}.`
   const { name, description, parameters, ...rest } = readNamed(given, DEFINED, path, CODE, at)
   const functions = readNamed(given, CALLED, path, CODE, at)
-  if (name === undefined || name === null) throw refused(`${path}.name`, 'is missing')
-  if (typeof name !== 'string') throw refused(`${path}.name`, 'is not a string')
+  const unnamed = name === undefined || name === null
+  if (unnamed) refuse(refused(`${path}.name`, 'is missing'))
+  else if (typeof name !== 'string') refuse(refused(`${path}.name`, 'is not a string'))
   const { execute, run } = functions
   if (isThere(execute) && isThere(run)) {
-    throw refused(
-      `${path}.execute`,
-      'is there beside `run`; give one: `run(params, call)`, or `execute(toolCallId, params, signal, onUpdate)` as pi has it',
-    )
+    const why =
+      'is there beside `run`; give one: `run(params, call)`, or `execute(toolCallId, params, signal, onUpdate)` as pi has it'
+    refuse(refused(`${path}.execute`, why))
+  } else if (typeof execute !== 'function' && typeof run !== 'function') {
+    const why =
+      'is not a function; give `execute(toolCallId, params, signal, onUpdate)` or `run(params, call)`'
+    refuse(refused(`${path}.execute`, why))
   }
-  if (typeof execute !== 'function' && typeof run !== 'function') {
-    throw refused(
-      `${path}.execute`,
-      'is not a function; give `execute(toolCallId, params, signal, onUpdate)` or `run(params, call)`',
-    )
-  }
-  if (isThere(run)) refuseUnknown(given, path)
-  else warnOfUnknown(given, name, path)
+  if (isThere(run)) refuseUnknown(given, path, refuse)
+  else warnOfUnknown(given, String(name), path)
   const unusable = whyNoParameters(parameters, `${path}.parameters`)
-  if (unusable !== undefined) throw refused(`${path}.parameters`, unusable)
+  if (unusable !== undefined) refuse(refused(`${path}.parameters`, unusable))
+  const schema = unusable === undefined ? parameters : undefined
   const definition: Definition = {
-    name,
+    name: typeof name === 'string' ? name : path.replaceAll(/[[\]]/g, '_'),
     description: description ?? '',
-    parameters: parameters ?? { type: 'object', properties: {} },
+    parameters: schema ?? { type: 'object', properties: {} },
     ...rest,
   }
   for (const [field, value] of Object.entries(definition)) {
     const lost = typeof value === 'function' || typeof value === 'symbol'
-    if (lost) throw refused(`${path}.${field}`, `is a ${typeof value}`)
-    if (typeof value === 'number' && !Number.isFinite(value)) {
-      throw refused(`${path}.${field}`, 'is not a finite number; leave it out for the default')
+    if (lost) refuse(refused(`${path}.${field}`, `is a ${typeof value}`))
+    const endless = typeof value === 'number' && !Number.isFinite(value)
+    if (endless) {
+      refuse(refused(`${path}.${field}`, 'is not a finite number; leave it out for the default'))
     }
+    if (lost || endless) delete definition[field]
   }
   return { definition, tool: { ...functions, self: given } }
 }

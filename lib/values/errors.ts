@@ -1,8 +1,9 @@
 // The error class of the package, and its construction from errors of the native side.
 // It must never carry a value of the caller beyond a short name.
 
-import type { AgentEngineErrorCode, AgentError } from '../../index.d.ts'
+import type { AgentEngineErrorCode, AgentEngineIssue, AgentError } from '../../index.d.ts'
 import { boundedJson } from './bounded-json.ts'
+import { suggested } from './field-names.ts'
 
 /** The longest message of a caller's error that is passed on. */
 const MAX_MESSAGE = 65536
@@ -27,15 +28,34 @@ interface NativeError {
 class AgentEngineError extends Error {
   override readonly name = 'AgentEngineError'
   declare readonly code: Code
+  declare readonly path?: string
   declare readonly field?: string
   declare readonly error?: AgentError
+  readonly issues: readonly AgentEngineIssue[]
 
-  constructor(code: Code, message: string, field?: string | null, error?: AgentError | null) {
+  constructor(
+    code: Code,
+    message: string,
+    field?: string | null,
+    error?: AgentError | null,
+    issues: readonly AgentEngineIssue[] = issuesOf(message, field),
+  ) {
     super(clip(message, MAX_OWN))
     this.code = code
-    if (field !== undefined && field !== null) this.field = field
+    if (field !== undefined && field !== null) {
+      this.path = field
+      this.field = field
+    }
     if (error !== undefined && error !== null) this.error = error
+    this.issues = issues
   }
+}
+
+/** The only problem of an error, where it is one of a value. */
+function issuesOf(message: string, field: string | null | undefined): AgentEngineIssue[] {
+  if (field === undefined || field === null) return []
+  const own = message.startsWith('`') ? message.replace(/^`[^`]*`: /, '') : message
+  return [{ path: field, message: clip(own, MAX_OWN) }]
 }
 
 /** At most `most` characters of a text, cut on a character boundary and marked. */
@@ -82,7 +102,7 @@ function fromNative(error: unknown): AgentEngineError {
   if (error instanceof AgentEngineError) return error
   try {
     const parsed: NativeError = JSON.parse((error as Error).message)
-    return new AgentEngineError(parsed.code, parsed.message, parsed.field, parsed.error)
+    return new AgentEngineError(parsed.code, suggested(parsed.message), parsed.field, parsed.error)
   } catch {
     return new AgentEngineError('internal', messageOf(error, 'the native side'))
   }

@@ -51,4 +51,14 @@ function at(row: readonly number[], index: number): number {
   return row[index] ?? Number.POSITIVE_INFINITY
 }
 
-export { meant }
+/** A message of the native side about an unknown name, with the known one that was meant. */
+function suggested(message: string): string {
+  const found = /(?:unknown field `([^`]*)`|`([^`]*)` is not known), expected (.*)$/.exec(message)
+  if (found === null) return message
+  const [, field, value, expected = ''] = found
+  const known = [...expected.matchAll(/`([^`]+)`/g)].map(([, name = '']) => name)
+  const other = meant(field ?? value ?? '', known)
+  return other === undefined ? message : `${message}; did you mean \`${other}\`?`
+}
+
+export { meant, suggested }

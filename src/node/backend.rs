@@ -15,32 +15,34 @@ use model::{InputError, LedgerPorts, StorageError};
 /// A shorter lease could expire by chance; a longer one would block a session for too long.
 const LEASES_MS: std::ops::RangeInclusive<u64> = 300..=600_000;
 
-/// Opens the ledger of these options.
+/// Checks the options of a ledger.
+pub(super) fn check(fields: &LedgerFields) -> Result<(), InputError> {
+    if fields.path.is_empty() {
+        return Err(InputError::new("ledger.path", "is empty; pass the path of a file"));
+    }
+    if fields.lease_ms.is_some_and(|lease| !LEASES_MS.contains(&lease)) {
+        let (least, most) = (LEASES_MS.start(), LEASES_MS.end());
+        return Err(InputError::new(
+            "ledger.leaseMs",
+            format!("is not a lease; pass {least} to {most} milliseconds"),
+        ));
+    }
+    EventFields::retention(fields.events.as_ref()).map(drop)
+}
+
+/// Opens the ledger of these options, which were checked.
 pub(super) fn open(
     fields: LedgerFields,
     environment: &Environment,
     clock: &Clock,
 ) -> Result<LedgerPorts, EngineError> {
-    if fields.path.is_empty() {
-        return Err(EngineError::option(InputError {
-            path: "ledger.path".to_owned(),
-            message: "is empty; pass the path of a file".to_owned(),
-        }));
-    }
-    if fields.lease_ms.is_some_and(|lease| !LEASES_MS.contains(&lease)) {
-        let (least, most) = (LEASES_MS.start(), LEASES_MS.end());
-        return Err(EngineError::option(InputError {
-            path: "ledger.leaseMs".to_owned(),
-            message: format!("is not a lease; pass {least} to {most} milliseconds"),
-        }));
-    }
     let synchronous = match fields.synchronous {
         Some(SynchronousName::Normal) => Synchronous::Normal,
         Some(SynchronousName::Full) | None => Synchronous::Full,
     };
     let lease = fields.lease_ms.map_or(LedgerOptions::DEFAULT_LEASE, Duration::from_millis);
     let path = PathBuf::from(fields.path);
-    let events = EventFields::retention(fields.events).map_err(EngineError::option)?;
+    let events = EventFields::retention(fields.events.as_ref()).map_err(EngineError::option)?;
     let log_bound = environment
         .get(LOG_BOUND_VARIABLE)
         .and_then(|bytes| bytes.parse().ok())

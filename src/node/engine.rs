@@ -8,32 +8,28 @@ use std::sync::Arc;
 
 use super::backend;
 use super::errors::js_error;
-use super::given_histories::{CrossingContext, GivenHistories, KnownHistory, RunFlags};
 use super::hosts::{
     Asker, JsKeyHost, JsRequestHost, JsToolHost, KeyAnswers, RequestAnswers, ToolAnswers,
 };
 use super::hub::{HubCore, NativeHub, RunEntry};
-use super::options::{JournalName, Options};
+use super::input::{CrossingContext, GivenHistories, KnownHistory, ReadOptions, RunFlags};
+use super::options::JournalName;
 use super::pending::{Compactions, Followers, end_all, followers};
 use super::reply::{Answer, json, reply};
 use crate::engine::{
-    Budgets, CompactionOptions, ContextGuard, Delivery, Engine, EngineParts, EventQueue,
-    FailoverOptions, GovernorOptions, JournalMode, Notify, ProviderEntry, PruningOptions,
-    RunControl, RunHandles, Tasks,
+    Delivery, Engine, EngineParts, EventQueue, JournalMode, Notify, ProviderEntry, RunControl,
+    RunHandles, Tasks,
 };
 use base::clock::Clock;
 use base::config::Environment;
 use base::error::{EngineError, ErrorCode};
 use base::telemetry;
-use model::{
-    Catalogue, InputError, LedgerPorts, ModelDeclaration, ModelFilter, ModelInfo, input_error,
-    typed,
-};
+use model::{LedgerPorts, ModelFilter, ModelInfo, input_error};
 use napi::Result;
 use napi_derive::napi;
 use provider::{
-    HostKey, HttpClient, HttpProvider, KeyHost, Provider, ProviderKeys, ProviderSettings,
-    RequestHost, ScriptedProvider, parse_hosted_providers, wire_of,
+    HostKey, HttpClient, HttpProvider, KeyHost, Provider, ProviderSettings, RequestHost,
+    ScriptedProvider, wire_of,
 };
 
 /// An engine of one JavaScript environment.
@@ -66,19 +62,6 @@ impl NativeEngine {
     fn build(hub: &NativeHub, options: &str, keys: u32) -> std::result::Result<Self, EngineError> {
         let environment = Environment::process();
         telemetry::install_stderr_log(&environment);
-        let mut reader = serde_json::Deserializer::from_str(options);
-        let options: Options<'_> =
-            serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-                let path = error.path().to_string();
-                let path = if path == "." { "options".to_owned() } else { path };
-                EngineError::option(input_error(path, &error.into_inner()))
-            })?;
-        if options.tool_timeout_ms == Some(0) {
-            return Err(EngineError::option(InputError {
-                path: "toolTimeoutMs".to_owned(),
-                message: "`0` leaves no time; pass at least 1 or leave it out".to_owned(),
-            }));
-        }
         let clock = Clock::default();
         let answers = Arc::new(KeyAnswers::default());
         let host = Arc::new(JsKeyHost {
@@ -86,38 +69,18 @@ impl NativeEngine {
             keys,
             answers: Arc::clone(&answers),
         }) as Arc<dyn KeyHost>;
-        let set = parse_hosted_providers(
-            options.providers,
-            options.auth_profiles,
-            Some(&host),
-            &environment,
-        )
-        .map_err(EngineError::option)?;
-        let declared: Vec<ModelDeclaration> = match options.models {
-            Some(raw) if raw.get() != "null" => {
-                typed("models", raw).map_err(EngineError::option)?
-            }
-            Some(_) | None => Vec::new(),
-        };
-        let catalogue = Catalogue::with_declared(declared).map_err(EngineError::option)?;
-        let compaction =
-            CompactionOptions::parse(options.compaction).map_err(EngineError::option)?;
-        if let (Some(compaction), None) = (&compaction, &options.ledger) {
-            compaction.without_ledger().map_err(EngineError::option)?;
-        }
-        let pruning = PruningOptions::parse(options.pruning).map_err(EngineError::option)?;
-        let guard = ContextGuard::parse(options.context_guard).map_err(EngineError::option)?;
-        let budgets = Budgets::parse(options.budgets).map_err(EngineError::option)?;
-        let governor =
-            GovernorOptions::parse(options.rate_governor).map_err(EngineError::option)?;
-        let failover = FailoverOptions::parse(options.failover).map_err(EngineError::option)?;
-        let named: HashMap<&str, ProviderKeys> =
-            set.providers.keys().map(|name| (name.as_str(), set.keys(name))).collect();
-        let ids = |name: &str| {
-            let keys = named.get(name)?;
-            Some(keys.profiles.iter().map(|profile| profile.id.as_str()).collect())
-        };
-        failover.check(ids).map_err(EngineError::option)?;
+        let ReadOptions {
+            ledger,
+            tool_timeout_ms,
+            set,
+            catalogue,
+            compaction,
+            pruning,
+            guard,
+            budgets,
+            governor,
+            failover,
+        } = ReadOptions::of(options, Some(&host), &environment)?;
         let client = HttpClient::new();
         let mut scripted = HashMap::new();
         let mut providers = HashMap::new();
@@ -140,13 +103,13 @@ impl NativeEngine {
             let keys = set.keys(name);
             providers.insert(name.clone(), ProviderEntry { provider, keys });
         }
-        let journal_mode = match options.ledger.as_ref().and_then(|ledger| ledger.journal) {
+        let journal_mode = match ledger.as_ref().and_then(|ledger| ledger.journal) {
             Some(JournalName::Final) => JournalMode::Final,
             Some(JournalName::Full) | None => JournalMode::Full,
         };
         // Last, so that a wrong option leaves no file behind.
         let ledger =
-            options.ledger.map(|fields| backend::open(fields, &environment, &clock)).transpose()?;
+            ledger.map(|fields| backend::open(fields, &environment, &clock)).transpose()?;
         let port = ledger.as_ref();
         let tasks = hub.tasks().sibling();
         let engine = Engine::new(EngineParts {
@@ -156,7 +119,7 @@ impl NativeEngine {
             journal_mode,
             clock: clock.clone(),
             tasks: tasks.sibling(),
-            tool_timeout_ms: options.tool_timeout_ms,
+            tool_timeout_ms,
             compaction,
             pruning,
             guard,

@@ -6,13 +6,12 @@
 mod backend;
 mod broker;
 mod compaction;
-mod contexts;
 mod engine;
 mod errors;
 mod events;
-mod given_histories;
 mod hosts;
 mod hub;
+mod input;
 mod ledger;
 mod options;
 mod pending;

@@ -94,7 +94,7 @@ pub(super) struct RetentionFields {
 
 impl EventFields {
     pub(super) fn retention(
-        fields: Option<Self>,
+        fields: Option<&Self>,
     ) -> std::result::Result<Option<Retention>, InputError> {
         let retention = Retention::default();
         match fields {
@@ -106,7 +106,7 @@ impl EventFields {
             }),
             Some(Self::Retain(RetentionFields { keep_ms, keep_turns })) => Ok(Some(Retention {
                 age: keep_ms.map_or(retention.age, Duration::from_millis),
-                turns: keep_turns,
+                turns: *keep_turns,
             })),
         }
     }

@@ -9,7 +9,7 @@ use napi_derive::napi;
 
 use super::engine::NativeEngine;
 use super::errors::js_error;
-use super::given_histories::{CrossingContext, KnownHistory, RunFlags};
+use super::input::{CrossingContext, KnownHistory, RunFlags};
 use super::reply::json;
 
 /// The position from which an interrupted turn is resumed.

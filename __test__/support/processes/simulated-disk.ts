@@ -5,7 +5,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 /** The kinds of records, as in `disk-log.c`. */
-const [OUTPUT, CREATE, WRITE, TRUNCATE, SYNC, SYNC_FOLDER, RENAME, UNLINK] = [
+export const [OUTPUT, CREATE, WRITE, TRUNCATE, SYNC, SYNC_FOLDER, RENAME, UNLINK] = [
   0, 1, 2, 3, 4, 5, 6, 7,
 ] as const
 const HEADER = 32

@@ -37,6 +37,7 @@ pub use data::input::field::{InputError, input_error, one_line, optional, requir
 pub use data::input::json::repair_surrogates;
 pub use data::input::json::repair_text;
 pub use data::input::message::{Defaults, parse_agent_message, parse_message};
+pub use data::input::problems::all_problems;
 pub use data::input::quote::{bounded, clipped_path, quoted};
 pub use data::interrupted::{InterruptedCall, InterruptedTurn, OpenCall, OpenTurn, Progress};
 pub use data::ledger::events::{

@@ -31,7 +31,9 @@ pub use framing::sse::{SseParser, StreamReader};
 pub use hook::{Inspected, OutgoingRequest, RequestHook, RequestHost};
 pub use http::{HttpClient, HttpProvider, TurnHeaders};
 pub use model::{Api, BlockStart, Completion, Delta, DeltaSink, Failure, ReportedUsage, Stop};
-pub use options::{ProviderOptions, ProviderSettings, parse_hosted_providers, parse_providers};
+pub use options::{
+    ProviderOptions, ProviderSet, ProviderSettings, parse_hosted_providers, parse_providers,
+};
 pub use provider::{Attempted, Counted, Provider};
 pub use request::{Credential, ModelRequest, cache_key};
 pub use scripted::{

@@ -260,6 +260,24 @@ impl Engine {
         if self.recalls() { offer_recall(context) } else { Ok(()) }
     }
 
+    /// Checks the tools and the headers of a context.
+    ///
+    /// # Errors
+    /// The first that is wrong, by its path.
+    pub(crate) fn check_tools(&self, context: &AssembledContext) -> Result<(), InputError> {
+        self.tool_sets.get_or_compile(&context.tools_json, &context.tools)?;
+        TurnHeaders::check(&context.request.headers).map(drop)
+    }
+
+    /// Checks the names of the provider and the model of a context.
+    ///
+    /// # Errors
+    /// `unknown_provider`, `unknown_model`.
+    pub(crate) fn check_names(&self, context: &AssembledContext) -> Result<(), EngineError> {
+        let entry = self.providers.named(&context.provider)?;
+        self.providers.model(&context.provider, &context.model, entry.provider.api()).map(drop)
+    }
+
     /// Resolves the names of a context.
     fn resolve(&self, context: &AssembledContext) -> Result<Resolved<'_>, EngineError> {
         if self.closed.load(Ordering::Acquire) {

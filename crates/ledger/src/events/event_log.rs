@@ -5,23 +5,25 @@
 use rusqlite::Connection;
 
 use crate::events::event_json::terminal;
-use crate::journal_rows::{event_rows, run_rows};
+use crate::journal_rows::event_rows;
+use crate::journal_rows::run_rows::RunRow;
 use crate::sqlite::error::Stored;
 use model::{StorageErrorKind, StreamEvent};
 
 /// Adds `event` as the last event of an interrupted turn, if its events are stored.
 pub(crate) fn end_interrupted(
     connection: &Connection,
-    turn_id: &str,
+    run: &RunRow,
     event: &StreamEvent,
 ) -> Stored<()> {
-    let run = run_rows::of_turn(connection, turn_id)?.filter(|run| run.keeps_events);
-    let Some(run) = run else { return Ok(()) };
+    if !run.keeps_events {
+        return Ok(());
+    }
     let mut event = event.clone();
     let mut last = 0;
     let mut has_deltas = false;
     loop {
-        let (events, is_whole) = match event_rows::read(connection, &run, last) {
+        let (events, is_whole) = match event_rows::read(connection, run, last) {
             // No reader receives an event after a damaged one.
             Err(error) if error.kind == StorageErrorKind::Corrupt => return Ok(()),
             read => read?,
@@ -35,5 +37,5 @@ pub(crate) fn end_interrupted(
     if let StreamEvent::StreamError { partial, .. } = &mut event {
         *partial = has_deltas;
     }
-    event_rows::append(connection, run.n, last, &[terminal(&event, last)], false)
+    event_rows::append(connection, run.n, last, &[terminal(&event, last)], false).map(drop)
 }

@@ -3,6 +3,7 @@
 //!
 //! It must never acknowledge an event to its run before the event is in the file.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -11,11 +12,13 @@ use rusqlite::Connection;
 use tokio::sync::watch;
 
 use crate::events::event_json::terminal;
-use crate::journal_rows::{event_rows, run_rows};
+use crate::journal_rows::event_rows;
+use crate::journal_rows::run_rows::{self, RunRow};
+use crate::journal_rows::running::leased_run;
 use crate::lease::claim::Claim;
 use crate::lease::owner::Owner;
 use crate::sqlite::error::Stored;
-use model::{LiveRun, RunEvent, RunNames, StorageError, StorageErrorKind, StreamEvent};
+use model::{LiveRun, RunEvent, RunNames, StorageError, StorageErrorKind, StreamEvent, TurnLease};
 
 /// Number of events that stay in memory for the followers of a run.
 const RECENT: usize = 512;
@@ -34,8 +37,10 @@ pub(crate) struct RunEntry {
     flush_failed: AtomicBool,
     /// Another process has taken over the turn and its events.
     taken_over: AtomicBool,
-    /// The terminal event was written; the same transaction releases the lease.
+    /// The terminal event was written; the same transaction ends the turn.
     ended: AtomicBool,
+    /// The entry of the journal that was written last, perhaps in a transaction that was rolled back; 0 before the first.
+    newest: AtomicI64,
     /// The run has a follower in this process.
     followed: AtomicBool,
     recent: Mutex<VecDeque<RunEvent>>,
@@ -61,6 +66,7 @@ impl RunEntry {
             flush_failed: AtomicBool::new(false),
             taken_over: AtomicBool::new(false),
             ended: AtomicBool::new(false),
+            newest: AtomicI64::new(0),
             followed: AtomicBool::new(false),
             recent: Mutex::default(),
             stored: watch::Sender::new(0),
@@ -104,25 +110,30 @@ impl RunEntry {
             && (self.epoch() != 0 || !self.names.resumes)
     }
 
-    /// Writes the new events, then `last`.
+    /// Writes the new events, then `last`. `checked` is the run's row if its lease was checked in this transaction.
     pub(super) fn write(
         &self,
         connection: &Connection,
         claim: &Claim,
+        checked: Option<&RunRow>,
         last: Option<&StreamEvent>,
     ) -> Stored<Written> {
         let over = last.is_none() && self.ended.load(Ordering::Acquire);
         let Some(run) = self.run.upgrade().filter(|_| self.writes() && !over) else {
             return Ok(Written::default());
         };
-        let epoch = self.epoch();
-        if epoch != 0 {
-            claim.check(connection, &self.names.session_label, epoch)?;
-        }
         let names = &self.names;
-        let known = run_rows::of_turn(connection, &names.turn_id)?;
+        let known = match (checked, self.epoch()) {
+            (Some(run), _) => Some(Cow::Borrowed(run)),
+            (None, 0) => run_rows::of_turn(connection, &names.turn_id)?.map(Cow::Owned),
+            (None, epoch) => {
+                let lease = TurnLease { turn_id: names.turn_id.clone(), epoch };
+                Some(Cow::Owned(leased_run(connection, claim, &names.session_label, &lease)?))
+            }
+        };
+        let newest = self.newest.load(Ordering::Relaxed);
         let before = match &known {
-            Some(run) => event_rows::last(connection, run)?,
+            Some(run) => event_rows::last(connection, run, newest)?,
             None => 0,
         };
         // Later events mark the entry again.
@@ -151,7 +162,8 @@ impl RunEntry {
                 (n, true)
             }
         };
-        event_rows::append(connection, n, before, &events, first)?;
+        let newest = event_rows::append(connection, n, before, &events, first)?;
+        self.newest.store(newest, Ordering::Relaxed);
         if last.is_some() {
             self.ended.store(true, Ordering::Release);
         }
@@ -232,9 +244,15 @@ impl EventWrite {
         &self.claim.owner
     }
 
-    /// Writes the events that are not stored yet, then `last`.
-    pub(crate) fn write(&self, connection: &Connection, last: Option<&StreamEvent>) -> Stored<()> {
-        let written = self.entry.write(connection, &self.claim, last)?;
+    /// Writes the events that are not stored yet, then `last`. `run` is the run's row if its lease was checked in this
+    /// transaction.
+    pub(crate) fn write(
+        &self,
+        connection: &Connection,
+        run: Option<&RunRow>,
+        last: Option<&StreamEvent>,
+    ) -> Stored<()> {
+        let written = self.entry.write(connection, &self.claim, run, last)?;
         *self.written.lock().unwrap_or_else(PoisonError::into_inner) = written;
         Ok(())
     }

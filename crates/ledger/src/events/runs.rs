@@ -229,7 +229,7 @@ impl Job for EventFlush {
         self.take(&runs);
         self.failed = None;
         for (entry, written) in &mut self.entries {
-            match entry.write(connection, &runs.claim, None) {
+            match entry.write(connection, &runs.claim, None, None) {
                 Ok(now) => *written = now,
                 // Nothing of this run was written; the other runs are still written.
                 Err(error) if error.kind == StorageErrorKind::StaleWriter => {

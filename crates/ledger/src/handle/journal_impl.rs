@@ -10,6 +10,7 @@ use crate::events::run_entry::EventWrite;
 use crate::events::trim;
 use crate::handle::ledger::Ledger;
 use crate::journal::{cache_chain, commit, compaction, open_turn_reads, open_turns, profiles};
+use crate::journal_rows::running::leased_run;
 use crate::journal_rows::{archive_rows, run_rows};
 use crate::lease::claim;
 use crate::lease::held::RunningTurn;
@@ -138,11 +139,15 @@ impl Journal for Ledger {
         let submitted =
             self.with_events(&opening.turn_id.clone(), move |connection, claim, event_write| {
                 let owner = event_write.map(EventWrite::owner);
-                let opened = open_turns::begin(connection, &opening, claim, owner)?;
-                if let (Opened::Leased(_), Some(event_write)) = (&opened, event_write) {
-                    event_write.write(connection, None)?;
+                let run = match open_turns::begin(connection, &opening, claim, owner)? {
+                    Opened::Leased(run) => run,
+                    Opened::Busy => return Ok(Opened::Busy),
+                    Opened::Moved => return Ok(Opened::Moved),
+                };
+                if let Some(event_write) = event_write {
+                    event_write.write(connection, Some(&run), None)?;
                 }
-                Ok(opened)
+                Ok(Opened::Leased(run.epoch.unwrap_or_default()))
             });
         Box::pin(async move {
             let (core, answer) = submitted?;
@@ -160,10 +165,12 @@ impl Journal for Ledger {
         let clock = self.clock.clone();
         let submitted =
             self.with_events(&step.turn_id.clone(), move |connection, claim, event_write| {
+                let lease = TurnLease { turn_id: step.turn_id.clone(), epoch: step.epoch };
+                let run = leased_run(connection, claim, &step.session_label, &lease)?;
                 if let Some(event_write) = event_write {
-                    event_write.write(connection, None)?;
+                    event_write.write(connection, Some(&run), None)?;
                 }
-                open_turns::record(connection, &step, claim, &clock)
+                open_turns::record(connection, &run, &step, &clock)
             });
         Box::pin(async move { submitted?.1.await })
     }
@@ -186,16 +193,35 @@ impl Journal for Ledger {
         let expired = Arc::clone(&trims);
         let submitted =
             self.with_events(&turn.turn_id.clone(), move |connection, claim, event_write| {
-                match (event_write, &turn.last_event) {
-                    (Some(event_write), last) => event_write.write(connection, last.as_ref())?,
-                    (None, Some(last)) if turn.epoch.is_some() => {
-                        // The commit checks the lease: a process that lost the turn writes nothing.
-                        event_log::end_interrupted(connection, &turn.turn_id, last)?;
+                let run = match turn.epoch {
+                    Some(epoch) => {
+                        let lease = TurnLease { turn_id: turn.turn_id.clone(), epoch };
+                        let label = &turn.header.session_label;
+                        Some(leased_run(connection, claim, label, &lease)?)
                     }
-                    (None, _) => {}
+                    None => None,
+                };
+                let last = turn.last_event.as_ref();
+                match (event_write, &run) {
+                    (Some(event_write), run) => {
+                        event_write.write(connection, run.as_ref(), last)?;
+                    }
+                    (None, Some(run)) => {
+                        if let Some(last) = last {
+                            event_log::end_interrupted(connection, run, last)?;
+                        }
+                    }
+                    (None, None) => {}
                 }
-                let receipt = commit::commit_turn(connection, &turn, claim, &clock)?;
-                run_rows::end(connection, &turn.turn_id, clock.now_ms())?;
+                let receipt = commit::commit_turn(connection, &turn, run.as_ref(), &clock)?;
+                let n = match run {
+                    Some(run) => Some(run.n),
+                    // The run of a turn without commit points has only events.
+                    None => run_rows::of_turn(connection, &turn.turn_id)?.map(|run| run.n),
+                };
+                if let Some(n) = n {
+                    run_rows::end(connection, n, clock.now_ms())?;
+                }
                 if let Some(retention) = &retention {
                     let now = clock.now_ms();
                     // The job that deletes them checks again: an error in old events must not fail a turn.

@@ -178,7 +178,7 @@ impl LedgerRead for Ledger {
     fn last_event<'a>(&'a self, turn_id: &'a str) -> PortFuture<'a, u64> {
         let turn_id = turn_id.to_owned();
         self.read(move |connection| match run_rows::of_turn(connection, &turn_id)? {
-            Some(run) => event_rows::last(connection, &run),
+            Some(run) => event_rows::last(connection, &run, 0),
             None => Ok(0),
         })
     }

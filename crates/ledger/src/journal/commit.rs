@@ -7,36 +7,30 @@
 
 use rusqlite::Connection;
 
+use crate::journal::message_ids::MessageIds;
 use crate::journal::write::{Row, insert_message, insert_tool_call, insert_turn};
 use crate::journal::{cache_chain, compaction, open_turns};
-use crate::journal_rows::running::leased_run;
-use crate::lease::claim::Claim;
+use crate::journal_rows::run_rows::RunRow;
 use crate::rows::turn_parents::{is_compacted, parent_of};
 use crate::sessions::pointers;
 use crate::sqlite::error::Stored;
 use base::clock::Clock;
-use model::{CommitReceipt, CompactionUsage, StorageError, StorageErrorKind, TurnEnd, TurnLease};
+use model::{CommitReceipt, CompactionUsage, StorageError, StorageErrorKind, TurnEnd};
 use turn::stale_head::{Ending, Landing};
 
 /// Writes the turn, its messages and tool calls, and moves the session's pointer (docs/rules/turns-and-streams.md#session-pointer).
+/// `run` is the run of a turn that was opened; its lease was checked.
 ///
 /// # Errors
-/// `stale_writer` when another process has the turn's lease, or the turn has ended; `stale_head` when the session's head has changed and the turn
+/// `stale_head` when the session's head has changed and the turn
 /// may not become a branch; `unknown_turn` for a parent that does not exist, `storage_constraint` for an id that exists
 /// already. Nothing is written then.
 pub(crate) fn commit_turn(
     connection: &Connection,
     turn: &TurnEnd,
-    claim: &Claim,
+    run: Option<&RunRow>,
     clock: &Clock,
 ) -> Stored<CommitReceipt> {
-    let run = match turn.epoch {
-        Some(epoch) => {
-            let lease = TurnLease { turn_id: turn.turn_id.clone(), epoch };
-            Some(leased_run(connection, claim, &turn.header.session_label, &lease)?)
-        }
-        None => None,
-    };
     let session = pointers::head(connection, &turn.header.session_label)?;
     let head = session.clone().flatten();
     let ending = Ending {
@@ -89,18 +83,22 @@ pub(crate) fn commit_turn(
     match run {
         None => {
             open_turns::refuse_open(connection, &turn.turn_id)?;
-            insert_turn(connection, &Row::ended(turn, parent_id.as_deref()), parent.as_ref())?;
+            let row = Row::ended(turn, parent_id.as_deref());
+            let number = insert_turn(connection, &row, parent.as_ref())?;
+            let mut ids = MessageIds::default();
             for message in &turn.messages {
-                insert_message(connection, &turn.turn_id, message)?;
+                ids.insert_new(&message.id)?;
+                insert_message(connection, number, message)?;
             }
             for call in &turn.tool_calls {
-                insert_tool_call(connection, &turn.turn_id, call, clock)?;
+                ids.expect(Some(call.message_id.as_str()).filter(|id| !id.is_empty()))?;
+                insert_tool_call(connection, number, call, clock)?;
             }
         }
         // Without an open turn, the lease is free for every process, and this one may use it again.
         Some(run) => {
             let parent = (parent_id.as_deref(), parent.as_ref());
-            open_turns::finish(connection, &run, turn, parent, clock)?;
+            open_turns::finish(connection, run, turn, parent, clock)?;
         }
     }
     if let Some(result) = &turn.compaction
@@ -112,7 +110,7 @@ pub(crate) fn commit_turn(
     if moves {
         move_pointer(connection, turn, &turn.turn_id)?;
         new_head = Some(turn.turn_id.clone());
-    } else if turn.epoch.is_some() {
+    } else if run.is_some() {
         pointers::opened(connection, &turn.header.session_label)?;
     }
     if let Some(step) = &turn.cache {

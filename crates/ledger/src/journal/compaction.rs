@@ -107,7 +107,7 @@ pub(crate) fn write_turn(
             attempts: &used.attempts,
         },
     };
-    insert_turn(connection, &row, Some(&parent))?;
+    let number = insert_turn(connection, &row, Some(&parent))?;
     let summary = Message {
         id: clock.new_id(),
         role: Role::User,
@@ -117,7 +117,7 @@ pub(crate) fn write_turn(
         provenance: None,
         provider_stop_reason: None,
     };
-    insert_message(connection, id, &summary)?;
+    insert_message(connection, number, &summary)?;
     Ok(Parent {
         depth: parent.depth + 1,
         thread_tokens: parent.thread_tokens.saturating_add(integer(used.tokens.total_tokens)),

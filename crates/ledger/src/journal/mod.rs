@@ -5,6 +5,7 @@ pub(crate) mod cache_chain;
 pub(crate) mod calibration;
 pub(crate) mod commit;
 pub(crate) mod compaction;
+pub(crate) mod message_ids;
 pub(crate) mod open_turn_reads;
 pub(crate) mod open_turns;
 pub(crate) mod profiles;

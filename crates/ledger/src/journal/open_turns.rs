@@ -4,12 +4,12 @@
 //! the same transaction.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use rusqlite::Connection;
 use xxhash_rust::xxh3::xxh3_128;
 
+use crate::journal::message_ids::MessageIds;
 use crate::journal::open_turn_reads::{self, not_open, open_turn};
 use crate::journal::write::{
     Row, RowHeader, insert_message_row, insert_tool_call_row, insert_turn, json, with_message,
@@ -20,7 +20,7 @@ use crate::journal_codec::{
 };
 use crate::journal_rows::entry_rows::{self, CommitPoints};
 use crate::journal_rows::run_rows::{self, RunLease, RunRow};
-use crate::journal_rows::running::{enter, leased_run, running_turn};
+use crate::journal_rows::running::{enter, running_turn};
 use crate::lease::claim::Claim;
 use crate::lease::owner::Owner;
 use crate::rows::turn_parents::{Parent, parent_of};
@@ -31,8 +31,8 @@ use crate::sqlite::error::{Stored, damaged};
 use crate::sqlite::sql;
 use base::clock::Clock;
 use model::{
-    OpenTurn, Opened, RunNames, StorageError, StorageErrorKind, TurnEnd, TurnLease, TurnOpening,
-    TurnStep, query_message_ids,
+    OpenTurn, Opened, RunNames, StorageError, StorageErrorKind, TurnEnd, TurnOpening, TurnStep,
+    query_message_ids,
 };
 
 /// The number of newest contexts that stay stored without an open turn: the next runs are likely to use them again.
@@ -44,7 +44,7 @@ static ADD_CONTEXT: LazyLock<String> = LazyLock::new(|| {
            row_checksum = excluded.row_checksum RETURNING id"
 });
 
-/// W0. With `owner`, the events of the run are stored.
+/// W0. With `owner`, the events of the run are stored. Returns the run's row.
 ///
 /// # Errors
 /// `unknown_turn` for a parent that does not exist, `storage_constraint` for an id that exists.
@@ -53,7 +53,7 @@ pub(crate) fn begin(
     opening: &TurnOpening,
     claim: &Claim,
     owner: Option<&Owner>,
-) -> Stored<Opened<i64>> {
+) -> Stored<Opened<RunRow>> {
     let TurnOpening { turn_id, header, settings, messages, .. } = opening;
     let label = &header.session_label;
     // First of all, because a process that must read the session again remains in the queue.
@@ -100,10 +100,10 @@ pub(crate) fn begin(
     for message in messages {
         with_message(connection, message, |record| entry.add(&Record::Message(*record)))?;
     }
-    match known {
+    let run = match known {
         Some(run) => {
-            run_rows::leased(connection, run.n, lease)?;
             entry_rows::record(connection, run.n, &entry)?;
+            run_rows::leased(connection, run, lease)?
         }
         None => {
             let n = run_rows::next(connection)?;
@@ -113,11 +113,13 @@ pub(crate) fn begin(
                 session_label: label.clone(),
                 resumes: false,
             };
-            run_rows::add(connection, n, &names, claim.clock.now_ms(), Some(lease), owner)?;
+            let now = claim.clock.now_ms();
+            let run = run_rows::add(connection, n, &names, now, Some(lease), owner)?;
             entry_rows::append(connection, n, EntryKind::CommitPoint, entry.content(), true)?;
+            run
         }
-    }
-    Ok(Opened::Leased(epoch))
+    };
+    Ok(Opened::Leased(run))
 }
 
 /// Refuses an id whose turn is open: an open turn is ended under its lease, and its id is not used a second time.
@@ -152,27 +154,22 @@ fn context(connection: &Connection, json: &str) -> Stored<(i64, String)> {
     Ok((id, hash))
 }
 
-/// W1 to W3.
-///
-/// # Errors
-/// `stale_writer`.
+/// W1 to W3, of a run whose lease was checked.
 pub(crate) fn record(
     connection: &Connection,
+    run: &RunRow,
     step: &TurnStep,
-    claim: &Claim,
     clock: &Clock,
 ) -> Stored<()> {
-    let lease = TurnLease { turn_id: step.turn_id.clone(), epoch: step.epoch };
-    let run = leased_run(connection, claim, &step.session_label, &lease)?;
     let mut entry = Entry::default();
     for message in &step.messages {
         with_message(connection, message, |record| entry.add(&Record::Message(*record)))?;
-        record_long(connection, &run, &mut entry)?;
+        record_long(connection, run, &mut entry)?;
     }
     for call in &step.calls {
         let call = (&call.row, call.replay, call.arguments_hash.as_deref());
         with_tool_call(connection, call, clock, |record| entry.add(&Record::Call(*record)))?;
-        record_long(connection, &run, &mut entry)?;
+        record_long(connection, run, &mut entry)?;
     }
     if let Some(progress) = &step.progress {
         entry.add(&Record::Progress(progress));
@@ -230,22 +227,22 @@ pub(crate) fn finish(
         row.tools_available = Cow::Borrowed(opening.tools_available);
         row.permissions_granted = opening.permissions_granted;
     }
-    insert_turn(connection, &row, parent)?;
+    let number = insert_turn(connection, &row, parent)?;
     // If something is missing, the remaining rows get new numbers without a gap.
     let mut numbers = Numbers { next: 0, renumbers: is_left_out };
-    let mut written: HashSet<&str> = HashSet::new();
+    let mut written = MessageIds::default();
     for message in &state.messages {
         let sequence = numbers.take(message.sequence);
         let message = MessageRecord { sequence, ..*message };
-        insert_message_row(connection, &turn.turn_id, &message)?;
-        written.insert(message.id);
+        written.insert_new(message.id)?;
+        insert_message_row(connection, number, &message)?;
     }
     for message in &turn.messages {
         if written.insert(&message.id) {
             let sequence = numbers.take(message.sequence);
             with_message(connection, message, |record| {
                 let message = MessageRecord { sequence, ..*record };
-                insert_message_row(connection, &turn.turn_id, &message)
+                insert_message_row(connection, number, &message)
             })??;
         }
     }
@@ -258,9 +255,10 @@ pub(crate) fn finish(
     numbers.next = 0;
     for call in calls(&state, &entry)? {
         let message_id = call.message_id.filter(|id| !is_left_out || written.contains(id));
+        written.expect(message_id)?;
         let sequence = numbers.take(call.sequence);
         let call = CallRecord { message_id, sequence, ..call };
-        insert_tool_call_row(connection, &turn.turn_id, &call)?;
+        insert_tool_call_row(connection, number, &call)?;
     }
     Ok(())
 }
@@ -316,7 +314,7 @@ pub(crate) fn reopen(
     }
     turn.epoch = claim.take(connection, &turn.session_label)?;
     let context_id = run.context_id.unwrap_or_default();
-    run_rows::leased(connection, run.n, RunLease { epoch: turn.epoch, context_id })?;
+    let run = run_rows::leased(connection, run, RunLease { epoch: turn.epoch, context_id })?;
     let mut entry = Entry::default();
     entry.add(&Record::TakenOver);
     entry_rows::record(connection, run.n, &entry)?;

@@ -112,16 +112,16 @@ impl<'a> Row<'a> {
 
 static ADD_TURN: LazyLock<String> = LazyLock::new(|| insert_all::<TurnColumns<'_>>("turns"));
 static ADD_MESSAGE: LazyLock<String> =
-    LazyLock::new(|| insert_all::<MessageColumns<'_>>("messages"));
+    LazyLock::new(|| insert_all::<MessageColumns<'_>>("message_rows"));
 static ADD_CALL: LazyLock<String> =
-    LazyLock::new(|| insert_all::<ToolCallColumns<'_>>("tool_calls"));
+    LazyLock::new(|| insert_all::<ToolCallColumns<'_>>("call_rows"));
 
-/// Writes the row of a turn.
+/// Writes the row of a turn. Returns the turn's number.
 pub(crate) fn insert_turn(
     connection: &Connection,
     row: &Row<'_>,
     parent: Option<&Parent>,
-) -> Stored<()> {
+) -> Stored<i64> {
     let Row { header, outcome, .. } = row;
     let (queries, attempts) = (json(&row.query_message_ids), json(&outcome.attempts));
     let error = outcome.error;
@@ -165,7 +165,8 @@ pub(crate) fn insert_turn(
             attempts_json: Some(&attempts),
         },
     };
-    sql::insert(connection, &ADD_TURN, &columns, format_args!("write turn `{}`", row.id))
+    sql::insert(connection, &ADD_TURN, &columns, format_args!("write turn `{}`", row.id))?;
+    Ok(connection.last_insert_rowid())
 }
 
 /// Calls `with` with the row of a message, after storing its large values as blobs.
@@ -206,21 +207,17 @@ pub(crate) fn with_message<T>(
     }))
 }
 
-pub(crate) fn insert_message(
-    connection: &Connection,
-    turn_id: &str,
-    message: &Message,
-) -> Stored<()> {
-    with_message(connection, message, |record| insert_message_row(connection, turn_id, record))?
+pub(crate) fn insert_message(connection: &Connection, turn: i64, message: &Message) -> Stored<()> {
+    with_message(connection, message, |record| insert_message_row(connection, turn, record))?
 }
 
 /// Writes a message from its columns.
 pub(crate) fn insert_message_row(
     connection: &Connection,
-    turn_id: &str,
+    turn: i64,
     message: &MessageRecord<'_>,
 ) -> Stored<()> {
-    let columns = message_rows::columns_of(turn_id, message);
+    let columns = message_rows::columns_of(turn, message)?;
     sql::insert(connection, &ADD_MESSAGE, &columns, format_args!("write message `{}`", message.id))
 }
 
@@ -257,22 +254,22 @@ pub(crate) fn with_tool_call<T>(
 
 pub(crate) fn insert_tool_call(
     connection: &Connection,
-    turn_id: &str,
+    turn: i64,
     call: &ToolCallRecord,
     clock: &Clock,
 ) -> Stored<()> {
     with_tool_call(connection, (call, None, None), clock, |record| {
-        insert_tool_call_row(connection, turn_id, record)
+        insert_tool_call_row(connection, turn, record)
     })?
 }
 
 /// Writes a call from its columns.
 pub(crate) fn insert_tool_call_row(
     connection: &Connection,
-    turn_id: &str,
+    turn: i64,
     call: &CallRecord<'_>,
 ) -> Stored<()> {
-    let columns = tool_call_rows::columns_of(turn_id, call);
+    let columns = tool_call_rows::columns_of(turn, call)?;
     sql::insert(connection, &ADD_CALL, &columns, format_args!("write tool call `{}`", call.id))
 }
 

@@ -25,14 +25,14 @@ fn failed(error: &rusqlite::Error) -> StorageError {
     sqlite("read a run's events", error)
 }
 
-/// Adds events after number `last`; `first` if the run has no entry yet.
+/// Adds events after number `last`; `first` if the run has no entry yet. Returns the id of the newest entry, for [`last`].
 pub(crate) fn append(
     connection: &Connection,
     run: i64,
     last: u64,
     events: &[RunEvent],
     mut first: bool,
-) -> Stored<()> {
+) -> Stored<i64> {
     let mut last = last;
     let mut batch = EventBatch::default();
     for event in events {
@@ -49,19 +49,38 @@ pub(crate) fn append(
             first = false;
         }
     }
-    if batch.is_empty() {
-        return Ok(());
+    if !batch.is_empty() {
+        append_entry(connection, run, EntryKind::Events, &batch.content(), first)?;
     }
-    append_entry(connection, run, EntryKind::Events, &batch.content(), first)
+    Ok(connection.last_insert_rowid())
 }
 
+pub(crate) const NEWEST: &str = "SELECT entry FROM journal WHERE id = ?1 AND run = ?2 AND kind = 0";
 pub(crate) const LAST: &str = "SELECT entry FROM journal WHERE id BETWEEN ?1 AND ?2 AND run = ?1 AND kind = 0 \
      ORDER BY id DESC";
 pub(crate) const LAST_ARCHIVED: &str =
     "SELECT seq FROM event_archive WHERE key BETWEEN ?1 AND ?2 ORDER BY key DESC LIMIT 1";
 
 /// The number of the last readable event of a run; 0 for none. Readers stop at the first unreadable one.
-pub(crate) fn last(connection: &Connection, run: &RunRow) -> Stored<u64> {
+///
+/// `newest` is the id of the run's newest entry of events if it is known, or 0. After a transaction that was rolled back,
+/// the id may be that of another entry, or of none.
+pub(crate) fn last(connection: &Connection, run: &RunRow, newest: i64) -> Stored<u64> {
+    if newest != 0 {
+        let found = connection
+            .prepare_cached(NEWEST)
+            .and_then(|mut statement| {
+                let read = |row: &rusqlite::Row<'_>| {
+                    let entry = row.get_ref(0)?.as_blob()?;
+                    Ok(open(run.n, EntryKind::Events, entry).and_then(EventBatch::last_of))
+                };
+                statement.query_row((newest, run.n), read).optional()
+            })
+            .map_err(|error| failed(&error))?;
+        if let Some(last) = found.flatten() {
+            return Ok(last);
+        }
+    }
     if !run.is_archived() {
         let mut statement = connection.prepare_cached(LAST).map_err(|error| failed(&error))?;
         let mut rows =

@@ -7,10 +7,11 @@ use std::sync::LazyLock;
 
 use rusqlite::{Connection, Params, params};
 
+use crate::lease::claim::LeaseRow;
 use crate::lease::held::RunningTurn;
 use crate::lease::owner::Owner;
 use crate::sqlite::checksum::{checked, insert_all, set};
-use crate::sqlite::columns::columns;
+use crate::sqlite::columns::{columns, list, list_of};
 use crate::sqlite::error::Stored;
 use crate::sqlite::fields::{Fields, FromFields};
 use crate::sqlite::sql;
@@ -85,7 +86,16 @@ static IN_JOURNAL: LazyLock<String> = LazyLock::new(|| {
     format!("SELECT {columns} FROM runs r INDEXED BY runs_in_journal WHERE in_journal = 1")
 });
 pub(crate) static OF_TURN: LazyLock<String> =
+    LazyLock::new(|| format!("SELECT {} FROM runs WHERE turn_id = ?1", list::<RunRow>()));
+pub(crate) static CHECKED_OF_TURN: LazyLock<String> =
     LazyLock::new(|| format!("{} turn_id = ?1", *COLUMNS));
+pub(crate) static WITH_LEASE: LazyLock<String> = LazyLock::new(|| {
+    let (run, lease) = (list_of::<RunRow>("r"), list_of::<LeaseRow>("l"));
+    format!(
+        "SELECT {run}, {lease} FROM runs r CROSS JOIN session_leases l ON l.session_label = r.session_label
+         WHERE r.turn_id = ?1"
+    )
+});
 pub(crate) static OF_RUN: LazyLock<String> =
     LazyLock::new(|| format!("{} run_id = ?1 ORDER BY n DESC LIMIT 1", *COLUMNS));
 pub(crate) static OF_SESSION: LazyLock<String> =
@@ -119,9 +129,17 @@ impl<'r> FromFields<'r> for CheckedRun {
     }
 }
 
-/// The run of a turn.
+/// The run of a turn, for a writer, which does not depend on the row's checksum.
 pub(crate) fn of_turn(connection: &Connection, turn_id: &str) -> Stored<Option<RunRow>> {
-    Ok(checked_of_turn(connection, turn_id)?.map(|found| found.run))
+    sql::optional(connection, &OF_TURN, (turn_id,), READING)
+}
+
+/// The run of a turn, and the lease of its session.
+pub(crate) fn with_lease(
+    connection: &Connection,
+    turn_id: &str,
+) -> Stored<Option<(RunRow, LeaseRow)>> {
+    sql::optional(connection, &WITH_LEASE, (turn_id,), READING)
 }
 
 /// The run of a turn, and whether its row is unaltered.
@@ -129,7 +147,7 @@ pub(crate) fn checked_of_turn(
     connection: &Connection,
     turn_id: &str,
 ) -> Stored<Option<CheckedRun>> {
-    sql::optional(connection, &OF_TURN, (turn_id,), READING)
+    sql::optional(connection, &CHECKED_OF_TURN, (turn_id,), READING)
 }
 
 /// The newest run with the host's id.
@@ -194,7 +212,7 @@ static STORE_EVENTS: LazyLock<String> = LazyLock::new(|| {
 static END: LazyLock<String> = LazyLock::new(|| {
     let last = "(SELECT max(id) FROM journal)";
     let change = set(&[("ended_at", "?2"), ("last_entry", last)]);
-    format!("UPDATE runs SET {change} WHERE turn_id = ?1 AND ended_at IS NULL")
+    format!("UPDATE runs SET {change} WHERE n = ?1 AND ended_at IS NULL")
 });
 static ARCHIVED: LazyLock<String> =
     LazyLock::new(|| format!("UPDATE runs SET {} WHERE n = ?1", set(&[("in_journal", "0")])));
@@ -222,7 +240,7 @@ pub(crate) fn add(
     now: i64,
     lease: Option<RunLease>,
     owner: Option<&Owner>,
-) -> Stored<()> {
+) -> Stored<RunRow> {
     let row = RunRow {
         n,
         turn_id: names.turn_id.clone(),
@@ -238,12 +256,15 @@ pub(crate) fn add(
         owner: owner.cloned(),
     };
     let doing = format_args!("write the run of turn `{}`", names.turn_id);
-    sql::insert(connection, &ADD, &row, doing)
+    sql::insert(connection, &ADD, &row, doing)?;
+    Ok(row)
 }
 
-/// Stores the lease of the run's session.
-pub(crate) fn leased(connection: &Connection, n: i64, lease: RunLease) -> Stored<()> {
-    change(connection, &LEASE, params![n, lease.epoch, lease.context_id])
+/// Stores the lease of the run's session. Returns the run as it is now.
+pub(crate) fn leased(connection: &Connection, run: RunRow, lease: RunLease) -> Stored<RunRow> {
+    let RunLease { epoch, context_id } = lease;
+    change(connection, &LEASE, params![run.n, epoch, context_id])?;
+    Ok(RunRow { epoch: Some(epoch), context_id: Some(context_id), ..run })
 }
 
 /// Marks the run's events as stored by this process.
@@ -252,9 +273,9 @@ pub(crate) fn store_events(connection: &Connection, n: i64, owner: &Owner) -> St
     change(connection, &STORE_EVENTS, params![n, id, pid, pid_started, pid_space, boot_id])
 }
 
-/// Ends the run of a turn, if it has one. Its journal is complete at this point.
-pub(crate) fn end(connection: &Connection, turn_id: &str, now: i64) -> Stored<()> {
-    change(connection, &END, params![turn_id, now])
+/// Ends a run. Its journal is complete at this point.
+pub(crate) fn end(connection: &Connection, n: i64, now: i64) -> Stored<()> {
+    change(connection, &END, params![n, now])
 }
 
 /// Marks the run's events as archived.

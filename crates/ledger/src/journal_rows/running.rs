@@ -85,8 +85,9 @@ pub(crate) fn leased_run(
     label: &str,
     lease: &TurnLease,
 ) -> Stored<RunRow> {
-    claim.check(connection, label, lease.epoch)?;
-    let run = run_rows::of_turn(connection, &lease.turn_id)?;
-    run.filter(|run| run.is_open() && run.epoch == Some(lease.epoch))
-        .ok_or_else(|| stale_writer(label))
+    let found = run_rows::with_lease(connection, &lease.turn_id)?
+        .filter(|(run, _)| run.is_open() && run.epoch == Some(lease.epoch));
+    let Some((run, row)) = found else { return Err(stale_writer(label)) };
+    claim.check(connection, label, (&row, lease.epoch))?;
+    Ok(run)
 }

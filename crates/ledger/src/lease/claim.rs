@@ -44,6 +44,15 @@ columns!(for<'r> LeaseColumns<'r> {
     heartbeat_at,
 });
 
+/// The part of a lease that a write of its turn checks.
+pub(crate) struct LeaseRow {
+    epoch: i64,
+    owner: Option<String>,
+    expires_at: Option<i64>,
+}
+
+columns!(LeaseRow { epoch, owner, expires_at });
+
 static READ: LazyLock<String> = LazyLock::new(|| {
     let columns = list::<LeaseColumns<'_>>();
     format!("SELECT {columns} FROM session_leases WHERE session_label = ?1")
@@ -122,11 +131,22 @@ impl Claim {
     ///
     /// # Errors
     /// `stale_writer`.
-    pub(crate) fn check(&self, connection: &Connection, label: &str, epoch: i64) -> Stored<()> {
-        let lease = self.read(connection, label)?;
-        let Some(lease) = lease.filter(|lease| lease.may_write(epoch)) else {
-            return Err(stale_writer(label));
+    pub(crate) fn check(
+        &self,
+        connection: &Connection,
+        label: &str,
+        (row, epoch): (&LeaseRow, i64),
+    ) -> Stored<()> {
+        let holder = match &row.owner {
+            None => Holder::Released,
+            Some(owner) if *owner == self.owner.id => Holder::Own { running: Some(epoch) },
+            Some(_) => Holder::Other { known_dead: false },
         };
+        let expires_at = row.expires_at.unwrap_or_default();
+        let lease = Lease { epoch: row.epoch, holder, expires_at, heartbeat_at: expires_at };
+        if !lease.may_write(epoch) {
+            return Err(stale_writer(label));
+        }
         if lease.is_due(self.now(), self.lease_ms) {
             self.renew(connection, label, epoch)?;
         }

@@ -5,7 +5,21 @@
 use model::LedgerCheck;
 
 /// The invariants that are statements: each selects a subject and what is wrong with it.
-pub(super) const CHECKS: [(LedgerCheck, &str); 11] = [
+pub(super) const CHECKS: [(LedgerCheck, &str); 12] = [
+    (
+        LedgerCheck::References,
+        "SELECT id, 'is a message of a turn that does not exist' FROM message_rows
+         WHERE key >> 20 NOT IN (SELECT n FROM turns)
+         UNION ALL
+         SELECT id, 'is a tool call of a turn that does not exist' FROM call_rows WHERE key >> 20 NOT IN (SELECT n FROM turns)
+         UNION ALL
+         SELECT c.id, 'is a tool call of message `' || c.message_id || '`, which its turn does not have' FROM tool_calls c
+         WHERE c.message_id IS NOT NULL
+           AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.turn_id = c.turn_id AND m.id = c.message_id)
+         UNION ALL
+         SELECT id, 'is the id of more than one message of turn `' || turn_id || '`' FROM messages
+         GROUP BY turn_id, id HAVING count(*) > 1",
+    ),
     (
         LedgerCheck::Integrity,
         "SELECT 'turns_of_days', 'does not list the turns of each day' WHERE EXISTS (
@@ -23,9 +37,9 @@ pub(super) const CHECKS: [(LedgerCheck, &str); 11] = [
          UNION ALL
          SELECT 'turns_of_tools', 'does not list the turns of each tool' WHERE EXISTS (
            SELECT tool_name, block FROM turns_of_tools EXCEPT
-           SELECT c.tool_name, t.n >> 6 FROM tool_calls c JOIN turns t ON t.id = c.turn_id)
+           SELECT tool_name, key >> 26 FROM call_rows)
          OR EXISTS (
-           SELECT c.tool_name, t.n >> 6 FROM tool_calls c JOIN turns t ON t.id = c.turn_id EXCEPT
+           SELECT tool_name, key >> 26 FROM call_rows EXCEPT
            SELECT tool_name, block FROM turns_of_tools)",
     ),
     (

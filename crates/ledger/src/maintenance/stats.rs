@@ -58,8 +58,8 @@ pub(crate) fn stats(connection: &Connection, path: &Path) -> Stored<LedgerStats>
     let count = |select: &str| sql::one::<u64>(connection, select, (), doing);
     let Stamp { ledger_id, created_at, engine_version } = schema::stamp_of(connection)?;
     let size = |path: &Path| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
-    let messages = count("SELECT count(*) FROM messages")?;
-    let tool_calls = count("SELECT count(*) FROM tool_calls")?;
+    let messages = count("SELECT count(*) FROM message_rows")?;
+    let tool_calls = count("SELECT count(*) FROM call_rows")?;
     let sessions = count(&format!("SELECT count(*) FROM sessions WHERE {}", *IS_SESSION))?;
     let stored_bytes = count("SELECT coalesce(sum(length(data)), 0) FROM blobs")?;
     let named = count(

@@ -131,7 +131,7 @@ fn checks(connection: &Connection, found: &mut Found, checked: &mut LedgerChecke
     for (table, count) in [
         ("sessions", &mut checked.sessions),
         ("turns", &mut checked.turns),
-        ("tool_calls", &mut checked.tool_calls),
+        ("call_rows", &mut checked.tool_calls),
     ] {
         let counted = count_of(connection, table);
         *count = found.damage(LedgerCheck::Integrity, counted)?.unwrap_or_default();
@@ -180,7 +180,7 @@ fn checksums(connection: &Connection, table: &Table, found: &mut Found) -> Store
 }
 
 fn messages(connection: &Connection, found: &mut Found, checked: &mut u64) -> Stored<()> {
-    let all = messages_of("ORDER BY rowid");
+    let all = messages_of("message_rows m");
     each(connection, &all, (), "read the ledger's messages", |fields| {
         *checked += 1;
         let id = fields.again().next().ok();
@@ -193,7 +193,7 @@ fn messages(connection: &Connection, found: &mut Found, checked: &mut u64) -> St
 
 /// Checks the tool calls whose arguments and results are blobs, which the statements of [`CHECKS`] do not read.
 fn large_calls(connection: &Connection, found: &mut Found) -> Stored<()> {
-    let large = tool_calls_of("blobs_json IS NOT NULL");
+    let large = tool_calls_of("c.blobs_json IS NOT NULL");
     each(connection, &large, (), "read the ledger's tool calls", |fields| {
         let id = fields.again().next().ok();
         if let Err(error) = fields.next().and_then(|row| tool_call(connection, &row)) {

@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 use rusqlite::{Connection, params};
 
 use crate::reading::turn_tree::no_cursor;
+use crate::rows::row_key::OF_TURN;
 use crate::rows::session_rows::IS_SESSION;
 use crate::rows::tool_call_rows::{ToolCallColumns, tool_call};
 use crate::sqlite::checksum::{Checked, checked};
@@ -83,11 +84,11 @@ pub(crate) fn sessions(
 /// Bytes of arguments and results on one page.
 const PAGE_BYTES: usize = 16 << 20;
 
-/// Selects tool calls of a filter, each with the session of its turn.
+/// Selects tool calls of a filter, each with its turn and the session of that.
 fn calls(from: &str, order: &str) -> String {
-    let columns = checked::<ToolCallColumns<'_>>("tool_calls", "c");
+    let columns = checked::<ToolCallColumns<'_>>("call_rows", "c");
     format!(
-        "SELECT {columns}, t.session_label FROM {from}
+        "SELECT {columns}, t.id, t.session_label FROM {from}
            AND (?3 IS NULL OR t.id = ?3) AND (?4 IS NULL OR t.session_label = ?4)
            AND (?5 IS NULL OR c.tool_name = ?5) AND (?6 IS NULL OR c.status = ?6)
            AND t.status NOT IN ('pending', 'streaming')
@@ -95,33 +96,28 @@ fn calls(from: &str, order: &str) -> String {
     )
 }
 
-pub(crate) static CALLS: LazyLock<String> = LazyLock::new(|| {
+/// Selects the calls after the position `?1`, `?2` in the turns of a condition, which `index` serves.
+fn calls_of(index: &str, condition: &str) -> String {
     calls(
-        "tool_calls c CROSS JOIN turns t ON t.id = c.turn_id WHERE (c.turn_id, c.sequence) > (?1, ?2)",
-        "c.turn_id, c.sequence",
+        &format!(
+            "turns t {index} CROSS JOIN call_rows c ON c.key {OF_TURN}
+             WHERE {condition} AND t.id >= ?1 AND (t.id > ?1 OR c.key & 1048575 > ?2)"
+        ),
+        "t.id, c.key",
     )
-});
-pub(crate) static CALLS_OF_TURN: LazyLock<String> = LazyLock::new(|| {
-    calls(
-        "turns t CROSS JOIN tool_calls c ON c.turn_id = t.id
-         WHERE t.id = ?3 AND (t.id > ?1 OR c.sequence > ?2)",
-        "c.sequence",
-    )
-});
-pub(crate) static CALLS_OF_SESSION: LazyLock<String> = LazyLock::new(|| {
-    calls(
-        "turns t INDEXED BY turns_by_session CROSS JOIN tool_calls c ON c.turn_id = t.id
-         WHERE t.session_label = ?4 AND t.id >= ?1 AND (t.id > ?1 OR c.sequence > ?2)",
-        "t.id, c.sequence",
-    )
-});
+}
+
+pub(crate) static CALLS: LazyLock<String> = LazyLock::new(|| calls_of("", "1"));
+pub(crate) static CALLS_OF_TURN: LazyLock<String> = LazyLock::new(|| calls_of("", "t.id = ?3"));
+pub(crate) static CALLS_OF_SESSION: LazyLock<String> =
+    LazyLock::new(|| calls_of("INDEXED BY turns_by_session", "t.session_label = ?4"));
 pub(crate) static CALLS_OF_TOOL: LazyLock<String> = LazyLock::new(|| {
     calls(
-        "turns_of_tools b CROSS JOIN turns t ON t.n BETWEEN b.block << 6 AND b.block << 6 | 63
-         CROSS JOIN tool_calls c ON c.turn_id = t.id
+        "turns_of_tools b CROSS JOIN call_rows c ON c.key BETWEEN b.block << 26 AND b.block << 26 | 67108863
+         CROSS JOIN turns t ON t.n = c.key >> 20
          WHERE b.tool_name = ?5 AND b.block >= coalesce((SELECT n FROM turns WHERE id = ?1), 0) >> 6
-           AND (t.n, c.sequence) > (coalesce((SELECT n FROM turns WHERE id = ?1), 0), ?2)",
-        "b.block, t.n, c.sequence",
+           AND c.key > (coalesce((SELECT n FROM turns WHERE id = ?1), 0) << 20 | ?2)",
+        "b.block, c.key",
     )
 });
 pub(crate) const CALL_POSITION: &str = "SELECT turn_id, sequence FROM tool_calls WHERE id = ?1";
@@ -170,7 +166,7 @@ pub(crate) fn tool_calls(
         if full {
             return Ok(ControlFlow::Break(()));
         }
-        let (turn_id, session_label) = (checked.row.turn_id.to_owned(), fields.next()?);
+        let (turn_id, session_label) = fields.next()?;
         found.push((call.call_id.clone(), ToolCallRow { turn_id, session_label, call }));
         Ok(ControlFlow::Continue(()))
     })?;

@@ -104,8 +104,8 @@ fn thread(connection: &Connection, newest: &str) -> Stored<Vec<String>> {
 }
 
 /// Newest first, of every session.
-pub(crate) const INDEXED: &str = "SELECT m.turn_id, m.sequence
-     FROM message_words w CROSS JOIN messages m ON m.rowid = w.rowid
+pub(crate) const INDEXED: &str = "SELECT t.id, w.rowid & 1048575
+     FROM message_words w CROSS JOIN turns t ON t.n = w.rowid >> 20
      WHERE w.message_words MATCH ?1 ORDER BY w.rowid DESC";
 
 /// The messages of the thread that the index has for the words: position of the turn, sequence.
@@ -132,8 +132,8 @@ fn indexed(
 }
 
 /// The messages that are not indexed yet.
-pub(crate) const UNINDEXED: &str = "SELECT turn_id, sequence, content, blobs_json FROM messages
-     WHERE rowid > ?1 AND role IN ('user', 'assistant', 'system')";
+pub(crate) const UNINDEXED: &str = "SELECT t.id, m.key & 1048575, m.content, m.blobs_json
+     FROM message_rows m CROSS JOIN turns t ON t.n = m.key >> 20 WHERE m.key > ?1 AND m.role IN ('user', 'assistant', 'system')";
 
 fn unindexed(
     connection: &Connection,

@@ -1,4 +1,4 @@
-//! The columns of `messages`, and the part of them with a message's content, owned or borrowed.
+//! The columns of `message_rows`, and the part of them with a message's content, owned or borrowed.
 //!
 //! It must never interpret the values: `message_codec` does.
 
@@ -6,12 +6,12 @@ use std::borrow::Cow;
 
 use crate::sqlite::columns::columns;
 
-/// The columns of `messages` that the ledger writes and reads.
+/// The columns of `message_rows` that the ledger writes and reads.
 pub(crate) struct MessageColumns<'r> {
     pub(crate) id: &'r str,
-    pub(crate) turn_id: &'r str,
+    /// Its turn and its position: see `row_key`.
+    pub(crate) key: i64,
     pub(crate) role: &'r str,
-    pub(crate) sequence: u32,
     pub(crate) created_at: i64,
     pub(crate) tool_call_id: Option<&'r str>,
     pub(crate) is_error: Option<bool>,
@@ -30,9 +30,8 @@ pub(crate) struct MessageColumns<'r> {
 
 columns!(for<'r> MessageColumns<'r> {
     id,
-    turn_id,
+    key,
     role,
-    sequence,
     created_at,
     tool_call_id,
     is_error,

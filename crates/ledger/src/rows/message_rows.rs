@@ -1,4 +1,4 @@
-//! The rows of `messages`: reading those of a turn with their blobs, compared with their checksums.
+//! The rows of `message_rows`: reading those of a turn with their blobs, compared with their checksums.
 //!
 //! It must never return a message whose checksum differs.
 
@@ -10,17 +10,19 @@ use crate::journal_codec::MessageRecord;
 use crate::rows::blobs;
 use crate::rows::message_codec;
 use crate::rows::message_columns::MessageColumns;
-use crate::sqlite::columns::list;
+use crate::rows::row_key::{OF_TURN, key, sequence_of};
+use crate::sqlite::columns::list_of;
 use crate::sqlite::error::{Stored, damaged};
 use crate::sqlite::sql;
 use model::{Message, Provenance, Role};
 
-pub(crate) static MESSAGES: LazyLock<String> =
-    LazyLock::new(|| messages_of("WHERE turn_id = ?1 ORDER BY sequence"));
+pub(crate) static MESSAGES: LazyLock<String> = LazyLock::new(|| {
+    messages_of(&format!("turns t CROSS JOIN message_rows m ON m.key {OF_TURN} WHERE t.id = ?1"))
+});
 
-/// Selects messages with the columns that [`message`] reads.
-pub(crate) fn messages_of(rest: &str) -> String {
-    format!("SELECT {} FROM messages {rest}", list::<MessageColumns<'_>>())
+/// Selects messages with the columns that [`message`] reads. `from` names the table `m`.
+pub(crate) fn messages_of(from: &str) -> String {
+    format!("SELECT {} FROM {from} ORDER BY m.key", list_of::<MessageColumns<'_>>("m"))
 }
 
 /// The messages of a turn in order, each compared with its checksum.
@@ -58,7 +60,7 @@ pub(crate) fn message(connection: &Connection, row: &MessageColumns<'_>) -> Stor
         id: id.to_owned(),
         role,
         blocks: message_codec::decode(columns)?,
-        sequence: row.sequence,
+        sequence: sequence_of(row.key),
         created_at: row.created_at,
         provenance: provider.zip(api).zip(model).map(|((provider, api), model)| Provenance {
             provider,
@@ -70,13 +72,12 @@ pub(crate) fn message(connection: &Connection, row: &MessageColumns<'_>) -> Stor
     })
 }
 
-/// The row of a message of the journal in the turn `turn_id`.
-pub(crate) fn columns_of<'r>(turn_id: &'r str, record: &MessageRecord<'r>) -> MessageColumns<'r> {
-    MessageColumns {
+/// The row of a message of the journal in the turn with the number `turn`.
+pub(crate) fn columns_of<'r>(turn: i64, record: &MessageRecord<'r>) -> Stored<MessageColumns<'r>> {
+    Ok(MessageColumns {
         id: record.id,
-        turn_id,
+        key: key(turn, record.sequence)?,
         role: record.role,
-        sequence: record.sequence,
         created_at: record.created_at,
         tool_call_id: record.tool_call_id,
         is_error: record.is_error,
@@ -90,12 +91,12 @@ pub(crate) fn columns_of<'r>(turn_id: &'r str, record: &MessageRecord<'r>) -> Me
         thinking: record.thinking,
         blocks_json: record.blocks_json,
         blobs_json: record.blobs_json,
-    }
+    })
 }
 
 /// A message of the journal, with its blobs, compared with its checksum.
 pub(crate) fn of_record(connection: &Connection, record: &MessageRecord<'_>) -> Stored<Message> {
-    message(connection, &columns_of("", record))
+    message(connection, &columns_of(0, record)?)
 }
 
 fn role(name: &str) -> Option<Role> {

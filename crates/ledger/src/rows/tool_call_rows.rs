@@ -1,4 +1,4 @@
-//! The rows of `tool_calls`: their columns, and reading those of a turn with their large values.
+//! The rows of `call_rows`: their columns, and reading those of a turn with their large values.
 //!
 //! It must never return a call whose checksum differs.
 
@@ -9,24 +9,25 @@ use rusqlite::Connection;
 use crate::journal_codec::CallRecord;
 use crate::rows::blobs;
 use crate::rows::json::json;
+use crate::rows::row_key::{OF_TURN, key, sequence_of};
 use crate::sqlite::checksum::{Checked, checked};
 use crate::sqlite::columns::columns;
 use crate::sqlite::error::{Stored, damaged};
 use crate::sqlite::sql;
 use model::{AgentToolCall, ToolCallStatus};
 
-/// A row of `tool_calls`.
+/// A row of `call_rows`.
 pub(crate) struct ToolCallColumns<'r> {
     pub(crate) id: &'r str,
+    /// Its turn and its position: see `row_key`.
+    pub(crate) key: i64,
     pub(crate) provider_call_id: &'r str,
-    pub(crate) turn_id: &'r str,
     pub(crate) message_id: Option<&'r str>,
     pub(crate) tool_name: &'r str,
     pub(crate) status: &'r str,
     pub(crate) spawned_session_label: Option<&'r str>,
     pub(crate) started_at: i64,
     pub(crate) completed_at: Option<i64>,
-    pub(crate) sequence: u32,
     pub(crate) error: Option<&'r str>,
     pub(crate) params_json: Option<&'r str>,
     pub(crate) result_json: Option<&'r str>,
@@ -37,15 +38,14 @@ pub(crate) struct ToolCallColumns<'r> {
 
 columns!(for<'r> ToolCallColumns<'r> {
     id,
+    key,
     provider_call_id,
-    turn_id,
     message_id,
     tool_name,
     status,
     spawned_session_label,
     started_at,
     completed_at,
-    sequence,
     error,
     params_json,
     result_json,
@@ -54,12 +54,14 @@ columns!(for<'r> ToolCallColumns<'r> {
     blobs_json,
 });
 
-pub(crate) static TOOL_CALLS: LazyLock<String> = LazyLock::new(|| tool_calls_of("turn_id = ?1"));
+pub(crate) static TOOL_CALLS: LazyLock<String> = LazyLock::new(|| tool_calls_of("t.id = ?1"));
 
-/// Selects tool calls by a condition, with the columns that [`tool_call`] reads.
+/// Selects tool calls by a condition on them and on their turn `t`, with the columns that [`tool_call`] reads.
 pub(crate) fn tool_calls_of(condition: &str) -> String {
-    let columns = checked::<ToolCallColumns<'_>>("tool_calls", "c");
-    format!("SELECT {columns} FROM tool_calls c WHERE {condition} ORDER BY turn_id, sequence")
+    let columns = checked::<ToolCallColumns<'_>>("call_rows", "c");
+    format!(
+        "SELECT {columns} FROM turns t CROSS JOIN call_rows c ON c.key {OF_TURN} WHERE {condition} ORDER BY t.n, c.key"
+    )
 }
 
 /// The tool calls of a turn, in order.
@@ -107,36 +109,35 @@ pub(crate) fn tool_call(
         status,
         started_at: row.started_at,
         completed_at: row.completed_at,
-        sequence: row.sequence,
+        sequence: sequence_of(row.key),
         spawned_session_label: row.spawned_session_label.map(ToOwned::to_owned),
         call_id: call_id.to_owned(),
         message_id: row.message_id.unwrap_or_default().to_owned(),
     })
 }
 
-/// The row of a call of the journal in the turn `turn_id`.
-pub(crate) fn columns_of<'r>(turn_id: &'r str, record: &CallRecord<'r>) -> ToolCallColumns<'r> {
-    ToolCallColumns {
+/// The row of a call of the journal in the turn with the number `turn`.
+pub(crate) fn columns_of<'r>(turn: i64, record: &CallRecord<'r>) -> Stored<ToolCallColumns<'r>> {
+    Ok(ToolCallColumns {
         id: record.id,
+        key: key(turn, record.sequence)?,
         provider_call_id: record.provider_call_id,
-        turn_id,
         message_id: record.message_id,
         tool_name: record.tool_name,
         status: record.status,
         spawned_session_label: record.spawned_session_label,
         started_at: record.started_at,
         completed_at: record.completed_at,
-        sequence: record.sequence,
         error: record.error,
         params_json: Some(record.params_json),
         result_json: record.result_json,
         replay: record.replay,
         arguments_hash: record.arguments_hash,
         blobs_json: record.blobs_json,
-    }
+    })
 }
 
 /// A tool call of the journal, with its large values.
 pub(crate) fn of_record(connection: &Connection, record: &CallRecord<'_>) -> Stored<AgentToolCall> {
-    tool_call(connection, &Checked { row: columns_of("", record), is_whole: true })
+    tool_call(connection, &Checked { row: columns_of(0, record)?, is_whole: true })
 }

@@ -16,11 +16,13 @@ pub(super) struct Layout {
     columns: Vec<String>,
 }
 
-/// The layouts of the tables that are salvaged.
+/// The layouts of the tables that are salvaged. `messages` and `tool_calls` are views with the columns that these tables had.
 pub(super) struct Layouts {
     pub(super) turns: Arc<Layout>,
     pub(super) messages: Arc<Layout>,
     pub(super) tool_calls: Arc<Layout>,
+    pub(super) message_rows: Arc<Layout>,
+    pub(super) call_rows: Arc<Layout>,
     pub(super) sessions: Arc<Layout>,
     pub(super) session_history: Arc<Layout>,
     pub(super) compactions: Arc<Layout>,
@@ -41,6 +43,8 @@ impl Layouts {
             turns: layout("turns")?,
             messages: layout("messages")?,
             tool_calls: layout("tool_calls")?,
+            message_rows: layout("message_rows")?,
+            call_rows: layout("call_rows")?,
             sessions: layout("sessions")?,
             session_history: layout("session_history")?,
             compactions: layout("compactions")?,
@@ -110,6 +114,31 @@ impl TableRow {
         let names = checksum::columns(self.layout.table);
         let values = names.split(", ").map(|name| self.value(name).unwrap_or(&Value::Null).lend());
         checksum::of_values(names, values) == sum
+    }
+
+    pub(super) fn is_of(&self, layout: &Arc<Layout>) -> bool {
+        Arc::ptr_eq(&self.layout, layout)
+    }
+
+    /// Whether the row has every column of its table.
+    pub(super) fn is_complete(&self) -> bool {
+        self.values.len() == self.layout.columns.len()
+    }
+
+    /// The values of the columns with the same name, in the order of another layout; `others` for those that this one lacks.
+    /// Damage stays visible.
+    pub(super) fn in_layout(&self, layout: &Arc<Layout>, others: &[(&str, Value)]) -> Self {
+        let value = |name: &String| match others.iter().find(|(other, _)| other == name) {
+            Some((_, value)) => value.clone(),
+            None => self.value(name).cloned().unwrap_or(Value::Null),
+        };
+        let row =
+            Self { layout: Arc::clone(layout), values: layout.columns.iter().map(value).collect() };
+        let names = checksum::columns(layout.table);
+        let values = names.split(", ").map(|name| row.value(name).unwrap_or(&Value::Null).lend());
+        let damage = i64::from(!self.is_whole());
+        let sum = checksum::of_values(names, values).wrapping_add(damage);
+        row.with("row_checksum", Value::Integer(sum))
     }
 
     /// The row with another value in a column.

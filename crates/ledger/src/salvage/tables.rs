@@ -11,6 +11,7 @@ use super::row::{Layouts, TableRow};
 use crate::rows::blobs;
 use crate::rows::message_codec;
 use crate::rows::message_columns::{ContentRef, LARGE_COLUMNS};
+use crate::rows::row_key::{sequence_of, turn_of};
 use crate::sessions::persona;
 use crate::sqlite::error::{Stored, damaged};
 use crate::sqlite::functions::agent_of;
@@ -35,10 +36,18 @@ pub(super) struct Tables {
     large: Vec<(String, TableRow)>,
     /// The large values of tool calls that are lost, by name.
     pub(super) lost: Vec<String>,
+    /// The messages and calls by the numbers of their turns, whose rows may be on any page.
+    numbered: Vec<(i64, TableRow)>,
+    /// The ids of turns by their numbers: from their rows, and from an index with the session's label.
+    ids: HashMap<i64, String>,
+    indexed_ids: HashMap<i64, (String, String)>,
     /// The names of altered rows that are used all the same.
     pub(super) altered: BTreeSet<String>,
     journal: Journal,
 }
+
+const ROLES: [&str; 4] = ["user", "assistant", "system", "tool"];
+const CALL_STATUSES: [&str; 4] = ["pending", "running", "completed", "failed"];
 
 struct Blob {
     size: i64,
@@ -61,6 +70,9 @@ impl Tables {
             blobs: HashMap::new(),
             large: Vec::new(),
             lost: Vec::new(),
+            numbered: Vec::new(),
+            ids: HashMap::new(),
+            indexed_ids: HashMap::new(),
             altered: BTreeSet::new(),
             journal: Journal::default(),
         })
@@ -70,6 +82,7 @@ impl Tables {
         self.journal.is_empty()
             && self.turns.is_empty()
             && self.messages.is_empty()
+            && self.numbered.is_empty()
             && self.sessions.is_empty()
     }
 
@@ -84,8 +97,13 @@ impl Tables {
         self.journal.take_run(&values);
         let values: Arc<[Value]> = values.into();
         match (number, values.first()) {
-            (Some(_), Some(Value::Text(first))) => self.take_numbered(first, &values),
-            (None, Some(Value::Text(first))) => self.take_keyed(first, &values),
+            (Some(number), Some(Value::Text(first))) => self.take_numbered(number, first, &values),
+            (None, Some(Value::Text(first))) => {
+                if let [_, Value::Text(id), Value::Integer(number)] = &*values {
+                    self.indexed_ids.insert(*number, (first.clone(), id.clone()));
+                }
+                self.take_keyed(first, &values);
+            }
             // The rowid is the first column.
             (Some(number), _) => self.take_move(number, &values),
             (None, _) => {}
@@ -93,8 +111,28 @@ impl Tables {
     }
 
     /// Adds a row of a table with rowids.
-    fn take_numbered(&mut self, first: &str, values: &Arc<[Value]>) {
+    fn take_numbered(&mut self, number: i64, first: &str, values: &Arc<[Value]>) {
         let turn = TableRow::new(&self.layouts.turns, values);
+        let message = TableRow::new(&self.layouts.message_rows, values);
+        let call = TableRow::new(&self.layouts.call_rows, values);
+        if message.is_complete()
+            && message.is_one_of("role", &ROLES)
+            && message.integer("checksum").is_some()
+        {
+            self.numbered.push((number, message.with("key", Value::Integer(number))));
+            return;
+        }
+        if call.is_complete()
+            && call.is_one_of("status", &CALL_STATUSES)
+            && call.integer("started_at").is_some()
+        {
+            self.numbered.push((number, call.with("key", Value::Integer(number))));
+            return;
+        }
+        if turn.is_complete() && turn.is_one_of("turn_type", &["normal", "compaction"]) {
+            self.ids.insert(number, first.to_owned());
+        }
+        // The tables of older ledgers.
         let message = TableRow::new(&self.layouts.messages, values);
         let call = TableRow::new(&self.layouts.tool_calls, values);
         let blob = TableRow::new(&self.layouts.blobs, values);
@@ -111,14 +149,8 @@ impl Tables {
             if self.turns.get(first).is_none_or(better) {
                 self.turns.insert(first.to_owned(), turn);
             }
-        } else if message.is_one_of("role", &["user", "assistant", "system", "tool"])
-            && message.integer("checksum").is_some()
-        {
-            if message.text("blobs_json").is_some() {
-                self.large.push((first.to_owned(), message));
-            } else {
-                self.message(first.to_owned(), &message);
-            }
+        } else if message.is_one_of("role", &ROLES) && message.integer("checksum").is_some() {
+            self.take_message(first, message);
         } else if values.len() == 4
             && let (Some(size), Some(codec), Some(Value::Blob(data))) =
                 (blob.integer("size"), blob.text("codec"), blob.value("data"))
@@ -127,15 +159,54 @@ impl Tables {
                 let blob = Blob { size, codec: codec.to_owned(), data: data.clone() };
                 self.blobs.insert(first.to_owned(), blob);
             }
-        } else if call.is_one_of("status", &["pending", "running", "completed", "failed"])
-            && let Some(turn) = call.owned("turn_id")
-        {
-            let calls = self.calls.entry(turn).or_default();
-            let better = |before: &TableRow| call.is_whole() || !before.is_whole();
-            if calls.get(first).is_none_or(better) {
-                calls.insert(first.to_owned(), call);
+        } else if call.is_one_of("status", &CALL_STATUSES) {
+            self.take_call(first, call);
+        }
+    }
+
+    fn take_message(&mut self, id: &str, message: TableRow) {
+        if message.text("blobs_json").is_some() {
+            self.large.push((id.to_owned(), message));
+        } else {
+            self.message(id.to_owned(), &message);
+        }
+    }
+
+    fn take_call(&mut self, id: &str, call: TableRow) {
+        let Some(turn) = call.owned("turn_id") else { return };
+        let calls = self.calls.entry(turn).or_default();
+        let better = |before: &TableRow| call.is_whole() || !before.is_whole();
+        if calls.get(id).is_none_or(better) {
+            calls.insert(id.to_owned(), call);
+        }
+    }
+
+    /// Adds the messages and calls whose turn is a number, after all pages were read.
+    fn take_rows_of_turns(&mut self) {
+        for (key, row) in std::mem::take(&mut self.numbered) {
+            let Some(id) = row.owned("id") else { continue };
+            let of = [
+                ("turn_id", Value::Text(self.id_of(turn_of(key)))),
+                ("sequence", Value::Integer(sequence_of(key).into())),
+            ];
+            if row.is_of(&self.layouts.message_rows) {
+                let row = row.in_layout(&self.layouts.messages, &of);
+                self.take_message(&id, row);
+            } else {
+                let row = row.in_layout(&self.layouts.tool_calls, &of);
+                self.take_call(&id, row);
             }
         }
+    }
+
+    /// The id of a turn: by its row, else by the index of a session, else a new one, the same for all of its rows.
+    fn id_of(&self, number: i64) -> String {
+        let indexed = || {
+            let (label, id) = self.indexed_ids.get(&number)?;
+            self.sessions.contains_key(label).then(|| id.clone())
+        };
+        let known = self.ids.get(&number).cloned().or_else(indexed);
+        known.unwrap_or_else(|| format!("salvaged-{number}"))
     }
 
     /// Adds a row of a table without rowids.
@@ -217,6 +288,7 @@ impl Tables {
 
     /// Puts the large values into their rows, after all pages were read.
     pub(super) fn settle(&mut self) {
+        self.take_rows_of_turns();
         for turn in std::mem::take(&mut self.journal).turns() {
             self.take_open(turn);
         }

@@ -1,4 +1,4 @@
-//! The index of words, filled after the commits: a slice at a time, by the rowids of messages.
+//! The index of words, filled after the commits: a slice at a time, by the keys of messages.
 //!
 //! Neither a commit nor a search must ever wait for it: a search reads the messages that are not indexed yet.
 
@@ -25,11 +25,16 @@ const SLICE_BYTES: usize = 1 << 20;
 pub(crate) const WAITING: i64 = 256;
 
 pub(crate) const INDEXED_THROUGH: &str = "SELECT indexed_through FROM search_progress WHERE id = 1";
-pub(crate) const LAST: &str = "SELECT coalesce(max(rowid), 0) FROM messages";
+pub(crate) const LAST: &str = "SELECT coalesce(max(key), 0) FROM message_rows";
+/// Keys have gaps, so messages are counted, up to a bound.
+pub(crate) const UNINDEXED: &str =
+    "SELECT count(*) FROM (SELECT 1 FROM message_rows WHERE key > ?1 LIMIT 1024)";
+pub(crate) const END_OF_SLICE: &str =
+    "SELECT key FROM message_rows WHERE key > ?1 ORDER BY key LIMIT 1 OFFSET ?2";
 /// The messages to index. Messages never change, so those of running turns are indexed as well.
-pub(crate) const TO_INDEX: &str = "SELECT m.rowid, m.content, m.blobs_json FROM messages m CROSS JOIN turns t ON t.id = m.turn_id
-     WHERE m.rowid > ?1 AND m.rowid <= ?2 AND m.role IN ('user', 'assistant', 'system') AND t.turn_type = 'normal'
-     ORDER BY m.rowid";
+pub(crate) const TO_INDEX: &str = "SELECT m.key, m.content, m.blobs_json FROM message_rows m CROSS JOIN turns t ON t.n = m.key >> 20
+     WHERE m.key > ?1 AND m.key <= ?2 AND m.role IN ('user', 'assistant', 'system') AND t.turn_type = 'normal'
+     ORDER BY m.key";
 
 static PROGRESS: LazyLock<String> = LazyLock::new(|| {
     format!("UPDATE search_progress SET {} WHERE id = 1", set(&[("indexed_through", "?1")]))
@@ -40,9 +45,13 @@ pub(crate) fn indexed_through(connection: &Connection) -> Stored<i64> {
     number(connection, INDEXED_THROUGH)
 }
 
-/// The number of messages that are not indexed yet.
+/// The number of messages that are not indexed yet, or 1,024 if there are more.
 pub(crate) fn waiting(connection: &Connection) -> Stored<i64> {
-    Ok(number(connection, LAST)?.saturating_sub(indexed_through(connection)?))
+    waiting_after(connection, indexed_through(connection)?)
+}
+
+fn waiting_after(connection: &Connection, through: i64) -> Stored<i64> {
+    sql::one(connection, UNINDEXED, (through,), "count messages that are not indexed")
 }
 
 fn number(connection: &Connection, sql: &str) -> Stored<i64> {
@@ -54,8 +63,11 @@ fn number(connection: &Connection, sql: &str) -> Stored<i64> {
 pub(crate) fn slice(connection: &Connection) -> Stored<bool> {
     let doing = "index messages";
     let from = indexed_through(connection)?;
-    let last = number(connection, LAST)?;
-    let mut through = last.min(from.saturating_add(SLICE));
+    let end: Option<i64> = sql::optional(connection, END_OF_SLICE, (from, SLICE - 1), doing)?;
+    let mut through = match end {
+        Some(end) => end,
+        None => number(connection, LAST)?.max(from),
+    };
     let mut bytes = 0;
     sql::each(connection, TO_INDEX, (from, through), doing, |fields| {
         let id: i64 = fields.next()?;
@@ -72,7 +84,7 @@ pub(crate) fn slice(connection: &Connection) -> Stored<bool> {
         Ok(ControlFlow::Continue(()))
     })?;
     sql::exec(connection, &PROGRESS, (through,), doing)?;
-    Ok(last - through > WAITING)
+    Ok(waiting_after(connection, through)? > WAITING)
 }
 
 /// Receives whether more messages remain than [`WAITING`]; called in the writer's thread.
@@ -123,8 +135,12 @@ pub(crate) fn begin(writer: &Writer, then: impl FnOnce(bool) + Send + 'static) {
 /// Indexes all but the last few messages. If that fails (a full disk, another process that writes), the search reads more
 /// messages.
 pub(crate) async fn catch_up(readers: &Arc<Readers>, writer: &Writer) -> Stored<()> {
-    let mut slices = readers.run(|connection| waiting(connection)).await?;
-    while slices > WAITING {
+    let last = readers.run(|connection| number(connection, LAST)).await?;
+    let waits = move |connection: &mut Connection| {
+        Ok(indexed_through(connection)? < last && waiting(connection)? > WAITING)
+    };
+    // Each slice indexes at least one message, and it ends at the last one of now, even if messages are added meanwhile.
+    while readers.run(waits).await? {
         let (done, more) = oneshot::channel();
         // A dropped search has closed the channel.
         begin(writer, move |waits| {
@@ -133,9 +149,6 @@ pub(crate) async fn catch_up(readers: &Arc<Readers>, writer: &Writer) -> Stored<
         if !more.await.unwrap_or(false) {
             break;
         }
-        // Each slice indexes at least one message and their number is bounded, so this ends even if messages are added
-        // meanwhile.
-        slices -= 1;
     }
     Ok(())
 }

@@ -51,8 +51,9 @@ pub(crate) fn fork(
 }
 
 pub(crate) const CALLED_AT: &str =
-    "SELECT m.sequence FROM tool_calls c CROSS JOIN messages m ON m.turn_id = c.turn_id AND m.id = c.message_id
-     WHERE c.id = ?1 AND c.turn_id = ?2";
+    "SELECT m.key & 1048575 FROM call_rows c CROSS JOIN turns t ON t.n = c.key >> 20
+       CROSS JOIN message_rows m ON m.key BETWEEN t.n << 20 AND t.n << 20 | 1048575 AND m.id = c.message_id
+     WHERE c.id = ?1 AND t.id = ?2";
 /// The results directly after the message of the call end before the first message that is no result.
 pub(crate) const RESULTS_END: &str =
     "SELECT max(sequence) FROM messages WHERE turn_id = ?1 AND sequence >= ?2 AND sequence < coalesce(
@@ -156,13 +157,19 @@ static ADD_TURN: LazyLock<String> = LazyLock::new(|| insert_all::<TurnColumns<'_
 
 static COPY_MESSAGES: LazyLock<String> = LazyLock::new(|| {
     let columns = list::<MessageColumns<'_>>() + ", source, context_json, metadata_json";
-    let rows = "turn_id = ?1 AND sequence <= ?3 ORDER BY sequence";
-    copy_rows("messages", &columns, &[("turn_id", "?2")], rows)
+    let rows = "key BETWEEN (SELECT n FROM turns WHERE id = ?1) << 20 AND (SELECT n FROM turns WHERE id = ?1) << 20 | ?3
+       ORDER BY key";
+    copy_rows("message_rows", &columns, &[("key", &key_in("?2"))], rows)
 });
 static COPY_CALL: LazyLock<String> = LazyLock::new(|| {
     let columns = list::<ToolCallColumns<'_>>() + ", tool_number";
-    copy_rows("tool_calls", &columns, &[("id", "?2"), ("turn_id", "?3")], "id = ?1")
+    copy_rows("call_rows", &columns, &[("id", "?2"), ("key", &key_in("?3"))], "id = ?1")
 });
+
+/// The key of a row's copy in the turn with that id.
+fn key_in(turn_id: &str) -> String {
+    format!("((SELECT n FROM turns WHERE id = {turn_id}) << 20 | (key & 1048575))")
+}
 
 /// Copies the rows of `table` that `rows` selects, with other values in the columns of `changed`. The copy of a damaged row
 /// is damaged.

@@ -185,10 +185,15 @@ fn ensure_wal(connection: &Connection) -> Stored<()> {
     }
 }
 
-/// Opens a new file under a temporary name, to be filled and renamed.
+/// Opens a new file under a temporary name, to be filled and renamed. Nothing is synced before the rename, which syncs the
+/// finished file: an incomplete one is removed, so it needs no log that survives the process either.
 pub(crate) fn open_draft(draft: &Path) -> Stored<Connection> {
     let connection = open_raw(draft, Purpose::Write(Synchronous::Full))?;
     set(&connection, DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
+    connection
+        .pragma_update(None, "synchronous", "OFF")
+        .and_then(|()| connection.pragma_update(None, "journal_mode", "MEMORY"))
+        .map_err(|error| sqlite("configure a new ledger", &error))?;
     Ok(connection)
 }
 

@@ -123,8 +123,14 @@ pub(crate) fn create_private(path: &Path) -> io::Result<()> {
     options.open(path).map(drop)
 }
 
-/// Renames a finished new ledger, unless a file with that name exists. True when it was renamed.
+/// Makes a finished new file durable and renames it, unless a file with that name exists. True when it was renamed. Nothing
+/// has to be synced while the file is filled: after a power cut it has its name only with its whole content.
 pub(crate) fn rename_new(from: &Path, to: &Path) -> io::Result<bool> {
+    if has_log(from) {
+        return Err(io::Error::other("its log could not be copied into it"));
+    }
+    // Only a descriptor for writing can be synced everywhere. No connection has the file open any more.
+    OpenOptions::new().write(true).open(from)?.sync_all()?;
     #[cfg(any(target_os = "linux", target_vendor = "apple"))]
     {
         use rustix::fs::{CWD, RenameFlags, renameat_with};

@@ -136,11 +136,11 @@ async fn the_schema_refuses_cycles_and_unknown_states() {
         "UPDATE turns SET status = 'done' WHERE id = 't2'",
         "UPDATE turns SET stop_reason = 'stop' WHERE id = 't2'",
         "UPDATE turns SET turn_type = 'other' WHERE id = 't2'",
-        "UPDATE tool_calls SET status = 'done'",
+        "UPDATE call_rows SET status = 'done'",
         "UPDATE sessions SET status = 'gone'",
         "UPDATE sessions SET thread_id = 'missing'",
-        "UPDATE messages SET role = 'bot'",
-        "UPDATE messages SET sequence = 1 WHERE sequence = 0",
+        "UPDATE message_rows SET role = 'bot'",
+        "UPDATE message_rows SET key = key + 1 WHERE key & 1048575 = 0",
         "INSERT INTO sessions (label, created_at, updated_at) VALUES ('', 1, 1)",
         "DELETE FROM turns WHERE id = 't1'",
     ] {
@@ -154,4 +154,24 @@ async fn the_schema_refuses_cycles_and_unknown_states() {
             .await;
         assert_eq!(result.unwrap_err().kind, StorageErrorKind::Constraint, "{sql}");
     }
+}
+
+#[tokio::test]
+async fn a_turn_with_two_messages_of_one_id_or_a_call_of_no_message_is_refused() {
+    let fixture = Fixture::new();
+    let mut twice = turn("t1", "main", None);
+    twice.messages[3].id = "t1-m1".to_owned();
+    let mut lost = turn("t1", "main", None);
+    lost.tool_calls[0].message_id = "other".to_owned();
+    let mut far = turn("t1", "main", None);
+    far.messages[3].sequence = 1 << 20;
+    for refused in [twice, lost, far] {
+        let error = fixture.commit(refused).await.unwrap_err();
+        assert_eq!(error.kind, StorageErrorKind::Constraint);
+    }
+    assert_eq!(
+        fixture.counts().await,
+        r#"[{"turns":0,"messages":0,"calls":0,"sessions":0,"moves":0}]"#
+    );
+    fixture.commit(turn("t1", "main", None)).await.unwrap();
 }

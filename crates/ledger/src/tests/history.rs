@@ -14,7 +14,7 @@ async fn a_message_that_rotted_is_refused_and_never_sent() {
         .writer
         .submit(|connection| {
             connection
-                .execute("UPDATE messages SET content = 'ask t2' WHERE sequence = 0", ())
+                .execute("UPDATE message_rows SET content = 'ask t2' WHERE key & 1048575 = 0", ())
                 .map_err(|error| crate::sqlite::error::sqlite("rot", &error))
         })
         .await

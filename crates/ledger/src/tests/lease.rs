@@ -65,7 +65,8 @@ fn check(
 /// Ends a turn, as W4 does.
 fn commit(connection: &Connection, claim: &Claim, id: &str, epoch: i64) {
     assert_eq!(check(connection, claim, id, epoch), Ok(()));
-    run_rows::end(connection, id, NOW).unwrap();
+    let run = run_rows::of_turn(connection, id).unwrap().unwrap();
+    run_rows::end(connection, run.n, NOW).unwrap();
     claim.held.commit("main", &RunningTurn { turn_id: id.to_owned(), epoch });
 }
 

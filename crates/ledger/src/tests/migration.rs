@@ -2,8 +2,8 @@
 //! content.
 
 use super::*;
-use crate::sqlite::schema;
-use model::SearchOptions;
+use crate::sqlite::{connection, schema};
+use model::{LedgerCheck, SearchOptions, StorageErrorKind};
 
 /// Made by version 0.1.0: a session of three turns (the last failed), one that was forked from it, and one that a host
 /// wrote.
@@ -50,4 +50,47 @@ async fn a_ledger_of_version_1_opens_with_the_same_content_and_takes_new_turns()
     fixture.commit(turn("t9", "main", Some(&head))).await.unwrap();
     let reopened = open(&fixture.folder.path().join("old.db")).unwrap();
     assert_eq!(reopened.session("main").await.unwrap().unwrap().thread_id.as_deref(), Some("t9"));
+}
+
+/// The number of migrations before 110.
+const BEFORE_110: usize = 13;
+
+/// The ledger of version 1 before migration 110, changed by `sql`, and opened.
+fn changed(sql: &str) -> (Result<Arc<Ledger>, StorageError>, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ledger.db");
+    std::fs::write(&path, VERSION_1).unwrap();
+    let connection = connection::open_draft(&path).unwrap();
+    schema::migrate(&connection, &schema::MIGRATIONS[..BEFORE_110]).unwrap();
+    connection.pragma_update(None, "foreign_keys", false).unwrap();
+    connection.execute(sql, ()).unwrap();
+    connection.close().unwrap();
+    (open(&path), folder)
+}
+
+#[tokio::test]
+async fn a_message_or_call_that_was_altered_before_it_was_moved_is_still_reported() {
+    for (sql, table) in [
+        ("UPDATE messages SET created_at = 1 WHERE content = 'ask 1'", "message_rows"),
+        ("UPDATE messages SET content = 'ask 9' WHERE content = 'ask 3'", "message"),
+        ("UPDATE tool_calls SET result_json = '1'", "call_rows"),
+    ] {
+        let (ledger, _folder) = changed(sql);
+        let problems = ledger.unwrap().verify().await.unwrap().problems;
+        assert!(!problems.is_empty(), "{sql}");
+        assert!(problems.iter().all(|it| it.check == LedgerCheck::Checksum), "{problems:?}");
+        assert!(problems.iter().any(|it| it.message.contains(table) || it.subject.is_some()));
+    }
+    let (ledger, _folder) = changed("UPDATE sessions SET status = status");
+    assert_eq!(ledger.unwrap().verify().await.unwrap().problems, []);
+}
+
+#[tokio::test]
+async fn a_ledger_with_a_row_of_no_turn_is_refused_and_its_other_turns_can_be_salvaged() {
+    let orphan = "UPDATE messages SET turn_id = 'gone' WHERE content = 'ask 3'";
+    let (refused, folder) = changed(orphan);
+    assert_eq!(refused.unwrap_err().kind, StorageErrorKind::Corrupt);
+    let (damaged, fresh) = (folder.path().join("ledger.db"), folder.path().join("fresh.db"));
+    let saved = Ledger::salvage(&damaged, &fresh, Clock::fixed(NOW)).await.unwrap();
+    assert!(saved.turns >= 5 && saved.messages == 11, "{saved:?}");
 }

@@ -17,14 +17,16 @@ use crate::sqlite::sql;
 
 static SET_METADATA: LazyLock<String> = LazyLock::new(|| {
     let change = set(&[("metadata_json", "?3")]);
-    format!("UPDATE messages SET {change} WHERE turn_id = ?1 AND id = ?2")
+    format!(
+        "UPDATE message_rows SET {change} WHERE key BETWEEN ?1 << 20 AND ?1 << 20 | 1048575 AND id = ?2"
+    )
 });
 static ADD: LazyLock<String> = LazyLock::new(|| insert_all::<TurnColumns<'_>>("turns"));
 
 /// Stores the fields of the imported format that the blocks of a message lack.
 pub(super) fn set_metadata(
     connection: &Connection,
-    turn: &str,
+    turn: i64,
     message: &str,
     metadata: &str,
 ) -> Stored<()> {
@@ -32,12 +34,12 @@ pub(super) fn set_metadata(
     sql::exec(connection, &SET_METADATA, (turn, message, metadata), doing).map(drop)
 }
 
-/// Writes the row of a turn under `parent`, with the depth and the tokens that follow from it.
+/// Writes the row of a turn under `parent`, with the depth and the tokens that follow from it. Returns the turn's number.
 pub(super) fn insert(
     connection: &Connection,
     turn: &TurnRecord,
     parent: Option<&(String, Parent)>,
-) -> Stored<()> {
+) -> Stored<i64> {
     let error = turn.error.as_ref();
     let above = parent.map_or(0, |(_, parent)| parent.thread_tokens);
     let (tools, queries) = (json(&turn.tools_available), json(&turn.query_message_ids));
@@ -78,5 +80,6 @@ pub(super) fn insert(
             attempts_json: Some(&attempts),
         },
     };
-    sql::insert(connection, &ADD, &row, format_args!("write turn `{}`", turn.id))
+    sql::insert(connection, &ADD, &row, format_args!("write turn `{}`", turn.id))?;
+    Ok(connection.last_insert_rowid())
 }

@@ -29,11 +29,10 @@ impl Out<BufWriter<std::fs::File>> {
         })
     }
 
-    /// Syncs the file to the disk before it is renamed.
+    /// Completes the file, which is synced when it is renamed.
     pub(super) fn finish(mut self) -> Stored<LedgerExport> {
         let writing = |error| error::file("write the export", &error);
         self.file.flush().map_err(writing)?;
-        self.file.get_ref().sync_all().map_err(writing)?;
         let Problems { list, truncated } = self.problems;
         Ok(LedgerExport { problems: list, truncated, ..self.report })
     }

@@ -13,6 +13,7 @@ use super::fitted::fitted;
 use super::insert::{insert, set_metadata};
 use super::record::{SessionRecord, TurnRecord};
 use super::report::Problems;
+use crate::journal::message_ids::MessageIds;
 use crate::journal::write::{insert_message, insert_tool_call};
 use crate::rows::turn_parents::{Parent, parent_of};
 use crate::sessions::pointers;
@@ -164,19 +165,21 @@ impl Restore {
             let record = &fitted(&mut self.problems, line, record)?;
             self.own(connection, &record.session_label, record.started_at)?;
             let parent = self.parent(connection, line, record)?;
-            insert(connection, record, parent.as_ref())?;
+            let number = insert(connection, record, parent.as_ref())?;
+            let mut ids = MessageIds::default();
             for message in &record.messages {
-                insert_message(connection, &record.id, &message.message)?;
+                ids.insert_new(&message.message.id)?;
+                insert_message(connection, number, &message.message)?;
                 if let Some(metadata) = &message.metadata_json {
-                    set_metadata(connection, &record.id, &message.message.id, metadata)?;
+                    set_metadata(connection, number, &message.message.id, metadata)?;
                 }
             }
             for call in &record.tool_calls {
                 let mut row = call.clone();
-                if !record.messages.iter().any(|message| message.message.id == row.message_id) {
+                if !ids.contains(&row.message_id) {
                     row.message_id.clear();
                 }
-                insert_tool_call(connection, &record.id, &row, clock)?;
+                insert_tool_call(connection, number, &row, clock)?;
             }
             if let Some(result) = &record.compaction {
                 self.compactions.push((line, record.id.clone(), result.clone()));

@@ -24,6 +24,9 @@ const OF_SESSION: &str = "WITH RECURSIVE up (id) AS (
 
 const ALL: &str = "SELECT id, parent_turn_id FROM turns WHERE status NOT IN ('pending', 'streaming') ORDER BY id DESC";
 
+const METADATA: &str = "SELECT m.metadata_json FROM turns t CROSS JOIN message_rows m
+    ON m.key BETWEEN t.n << 20 AND t.n << 20 | 1048575 WHERE t.id = ?1 ORDER BY m.key";
+
 /// The ids of the turns of a session, or of all, depth first.
 pub(super) fn turns(connection: &Connection, label: Option<&str>) -> Stored<Vec<String>> {
     let doing = "list the ledger's turns";
@@ -74,9 +77,8 @@ pub(super) fn thread(connection: &Connection, head: Option<&str>) -> Stored<Vec<
 /// The record of a turn for a file.
 pub(super) fn turn(connection: &Connection, id: &str) -> Stored<TurnRecord> {
     let row = turn_rows::turn(connection, id)?.ok_or_else(|| unknown_turn(id))?;
-    let select = "SELECT metadata_json FROM messages WHERE turn_id = ?1 ORDER BY sequence";
     let doing = format_args!("read the messages of turn `{id}`");
-    Ok(TurnRecord::of(row, sql::all(connection, select, (id,), doing)?))
+    Ok(TurnRecord::of(row, sql::all(connection, METADATA, (id,), doing)?))
 }
 
 /// Whether an error concerns one turn only, so that the others can still be exported.

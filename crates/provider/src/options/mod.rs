@@ -10,6 +10,4 @@ mod tests;
 
 pub use fields::ProviderOptions;
 pub use parse::{parse_hosted_providers, parse_providers};
-#[cfg(test)]
-use set::ProviderSet;
-pub use set::ProviderSettings;
+pub use set::{ProviderSet, ProviderSettings};

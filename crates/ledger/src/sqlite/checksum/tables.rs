@@ -14,8 +14,23 @@ pub(crate) struct Table {
 
 /// The columns that the checksum of `table` covers; empty for a table without one.
 pub(crate) fn columns(table: &str) -> &'static str {
-    TABLES.iter().find(|it| it.name == table).map_or("", |it| it.columns)
+    TABLES.iter().chain(&REMOVED).find(|it| it.name == table).map_or("", |it| it.columns)
 }
+
+/// The tables of older ledgers that are views now: migrations and salvage read them.
+const REMOVED: [Table; 2] = [
+    Table {
+        name: "messages",
+        columns: "id, turn_id, source, sequence, created_at, checksum, context_json, metadata_json, blobs_json",
+        subject: "id",
+    },
+    Table {
+        name: "tool_calls",
+        columns: "id, provider_call_id, turn_id, message_id, tool_name, tool_number, status, spawned_session_label, \
+                  started_at, completed_at, sequence, error, params_json, result_json, replay, arguments_hash, blobs_json",
+        subject: "id",
+    },
+];
 
 /// Every table with a checksum.
 pub(crate) const TABLES: [Table; 21] = [
@@ -44,14 +59,14 @@ pub(crate) const TABLES: [Table; 21] = [
     },
     Table {
         // The others are in `checksum`, which is compared whenever a message is read.
-        name: "messages",
-        columns: "id, turn_id, source, sequence, created_at, checksum, context_json, metadata_json, blobs_json",
+        name: "message_rows",
+        columns: "key, id, source, created_at, checksum, context_json, metadata_json, blobs_json",
         subject: "id",
     },
     Table {
-        name: "tool_calls",
-        columns: "id, provider_call_id, turn_id, message_id, tool_name, tool_number, status, spawned_session_label, \
-                  started_at, completed_at, sequence, error, params_json, result_json, replay, arguments_hash, blobs_json",
+        name: "call_rows",
+        columns: "key, id, provider_call_id, message_id, tool_name, tool_number, status, spawned_session_label, \
+                  started_at, completed_at, error, params_json, result_json, replay, arguments_hash, blobs_json",
         subject: "id",
     },
     Table {

@@ -8,6 +8,7 @@ pub(crate) mod json;
 pub(crate) mod json_value;
 pub(crate) mod message;
 mod plain;
+pub(crate) mod problems;
 pub(crate) mod quote;
 pub(crate) mod raw_context;
 pub(crate) mod request;

@@ -78,7 +78,7 @@ fn every_column_of_the_schema_is_covered_or_checked_otherwise() {
     ]
     .map(ToOwned::to_owned)
     .into();
-    // The columns that `messages.checksum` covers.
+    // The columns that `message_rows.checksum` covers.
     for column in [
         "api",
         "blocks_json",
@@ -92,7 +92,7 @@ fn every_column_of_the_schema_is_covered_or_checked_otherwise() {
         "thinking",
         "tool_call_id",
     ] {
-        elsewhere.push(format!("messages.{column}"));
+        elsewhere.push(format!("message_rows.{column}"));
     }
     elsewhere.sort();
     assert_eq!(left, elsewhere);

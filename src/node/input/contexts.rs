@@ -2,7 +2,7 @@
 //!
 //! It must never start a run.
 
-use super::engine::NativeEngine;
+use super::super::engine::NativeEngine;
 use super::given_histories::CrossingContext;
 use base::error::EngineError;
 use model::{AssembledContext, Defaults, GivenHistory, continue_context, repair_surrogates};
@@ -13,7 +13,7 @@ type ReadContext = (AssembledContext, Option<GivenHistory>);
 impl NativeEngine {
     /// Reads a context whose history continues `before`. A lone surrogate half, which JavaScript strings may contain,
     /// becomes U+FFFD.
-    pub(super) fn context(
+    pub(in crate::node) fn context(
         &self,
         json: &str,
         before: GivenHistory,
@@ -26,7 +26,7 @@ impl NativeEngine {
 
     /// Reads a context, and returns it with its history if that is to be stored. `None` if the beginning of its history is
     /// no longer stored.
-    pub(super) fn read(
+    pub(in crate::node) fn read(
         &self,
         crossing: &CrossingContext,
     ) -> std::result::Result<Option<ReadContext>, EngineError> {
@@ -41,12 +41,12 @@ impl NativeEngine {
     }
 
     /// Stores the history of an accepted context; 0 without one.
-    pub(super) fn store_history(&self, history: Option<GivenHistory>) -> i64 {
+    pub(in crate::node) fn store_history(&self, history: Option<GivenHistory>) -> i64 {
         history.map_or(0, |history| self.given.store(history))
     }
 
     /// Reads a value of the host, with ids and times of the engine's clock for missing ones.
-    pub(super) fn with_defaults<T>(&self, read: impl FnOnce(&mut Defaults<'_>) -> T) -> T {
+    pub(in crate::node) fn with_defaults<T>(&self, read: impl FnOnce(&mut Defaults<'_>) -> T) -> T {
         let mut new_id = || self.clock.new_id();
         read(&mut Defaults { new_id: &mut new_id, now_ms: self.clock.now_ms() })
     }

@@ -24,15 +24,15 @@ pub struct KnownHistory {
 }
 
 /// A context in the form in which it is passed.
-pub(super) struct CrossingContext {
+pub(in crate::node) struct CrossingContext {
     /// The JSON of an `AssembledContext`; its `history` has the messages after `known`.
-    pub(super) json: String,
+    pub(in crate::node) json: String,
     /// The beginning of its history; `None` if the history is not to be stored.
-    pub(super) known: Option<KnownHistory>,
+    pub(in crate::node) known: Option<KnownHistory>,
 }
 
 /// Histories by number, the oldest evicted first.
-pub(super) struct GivenHistories {
+pub(in crate::node) struct GivenHistories {
     recent: Recent<i64, GivenHistory>,
     /// The last used number. It is wide enough that no number is used twice.
     last: AtomicI64,
@@ -46,7 +46,7 @@ impl Default for GivenHistories {
 
 impl GivenHistories {
     /// The beginning that `known` names; `None` if it is no longer stored.
-    pub(super) fn beginning(&self, known: &KnownHistory) -> Option<GivenHistory> {
+    pub(in crate::node) fn beginning(&self, known: &KnownHistory) -> Option<GivenHistory> {
         if known.number == NONE {
             return Some(GivenHistory::default());
         }
@@ -54,7 +54,7 @@ impl GivenHistories {
     }
 
     /// Stores a history under a new number; 0 if it is empty, or larger than the limit of all histories.
-    pub(super) fn store(&self, history: GivenHistory) -> i64 {
+    pub(in crate::node) fn store(&self, history: GivenHistory) -> i64 {
         let bytes = history.bytes();
         if history.is_empty() || bytes > MAX_BYTES {
             return NONE;
@@ -65,11 +65,11 @@ impl GivenHistories {
     }
 
     /// Removes a history that JavaScript will not name again.
-    pub(super) fn forget(&self, number: i64) {
+    pub(in crate::node) fn forget(&self, number: i64) {
         self.recent.take(&number);
     }
 
-    pub(super) fn clear(&self) {
+    pub(in crate::node) fn clear(&self) {
         self.recent.clear();
     }
 }
@@ -120,21 +120,21 @@ mod tests {
 
 /// The flags of a run that do not belong to its context, as one number; the bits of `lib/run/run-flags.ts`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct RunFlags(pub(super) u32);
+pub(in crate::node) struct RunFlags(pub(in crate::node) u32);
 
 impl RunFlags {
     /// Its signal is aborted already.
-    pub(super) fn aborted(self) -> bool {
+    pub(in crate::node) fn aborted(self) -> bool {
         self.0 & 1 != 0
     }
 
     /// It has an `onRequest`.
-    pub(super) fn hooked(self) -> bool {
+    pub(in crate::node) fn hooked(self) -> bool {
         self.0 & 2 != 0
     }
 
     /// It has an `onAgentEvent`.
-    pub(super) fn phases(self) -> bool {
+    pub(in crate::node) fn phases(self) -> bool {
         self.0 & 4 != 0
     }
 }

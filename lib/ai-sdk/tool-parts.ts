@@ -1,0 +1,73 @@
+// The parts of tools in a UI message: one for each call, with an id that no other call of the message has. It must never show a result
+// before its call.
+
+import type { UIMessageChunk } from '../../ai-sdk.d.ts'
+import type { StreamEvent } from '../../index.d.ts'
+
+type ToolStatusEvent = Extract<StreamEvent, { type: 'tool_status' }> & {
+  params?: unknown
+  result?: unknown
+}
+
+class ToolParts {
+  #flags: { dynamic?: true }
+  /** The ids of the parts, by the message and the provider's id of the call. */
+  #ids = new Map<string, string>()
+  #used = new Set<string>()
+  #begun = new Set<string>()
+
+  constructor(dynamic: boolean) {
+    this.#flags = dynamic ? { dynamic: true } : {}
+  }
+
+  status(event: ToolStatusEvent): UIMessageChunk[] {
+    const { toolName, status } = event
+    const toolCallId = this.#id(event)
+    const input = event.params ?? {}
+    const call = { toolCallId, toolName, input, ...this.#flags }
+    if (status === 'started') return this.#begin(toolCallId, call)
+    if (status === 'completed') {
+      // A call that was settled when the run was resumed did not start here.
+      const chunks = this.#begin(toolCallId, call)
+      const output = event.result ?? event.summary ?? null
+      chunks.push({ type: 'tool-output-available', toolCallId, output, ...this.#flags })
+      return chunks
+    }
+    const errorText = textOf(event.result) ?? event.summary ?? 'failed'
+    if (this.#begun.has(toolCallId)) {
+      return [{ type: 'tool-output-error', toolCallId, errorText, ...this.#flags }]
+    }
+    this.#begun.add(toolCallId)
+    return [{ type: 'tool-input-error', ...call, errorText }]
+  }
+
+  #begin(
+    toolCallId: string,
+    call: { toolCallId: string; toolName: string; input: unknown },
+  ): UIMessageChunk[] {
+    if (this.#begun.has(toolCallId)) return []
+    this.#begun.add(toolCallId)
+    return [{ type: 'tool-input-available', ...call }]
+  }
+
+  /** The provider's id, which may come again in a later message: a part is found by its id alone. */
+  #id({ messageId, toolCallId }: { messageId: string; toolCallId: string }): string {
+    const key = `${messageId} ${toolCallId}`
+    let id = this.#ids.get(key)
+    if (id === undefined) {
+      id = toolCallId
+      for (let count = 2; this.#used.has(id); count++) id = `${toolCallId}-${count}`
+      this.#used.add(id)
+      this.#ids.set(key, id)
+    }
+    return id
+  }
+}
+
+/** The text of a failed tool's result. */
+function textOf(result: unknown): string | undefined {
+  if (result === undefined) return undefined
+  return typeof result === 'string' ? result : JSON.stringify(result)
+}
+
+export { ToolParts }

@@ -1,0 +1,99 @@
+//! The options of an engine after reading: each checked, with what they name.
+//!
+//! It must never open anything.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::super::backend;
+use super::super::options::{LedgerFields, Options};
+use crate::engine::{
+    Budgets, CompactionOptions, ContextGuard, FailoverOptions, GovernorOptions, PruningOptions,
+};
+use base::config::Environment;
+use base::error::EngineError;
+use model::{Catalogue, InputError, ModelDeclaration, input_error, typed};
+use provider::{KeyHost, ProviderKeys, ProviderSet, parse_hosted_providers};
+
+/// The options of an engine.
+pub(in crate::node) struct ReadOptions {
+    pub(in crate::node) ledger: Option<LedgerFields>,
+    pub(in crate::node) tool_timeout_ms: Option<u64>,
+    pub(in crate::node) set: ProviderSet,
+    pub(in crate::node) catalogue: Catalogue,
+    pub(in crate::node) compaction: Option<CompactionOptions>,
+    pub(in crate::node) pruning: Option<PruningOptions>,
+    pub(in crate::node) guard: ContextGuard,
+    pub(in crate::node) budgets: Budgets,
+    pub(in crate::node) governor: Option<GovernorOptions>,
+    pub(in crate::node) failover: FailoverOptions,
+}
+
+impl ReadOptions {
+    /// Reads the JSON of `AgentEngineOptions`; `host` calls the key functions.
+    ///
+    /// # Errors
+    /// The first option that is wrong, by its path.
+    pub(in crate::node) fn of(
+        json: &str,
+        host: Option<&Arc<dyn KeyHost>>,
+        environment: &Environment,
+    ) -> Result<Self, EngineError> {
+        let mut reader = serde_json::Deserializer::from_str(json);
+        let options: Options<'_> =
+            serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+                let path = error.path().to_string();
+                let path = if path == "." { "options".to_owned() } else { path };
+                EngineError::option(input_error(path, &error.into_inner()))
+            })?;
+        Self::checked(options, host, environment).map_err(EngineError::option)
+    }
+
+    fn checked(
+        options: Options<'_>,
+        host: Option<&Arc<dyn KeyHost>>,
+        environment: &Environment,
+    ) -> Result<Self, InputError> {
+        if options.tool_timeout_ms == Some(0) {
+            return Err(InputError {
+                path: "toolTimeoutMs".to_owned(),
+                message: "`0` leaves no time; pass at least 1 or leave it out".to_owned(),
+            });
+        }
+        let set =
+            parse_hosted_providers(options.providers, options.auth_profiles, host, environment)?;
+        let declared: Vec<ModelDeclaration> = match options.models {
+            Some(raw) if raw.get() != "null" => typed("models", raw)?,
+            Some(_) | None => Vec::new(),
+        };
+        let catalogue = Catalogue::with_declared(declared)?;
+        let compaction = CompactionOptions::parse(options.compaction)?;
+        if let (Some(compaction), None) = (&compaction, &options.ledger) {
+            compaction.without_ledger()?;
+        }
+        let failover = FailoverOptions::parse(options.failover)?;
+        let named: HashMap<&str, ProviderKeys> =
+            set.providers.keys().map(|name| (name.as_str(), set.keys(name))).collect();
+        let ids = |name: &str| {
+            let keys = named.get(name)?;
+            Some(keys.profiles.iter().map(|profile| profile.id.as_str()).collect())
+        };
+        failover.check(ids)?;
+        if let Some(ledger) = &options.ledger {
+            backend::check(ledger)?;
+        }
+        drop(named);
+        Ok(Self {
+            ledger: options.ledger,
+            tool_timeout_ms: options.tool_timeout_ms,
+            set,
+            catalogue,
+            compaction,
+            pruning: PruningOptions::parse(options.pruning)?,
+            guard: ContextGuard::parse(options.context_guard)?,
+            budgets: Budgets::parse(options.budgets)?,
+            governor: GovernorOptions::parse(options.rate_governor)?,
+            failover,
+        })
+    }
+}
