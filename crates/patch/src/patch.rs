@@ -13,7 +13,7 @@ pub struct Patch<'p> {
 /// The files of a patch, sorted, by their paths relative to the workspace: without `.`, `..` and empty components.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PatchPaths {
-    /// Every path that [`apply`](crate::apply) requests, also those of new files: they must not exist.
+    /// Every path that [`apply`](crate::apply()) requests, also those of new files: they must not exist.
     pub read: Vec<String>,
     /// Every path that the patch writes or removes.
     pub written: Vec<String>,

@@ -62,8 +62,9 @@ impl Output {
         if from == 0 && text.has_mark() && frame.mark_is_content {
             self.bytes.extend_from_slice(BYTE_ORDER_MARK);
         }
-        self.bytes.extend_from_slice(text.lines_between(from, to));
-        self.last_break = 1;
+        let lines = text.lines_between(from, to);
+        self.bytes.extend_from_slice(lines);
+        self.last_break = if lines.ends_with(b"\r\n") { 2 } else { 1 };
         if to == text.len() && !text.is_terminated() {
             // Every line is written with its line break; the last one is removed at the end.
             let ending = text.ending_at(to - 1);

@@ -7,6 +7,7 @@ use crate::patch::{Action, FilePatch, Patch, Position};
 
 use super::files::{Content, FileChange, Files};
 use super::hunks::apply_hunks;
+use super::text::BYTE_ORDER_MARK;
 use super::work::Work;
 
 /// How many problems are listed.
@@ -75,7 +76,7 @@ fn apply_section(
             let content = existing(path, section, files, work)?;
             if !section.hunks.is_empty() {
                 let content = patched(path, content, section, work)?;
-                if !content.bytes.is_empty() {
+                if !content.bytes.is_empty() && content.bytes.as_slice() != BYTE_ORDER_MARK {
                     return Err(failed(Problem::NotEmpty { path: path.clone() }));
                 }
             }

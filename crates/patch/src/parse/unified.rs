@@ -119,6 +119,10 @@ fn section<'p>(
                     },
                 });
             }
+            // Whatever their headers number, the lines of a new file follow each other.
+            for hunk in &mut hunks {
+                hunk.position = Position::Searched { headers: Vec::new(), ends_file: false };
+            }
         }
         _ => {
             let has_no_place =
