@@ -44,9 +44,17 @@ impl Index {
         }
         let mut lines = vec![Vec::new(); numbers.len() + 1];
         let mut file = Vec::with_capacity(text.len());
+        let mut last: Option<(&[u8], u32)> = None;
         for index in 0..text.len() {
-            leniency.fold(text.line(index), &mut folded);
-            let number = numbers.get(&folded).copied().unwrap_or(IN_NO_HUNK);
+            let line = text.line(index);
+            let number = match last {
+                Some((same, number)) if same == line => number,
+                _ => {
+                    leniency.fold(line, &mut folded);
+                    numbers.get(&folded).copied().unwrap_or(IN_NO_HUNK)
+                }
+            };
+            last = Some((line, number));
             file.push(number);
             if number != IN_NO_HUNK
                 && let Some(list) = lines.get_mut(as_index(number))

@@ -14,7 +14,7 @@ use super::work::Work;
 const MOST_PROBLEMS: usize = 200;
 
 /// A copied byte costs so many steps, so that a patch cannot make files that are much larger than its input.
-const STEPS_PER_COPIED_BYTE: usize = 16;
+const STEPS_PER_COPIED_BYTE: usize = 8;
 
 /// Applies `patch` to the files that `read` returns, none for one that does not exist. `read` is called once for each path of
 /// [`Patch::paths`], at most.

@@ -16,7 +16,7 @@ fn counted(text: &[u8], file: &[u8]) -> (Result<Vec<FileChange>, Vec<PatchError>
 }
 
 fn limit(text: &[u8], file: &[u8]) -> u64 {
-    64 * (text.len() + file.len()) as u64 + 1_000_000
+    32 * (text.len() + file.len()) as u64 + 1_000_000
 }
 
 /// A hunk that is almost everywhere in a file of `aaab` lines, and whole nowhere.

@@ -3,7 +3,7 @@
 
 /// The steps allowed for each byte of the patch and of a file. An index of a file takes a step for each byte; there are five, by
 /// leniency, and a search takes fewer than the bytes that it searches.
-const STEPS_PER_BYTE: u64 = 64;
+const STEPS_PER_BYTE: u64 = 32;
 const STEPS_FOR_ANY: u64 = 1_000_000;
 
 /// The limit is reached.
