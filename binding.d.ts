@@ -124,6 +124,8 @@ export declare class NativeHub {
   answerRequest(run: number, number: number, body?: string | undefined | null, error?: string | undefined | null): void
   /** Copies everything that is readable in a damaged ledger to a new one; answers request `id`. */
   salvage(id: number, damaged: string, fresh: string): void
+  /** Applies a patch to texts; answers request `id` with a `PatchOutcome`. `args`: the JSON of `{ patch, files }`. */
+  applyPatch(id: number, args: string): void
 }
 
 /**

@@ -1362,6 +1362,52 @@ export declare function buildSessionKey(event: RoutedEvent, options?: SessionKey
  */
 export declare function buildSystemPrompt(parts: PromptParts): string
 
+/** A file that a patch changes. */
+export interface PatchChange {
+  path: string
+  /** A file that is moved is `deleted` at its old path and `added` at its new one. */
+  kind: 'added' | 'modified' | 'deleted'
+  /** The text after the patch; null where it is deleted. */
+  content: string | null
+  /** The file that it was before, where it was moved or copied. */
+  source?: string
+  /** Where the hunks were applied, in the order of the patch. */
+  hunks: PatchHunk[]
+}
+
+/** Where a hunk was applied. */
+export interface PatchHunk {
+  /** The line of the patch where it begins, from 1. */
+  patchLine: number
+  /** The line of the file, before the patch, from 1. */
+  fileLine: number
+  /** How far that is from the line that its header names; null where it names none. */
+  offset: number | null
+  /** What had to be ignored to find it; each also ignores what those before it do. */
+  ignored: 'nothing' | 'line_endings' | 'trailing_whitespace' | 'whitespace' | 'punctuation'
+}
+
+/** What came of a patch: all changes, or all problems. */
+export type PatchOutcome =
+  | { applied: true; changes: PatchChange[] }
+  | { applied: false; problems: { line: number; message: string }[] }
+
+/**
+ * Applies a patch to texts in memory, all of it or nothing: a unified diff (of git or `diff -u`), or the form that begins with
+ * `*** Begin Patch`. Lines may have moved, and a model's slips in white space and quotes are forgiven where only one place fits.
+ * What it reads and writes is the caller's: a path that is no key of `files` does not exist.
+ *
+ * @example
+ * const outcome = await applyPatch(patch, { 'a.txt': await readFile('a.txt', 'utf8') })
+ * if (outcome.applied) for (const { path, content } of outcome.changes) console.log(path, content)
+ *
+ * @throws {AgentEngineError} `invalid_options`
+ */
+export declare function applyPatch(
+  patch: string,
+  files: Readonly<Record<string, string>>,
+): Promise<PatchOutcome>
+
 /** What a host configures of an agent. It may have any other field. */
 export interface AgentConfig {
   /** The model's id, or `provider/model`. */

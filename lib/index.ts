@@ -14,12 +14,14 @@ import { scriptedProvider } from './engine/scripted-provider.ts'
 import { parseSessionKey } from './engine/session-key.ts'
 import { salvageLedger } from './ledger/ledger.ts'
 import { createCodingTools } from './tools/coding/coding-tools.ts'
+import { applyPatch } from './tools/patch.ts'
 import { tool } from './tools/tool.ts'
 import { AgentEngineError } from './values/errors.ts'
 
 export {
   AgentEngine,
   AgentEngineError,
+  applyPatch,
   buildSessionKey,
   buildSystemPrompt,
   createCodingTools,
@@ -37,6 +39,7 @@ export {
 export type Face = [
   Conforms<typeof AgentEngine, typeof declared.AgentEngine>,
   Conforms<AgentEngineError, declared.AgentEngineError>,
+  Conforms<typeof applyPatch, typeof declared.applyPatch>,
   Conforms<typeof buildSessionKey, typeof declared.buildSessionKey>,
   Conforms<typeof buildSystemPrompt, typeof declared.buildSystemPrompt>,
   Conforms<typeof createCodingTools, typeof declared.createCodingTools>,

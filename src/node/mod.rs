@@ -14,6 +14,7 @@ mod hub;
 mod input;
 mod ledger;
 mod options;
+mod patches;
 mod pending;
 mod profiles;
 mod reading;
