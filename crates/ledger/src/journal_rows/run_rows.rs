@@ -198,6 +198,8 @@ static ADD: LazyLock<String> = LazyLock::new(|| insert_all::<RunRow>("runs"));
 static LEASE: LazyLock<String> = LazyLock::new(|| {
     format!("UPDATE runs SET {} WHERE n = ?1", set(&[("epoch", "?2"), ("context_id", "?3")]))
 });
+static IN_SESSION: LazyLock<String> =
+    LazyLock::new(|| format!("UPDATE runs SET {} WHERE n = ?1", set(&[("session_label", "?2")])));
 static STORE_EVENTS: LazyLock<String> = LazyLock::new(|| {
     let change = set(&[
         ("keeps_events", "1"),
@@ -261,10 +263,22 @@ pub(crate) fn add(
 }
 
 /// Stores the lease of the run's session. Returns the run as it is now.
-pub(crate) fn leased(connection: &Connection, run: RunRow, lease: RunLease) -> Stored<RunRow> {
+///
+/// A run that was started on an alias has it as its label until now, if an event was stored before its turn was opened.
+pub(crate) fn leased(
+    connection: &Connection,
+    run: RunRow,
+    label: &str,
+    lease: RunLease,
+) -> Stored<RunRow> {
     let RunLease { epoch, context_id } = lease;
     change(connection, &LEASE, params![run.n, epoch, context_id])?;
-    Ok(RunRow { epoch: Some(epoch), context_id: Some(context_id), ..run })
+    let mut run = RunRow { epoch: Some(epoch), context_id: Some(context_id), ..run };
+    if run.session_label != label {
+        change(connection, &IN_SESSION, params![run.n, label])?;
+        label.clone_into(&mut run.session_label);
+    }
+    Ok(run)
 }
 
 /// Marks the run's events as stored by this process.
