@@ -40,6 +40,7 @@ const DONE = Object.freeze({ value: undefined, done: true as const })
 
 /** The parts of a run. */
 interface RunOptions {
+  id: string
   tools: Map<string, Tool>
   callbacks: AgentEngineCallbacks
   detached: boolean
@@ -55,6 +56,7 @@ function isDelta(event: StreamEvent | undefined): event is Delta {
 }
 
 class AgentRun implements Declared, hub.RecordTarget {
+  readonly id: string
   readonly result: Promise<AgentResult>
   readonly stream: BrokerStreamHandle
   /** Its number in the queue; 0 until it has begun. */
@@ -87,7 +89,8 @@ class AgentRun implements Declared, hub.RecordTarget {
   #reject!: (error: unknown) => void
   #warned = false
 
-  constructor({ tools, callbacks, detached, coalesce, signal, onRequest }: RunOptions) {
+  constructor({ id, tools, callbacks, detached, coalesce, signal, onRequest }: RunOptions) {
+    this.id = id
     this.#tools = tools
     this.#callbacks = callbacks
     this.#detached = detached
@@ -395,6 +398,7 @@ class AgentRun implements Declared, hub.RecordTarget {
       const [block, ...others] = message.blocks ?? []
       if (block?.type === 'text' && others.length === 0) message.content = block.text
     }
+    result.text = result.messages.findLast(({ role }) => role === 'assistant')?.content ?? ''
     for (const call of result.toolCalls) {
       // The caller gets back the very object its tool returned, with details that JSON cannot hold.
       const value = this.#values.get(call.callId)
