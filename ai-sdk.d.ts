@@ -31,7 +31,14 @@ export type UIMessageChunk =
       errorText: string
       dynamic?: boolean
     }
-  | { type: 'tool-output-available'; toolCallId: string; output: unknown; dynamic?: boolean }
+  | {
+      type: 'tool-output-available'
+      toolCallId: string
+      output: unknown
+      /** True: a progress, which another output follows. */
+      preliminary?: boolean
+      dynamic?: boolean
+    }
   | { type: 'tool-output-error'; toolCallId: string; errorText: string; dynamic?: boolean }
   | { type: 'finish-step' }
   | { type: 'finish'; finishReason?: UIFinishReason; messageMetadata?: unknown }
@@ -60,6 +67,8 @@ export interface UIMessageStreamOptions {
   sendReasoning?: boolean | undefined
   /** True: parts of tools have the type `dynamic-tool`. Default: `tool-NAME`. */
   dynamicTools?: boolean | undefined
+  /** True: what a tool passes to its `onUpdate` is a preliminary output of its part. Default false. */
+  toolProgress?: boolean | undefined
   /** A data part for an event that has no chunk of its own (`waiting`, `model_switch`, …); undefined: none, which is the default. */
   data?: ((event: StreamEvent) => UIDataChunk | undefined) | undefined
   /** The text of an error for the client. Default: the error's message; for a source that failed, its code. */

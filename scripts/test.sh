@@ -121,7 +121,7 @@ step 'biome' biome ci --colors=off .
 step 'licences' node scripts/licences.mjs
 step 'links of the documents' node scripts/links.mjs
 step 'circles of imports' node scripts/circles.mjs
-step 'pages of the API' node scripts/api-docs.mjs --check
+step 'pages of the API' node scripts/pages/api.mjs --check
 step 'remember generated files' remember
 # In parallel with the checks of the sources: its link-time optimisation is one long thread, and so is each check of the crate.
 (npm run --silent build) >"$logs/build" 2>&1 </dev/null &

@@ -139,6 +139,50 @@ describe.each(versions)('%s', (_, ai) => {
     })
   })
 
+  test('shows arguments as they stream, and the progress of a tool', async () => {
+    const at = { type: 'tool_input_delta', index: 1 }
+    const known = { ...at, toolCallId: 'call_1', toolName: 'thermometer' }
+    const events = [
+      start,
+      { ...at, delta: '{"ro' },
+      { ...known, delta: 'om":' },
+      { ...known, delta: '"bath"}' },
+      status('started', { params: { room: 'bath' }, callId: 'c1' }),
+      { type: 'tool_progress', callId: 'c1', toolCallId: 'call_1', partial: 'half' },
+      status('completed', { result: 11, callId: 'c1' }),
+      end,
+    ]
+    const chunks = await chunksOf(events, { toolProgress: true })
+    expect(chunks.slice(2, -2)).toEqual([
+      { type: 'tool-input-start', toolCallId: 'call_1', toolName: 'thermometer' },
+      { type: 'tool-input-delta', toolCallId: 'call_1', inputTextDelta: '{"room":' },
+      { type: 'tool-input-delta', toolCallId: 'call_1', inputTextDelta: '"bath"}' },
+      {
+        type: 'tool-input-available',
+        toolCallId: 'call_1',
+        toolName: 'thermometer',
+        input: { room: 'bath' },
+      },
+      { type: 'tool-output-available', toolCallId: 'call_1', output: 'half', preliminary: true },
+      { type: 'tool-output-available', toolCallId: 'call_1', output: 11 },
+    ])
+    const states: unknown[] = []
+    const stream = toUIMessageStream(numbered(...events), { toolProgress: true })
+    const reading = { stream: stream as ReadableStream<any>, terminateOnError: true }
+    for await (const { parts } of ai.readUIMessageStream(reading)) {
+      const part: any = parts.at(-1)
+      if (part?.toolCallId) states.push([part.state, part.input, part.output])
+    }
+    expect(states).toEqual([
+      ['input-streaming', undefined, undefined],
+      ['input-streaming', {}, undefined],
+      ['input-streaming', { room: 'bath' }, undefined],
+      ['input-available', { room: 'bath' }, undefined],
+      ['output-available', { room: 'bath' }, 'half'],
+      ['output-available', { room: 'bath' }, 11],
+    ])
+  })
+
   test('takes dynamic tools, tools that were refused, data parts and metadata', async () => {
     const events = [
       start,

@@ -5,7 +5,7 @@ import type { UIFinishReason, UIMessageChunk, UIMessageStreamOptions } from '../
 import type { StopReason, StreamEvent } from '../../index.d.ts'
 import { codeOf } from '../web/frames.ts'
 import type { Encoder } from '../web/source-reader.ts'
-import { ToolParts } from './tool-parts.ts'
+import { type InputDelta, type Progress, ToolParts } from './tool-parts.ts'
 
 const FINISH: Record<Exclude<StopReason, 'aborted'>, UIFinishReason> = {
   end_turn: 'stop',
@@ -62,11 +62,23 @@ class ChunkEncoder implements Encoder<StreamEvent, UIMessageChunk> {
       case 'stream_error':
         this.#ended = true
         return [...this.#endStep(), this.#error(event)]
-      default: {
-        const data = this.#options.data?.(event)
-        return data === undefined ? [] : [data]
-      }
+      default:
+        return this.#other(event)
     }
+  }
+
+  /** Events that only some runs have. */
+  #other(event: StreamEvent): UIMessageChunk[] {
+    const { type }: { type: string } = event
+    if (type === 'tool_input_delta') {
+      const delta = event as unknown as InputDelta
+      return [...this.#inStep(delta.messageId), ...this.#endPart(), ...this.#tools.input(delta)]
+    }
+    if (type === 'tool_progress' && this.#options.toolProgress === true) {
+      return this.#tools.progress(event as unknown as Progress)
+    }
+    const data = this.#options.data?.(event)
+    return data === undefined ? [] : [data]
   }
 
   /** A source that ends without a terminal event: the process of its run ended. */

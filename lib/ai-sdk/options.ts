@@ -11,6 +11,7 @@ const CHUNKS = [
   'messageMetadata',
   'sendReasoning',
   'dynamicTools',
+  'toolProgress',
   'data',
   'errorText',
 ] as const
@@ -21,7 +22,7 @@ function checkChunks(options: UIMessageStreamOptions): void {
   const { messageId } = options
   if (messageId !== undefined && typeof messageId !== 'string')
     refuse('messageId', 'is not a string')
-  for (const name of ['sendReasoning', 'dynamicTools'] as const) {
+  for (const name of ['sendReasoning', 'dynamicTools', 'toolProgress'] as const) {
     const value = options[name]
     if (value !== undefined && typeof value !== 'boolean') refuse(name, 'is not a boolean')
   }

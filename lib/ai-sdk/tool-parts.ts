@@ -5,12 +5,32 @@ import type { UIMessageChunk } from '../../ai-sdk.d.ts'
 import type { StreamEvent } from '../../index.d.ts'
 
 type ToolStatusEvent = Extract<StreamEvent, { type: 'tool_status' }> & {
+  callId?: string
   params?: unknown
   result?: unknown
 }
 
+/** A piece of a call's arguments. The id and the name come as soon as the provider has sent them. */
+interface InputDelta {
+  messageId: string
+  index: number
+  delta: string
+  toolCallId?: string
+  toolName?: string
+}
+
+/** What a running tool passed to its `onUpdate`. */
+interface Progress {
+  callId: string
+  partial: unknown
+}
+
 class ToolParts {
   #flags: { dynamic?: true }
+  /** Arguments that stream, by the message and the position of the call. */
+  #inputs = new Map<string, { text: string; isStarted: boolean }>()
+  /** The ids of the parts, by the engine's id of the call. */
+  #byCall = new Map<string, string>()
   /** The ids of the parts, by the message and the provider's id of the call. */
   #ids = new Map<string, string>()
   #used = new Set<string>()
@@ -22,8 +42,9 @@ class ToolParts {
 
   status(event: ToolStatusEvent): UIMessageChunk[] {
     const { toolName, status } = event
-    const toolCallId = this.#id(event)
+    const toolCallId = this.#id(event.messageId, event.toolCallId)
     const input = event.params ?? {}
+    if (event.callId !== undefined) this.#byCall.set(event.callId, toolCallId)
     const call = { toolCallId, toolName, input, ...this.#flags }
     if (status === 'started') return this.#begin(toolCallId, call)
     if (status === 'completed') {
@@ -41,6 +62,34 @@ class ToolParts {
     return [{ type: 'tool-input-error', ...call, errorText }]
   }
 
+  /** Arguments as they stream. */
+  input({ messageId, index, delta, toolCallId, toolName }: InputDelta): UIMessageChunk[] {
+    const key = `${messageId} ${index}`
+    const open = this.#inputs.get(key) ?? { text: '', isStarted: false }
+    this.#inputs.set(key, open)
+    open.text += delta
+    if (toolCallId === undefined || toolName === undefined) return []
+    const id = this.#id(messageId, toolCallId)
+    const chunks: UIMessageChunk[] = []
+    if (!open.isStarted) {
+      open.isStarted = true
+      chunks.push({ type: 'tool-input-start', toolCallId: id, toolName, ...this.#flags })
+    }
+    if (open.text !== '') {
+      chunks.push({ type: 'tool-input-delta', toolCallId: id, inputTextDelta: open.text })
+    }
+    open.text = ''
+    return chunks
+  }
+
+  /** Progress as an output that another one follows. */
+  progress({ callId, partial }: Progress): UIMessageChunk[] {
+    const toolCallId = this.#byCall.get(callId)
+    if (toolCallId === undefined) return []
+    const output = { output: partial, preliminary: true }
+    return [{ type: 'tool-output-available', toolCallId, ...output, ...this.#flags }]
+  }
+
   #begin(
     toolCallId: string,
     call: { toolCallId: string; toolName: string; input: unknown },
@@ -51,7 +100,7 @@ class ToolParts {
   }
 
   /** The provider's id, which may come again in a later message: a part is found by its id alone. */
-  #id({ messageId, toolCallId }: { messageId: string; toolCallId: string }): string {
+  #id(messageId: string, toolCallId: string): string {
     const key = `${messageId} ${toolCallId}`
     let id = this.#ids.get(key)
     if (id === undefined) {
@@ -70,4 +119,5 @@ function textOf(result: unknown): string | undefined {
   return typeof result === 'string' ? result : JSON.stringify(result)
 }
 
+export type { InputDelta, Progress }
 export { ToolParts }

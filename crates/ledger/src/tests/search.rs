@@ -135,6 +135,66 @@ async fn a_vacuum_changes_nothing_that_is_found() {
     assert!(fixture.ledger.verify().await.unwrap().ok);
 }
 
+/// Changes a byte of a word in the index's list of pages, in the file of a closed ledger. `at` counts from the end of the
+/// word. False without such a byte.
+#[expect(clippy::disallowed_methods, reason = "it alters a file as a disk would")]
+fn alter_list_of_pages(path: &Path, (page, at, change): (usize, usize, u8)) -> bool {
+    let connection = rusqlite::Connection::open(path).unwrap();
+    let select =
+        "SELECT segid, pgno, term FROM message_words_idx WHERE length(term) > 0 ORDER BY pgno";
+    let rows: Vec<(i64, i64, Vec<u8>)> = connection
+        .prepare(select)
+        .unwrap()
+        .query_map((), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    let Some((segment, number, mut term)) = rows.into_iter().nth(page) else { return false };
+    let Some(byte) = term.len().checked_sub(1 + at).and_then(|at| term.get_mut(at)) else {
+        return false;
+    };
+    *byte ^= change;
+    let update = "UPDATE OR IGNORE message_words_idx SET term = ?3 WHERE segid = ?1 AND pgno = ?2";
+    connection.execute(update, (segment, number, term)).unwrap() == 1
+}
+
+#[tokio::test]
+async fn a_list_of_pages_that_leads_past_a_word_is_found_and_only_then() {
+    let fixture = Fixture::new();
+    let words: Vec<String> = (1..=480_u64)
+        .map(|number| {
+            format!(
+                "{:032x}",
+                u128::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835)
+            )
+        })
+        .collect();
+    let texts: Vec<String> = words.chunks(160).map(|words| words.join(" ")).collect();
+    fixture.commit(turn_with("t1", "main", &texts)).await.unwrap();
+    on_writer(&fixture.ledger, search_indexer::slice).await.unwrap();
+    fixture.ledger.close().await.unwrap();
+    let whole = std::fs::read(fixture.path()).unwrap();
+    let (mut missed, mut harmless) = (0, 0);
+    for altered in (0..3).flat_map(|page| {
+        (0..2).flat_map(move |at| [1, 2, 3, 4, 8, 0x70].map(|change| (page, at, change)))
+    }) {
+        let path = fixture.folder.path().join("altered.db");
+        std::fs::write(&path, &whole).unwrap();
+        assert!(alter_list_of_pages(&path, altered), "{altered:?}");
+        let ledger = open(&path).unwrap();
+        let mut all = true;
+        for (number, word) in words.iter().enumerate() {
+            all = all && found(&ledger, word).await == [format!("t1.{}", number / 160)];
+        }
+        let report = ledger.verify().await.unwrap();
+        assert!(all || !report.ok, "{altered:?}: a search misses a word");
+        missed += u32::from(!all);
+        harmless += u32::from(report.ok);
+        ledger.close().await.unwrap();
+    }
+    assert!(missed > 3 && harmless > 0, "{missed} changes hide a word, {harmless} change nothing");
+}
+
 fn texts() -> impl Strategy<Value = Vec<String>> {
     let word = prop::sample::select(vec![
         "one",

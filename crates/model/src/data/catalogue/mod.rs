@@ -1,6 +1,6 @@
 //! The model catalogue: windows, limits, capabilities and prices, by provider and model name.
 //!
-//! Owns the built-in facts (`models.json`, made by `scripts/update-catalogue.mjs`, in the binary as an LZ4 block), what the host declares over them,
+//! Owns the built-in facts (`models.json`, made by `scripts/catalogue/update.mjs`, in the binary as an LZ4 block), what the host declares over them,
 //! and how a name finds its model. It must never guess a price: a model found under another provider or under another
 //! date has none.
 

@@ -1,10 +1,10 @@
 // Makes crates/model/src/data/catalogue/models.json again: one line per model, sorted.
 //
 // Owns where the facts come from: the model tables of two npm packages (MIT; read as data, never as code to copy),
-// and catalogue-overrides.json for what those lack. It must never invent a price: what a table calls 0 is unknown.
+// and overrides.json for what those lack. It must never invent a price: what a table calls 0 is unknown.
 //
-//   node scripts/update-catalogue.mjs             the newest tables
-//   node scripts/update-catalogue.mjs 1.5.2       that version, for a reproducible run
+//   node scripts/catalogue/update.mjs             the newest tables
+//   node scripts/catalogue/update.mjs 1.5.2       that version, for a reproducible run
 //
 // Then `UPDATE_CATALOGUE=1 cargo nextest run --workspace --no-default-features packed` packs it for the binary.
 
@@ -15,8 +15,8 @@ import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 
 const HERE = fileURLToPath(new URL('.', import.meta.url))
-const TARGET = join(HERE, '../crates/model/src/data/catalogue/models.json')
-const OVERRIDES = JSON.parse(readFileSync(join(HERE, 'catalogue-overrides.json'), 'utf8'))
+const TARGET = join(HERE, '../../crates/model/src/data/catalogue/models.json')
+const OVERRIDES = JSON.parse(readFileSync(join(HERE, 'overrides.json'), 'utf8'))
 const NEWEST = '@earendil-works/pi-ai'
 const OLDER = { name: '@mariozechner/pi-ai', version: '0.73.1' }
 

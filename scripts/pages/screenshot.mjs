@@ -9,11 +9,11 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { chromium } from 'playwright-core'
-import { chatServer } from '../examples/web/chat-server.mjs'
-import { AgentEngine } from '../index.js'
-import { gate, scriptedProvider, toolCall } from '../testing.js'
+import { chatServer } from '../../examples/web/chat-server.mjs'
+import { AgentEngine } from '../../index.js'
+import { gate, scriptedProvider, toolCall } from '../../testing.js'
 
-const root = join(dirname(fileURLToPath(import.meta.url)), '..')
+const root = join(dirname(fileURLToPath(import.meta.url)), '../..')
 const folder = mkdtempSync(join(tmpdir(), 'agent-engine-screenshot-'))
 const end = gate()
 const model = scriptedProvider([
