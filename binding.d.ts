@@ -137,6 +137,21 @@ export declare class NativeResultSchema {
   mismatch(json: string): string | null
 }
 
+/**
+ * An open workspace of file tools.
+ * @internal
+ */
+export declare class NativeWorkspace {
+  /** `options`: the JSON of `{ workspace, readRoots, protect }`, with absolute paths. */
+  constructor(options: string)
+  /** Runs a tool with the JSON of its parameters. The answer is its result, or `{ error }` with what the model is to read. */
+  call(hub: NativeHub, id: number, tool: string, params: string): void
+  /** Whether the edit of a call in doubt happened; the answer is `{ outcome }`, or `{ error }`. */
+  editOutcome(hub: NativeHub, id: number, params: string): void
+  /** Ends a call early; a file that is already replaced stays replaced. */
+  cancel(id: number): void
+}
+
 /** The beginning of a history that was passed earlier. @internal */
 export interface KnownHistory {
   /** The number of the history whose beginning it is; 0 for an empty one. */

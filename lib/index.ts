@@ -13,6 +13,7 @@ import { AgentEngine } from './engine/engine.ts'
 import { scriptedProvider } from './engine/scripted-provider.ts'
 import { parseSessionKey } from './engine/session-key.ts'
 import { salvageLedger } from './ledger/ledger.ts'
+import { createCodingTools } from './tools/coding/coding-tools.ts'
 import { tool } from './tools/tool.ts'
 import { AgentEngineError } from './values/errors.ts'
 
@@ -21,6 +22,7 @@ export {
   AgentEngineError,
   buildSessionKey,
   buildSystemPrompt,
+  createCodingTools,
   listAgentIds,
   parseSessionKey,
   resolveAgentConfig,
@@ -37,6 +39,7 @@ export type Face = [
   Conforms<AgentEngineError, declared.AgentEngineError>,
   Conforms<typeof buildSessionKey, typeof declared.buildSessionKey>,
   Conforms<typeof buildSystemPrompt, typeof declared.buildSystemPrompt>,
+  Conforms<typeof createCodingTools, typeof declared.createCodingTools>,
   Conforms<typeof listAgentIds, typeof declared.listAgentIds>,
   Conforms<typeof resolveAgentConfig, typeof declared.resolveAgentConfig>,
   Conforms<typeof resolveAgentModel, typeof declared.resolveAgentModel>,

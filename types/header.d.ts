@@ -296,6 +296,57 @@ export interface ToolCallInfo {
 
 export type AgentTool = PiTool | PlainTool
 
+/** The names of the tools of {@link createCodingTools}. */
+export type CodingToolName = 'read' | 'edit' | 'write' | 'ls'
+
+/** Options of {@link createCodingTools}. Relative paths are relative to the process's directory. */
+export interface CodingToolsOptions {
+  /** Directories that `read` and `ls` may use too, by their absolute paths. */
+  readRoots?: readonly string[]
+  /** Files that no tool reads or writes, each with SQLite's files beside it: give the path of a ledger that is in the workspace. */
+  protect?: readonly string[]
+  /** Only these tools; all of them where absent. */
+  tools?: readonly CodingToolName[]
+}
+
+/** What a tool of {@link createCodingTools} returns. `details` is for the host: a diff, or what was cut. */
+export interface CodingToolResult {
+  content: ({ type: 'text'; text: string } | { type: 'image'; data: string; mimeType: string })[]
+  details: any
+}
+
+/**
+ * A tool of {@link createCodingTools}, in pi's `AgentTool` shape. `execute` works outside a run too: it returns what the model reads
+ * and rejects with an `Error` whose message the model reads.
+ */
+export interface CodingTool extends PiTool {
+  name: CodingToolName
+  label: string
+  /** A JSON Schema. */
+  parameters: any
+  execute(
+    toolCallId: string,
+    params: any,
+    signal?: AbortSignal,
+    onUpdate?: (partial: any) => void,
+  ): Promise<CodingToolResult>
+}
+
+/**
+ * The tools `read`, `edit`, `write` and `ls` for a directory, with pi's names, parameters and results. Files are opened beneath a handle
+ * of the directory, so that no path, no symbolic link and no race leads out of it. Linux only (5.6 or newer): elsewhere it throws.
+ *
+ * @example
+ * const tools = createCodingTools('/srv/project', { protect: ['/srv/project/agent.db'] })
+ * await engine.run('Which port does the server use?', { tools, model: 'anthropic/claude-haiku-4-5' }).result
+ *
+ * @throws {@link AgentEngineError} `invalid_options`: a directory cannot be opened, or an option is unknown.
+ */
+export declare function createCodingTools(
+  workspace: string,
+  options?: CodingToolsOptions,
+): CodingTool[]
+
 /** The broker interface's context. A field that it requires is required here. */
 export interface AssembledContext {
   /** Layer 1. */

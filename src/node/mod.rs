@@ -19,3 +19,4 @@ mod profiles;
 mod reading;
 mod recovery;
 mod reply;
+mod workspace;

@@ -1,0 +1,15 @@
+//! The tool `edit`: replaces texts that are in a file exactly once. `fold` and `locate` find a text, `replace` makes the new
+//! content, `diff` shows it (`changes` compares
+//! lines).
+
+mod changes;
+mod diff;
+mod fold;
+mod locate;
+mod replace;
+
+#[cfg(target_os = "linux")]
+mod tool;
+
+#[cfg(target_os = "linux")]
+pub(crate) use tool::{edit, outcome};

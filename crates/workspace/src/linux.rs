@@ -1,0 +1,165 @@
+//! The workspace: its roots, what is protected in them, and the tools by name.
+//!
+//! It must never let two writes of one workspace overlap.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::cancel::Cancel;
+use crate::error::{OpenError, ToolError, system};
+use crate::output::Output;
+use crate::params::{WorkspaceOptions, parsed};
+use crate::paths::{Location, locate, plain_spaces, spellings};
+use crate::root::{Opened, Protected, Root};
+use crate::{edit, ls, read, write};
+use rustix::io::Errno;
+
+/// An open workspace.
+#[derive(Debug)]
+pub struct Workspace {
+    /// The workspace, then the read roots.
+    roots: Vec<Root>,
+    /// The names of each root.
+    names: Vec<Vec<PathBuf>>,
+    protected: Protected,
+    writes: Mutex<()>,
+}
+
+impl Workspace {
+    /// Opens the directories.
+    ///
+    /// # Errors
+    /// One of them is not a directory that can be opened, or the kernel has no `openat2`.
+    pub fn open(options: &WorkspaceOptions) -> Result<Self, OpenError> {
+        let named = std::iter::once(("workspace".to_owned(), &options.workspace)).chain(
+            options
+                .read_roots
+                .iter()
+                .enumerate()
+                .map(|(at, path)| (format!("readRoots[{at}]"), path)),
+        );
+        let mut roots = Vec::new();
+        let mut names = Vec::new();
+        for (field, path) in named {
+            if !path.is_absolute() {
+                let message = format!("`{}` is not an absolute path", path.display());
+                return Err(OpenError { field, message });
+            }
+            let (root, of_root) = Root::open(path).map_err(|error| {
+                let message = match error {
+                    Errno::NOSYS => "the file tools need Linux 5.6 or newer (`openat2`)".to_owned(),
+                    other => format!(
+                        "the directory `{}` cannot be opened: {}",
+                        path.display(),
+                        std::io::Error::from(other)
+                    ),
+                };
+                OpenError { field, message }
+            })?;
+            roots.push(root);
+            names.push(of_root);
+        }
+        Ok(Self {
+            roots,
+            names,
+            protected: Protected::new(&options.protect),
+            writes: Mutex::new(()),
+        })
+    }
+
+    /// Runs a tool with the JSON of its parameters. It blocks while the disk does.
+    ///
+    /// # Errors
+    /// What the model is to read: a file that does not exist, a text that is not found, a path outside.
+    pub fn call(&self, tool: &str, params: &str, cancel: &Cancel) -> Result<Output, ToolError> {
+        cancel.check()?;
+        match tool {
+            "read" => read::read(self, &parsed(params)?, cancel),
+            "write" => write::write(self, &parsed(params)?, cancel),
+            "edit" => edit::edit(self, parsed(params)?, cancel),
+            "ls" => ls::ls(self, &parsed(params)?, cancel),
+            other => Err(ToolError::new(format!("there is no tool `{other}`"))),
+        }
+    }
+
+    /// Whether the edit of a call in doubt happened: `done`, `not_done`, or `unknown`.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn edit_outcome(&self, params: &str, cancel: &Cancel) -> Result<&'static str, ToolError> {
+        edit::outcome(self, parsed(params)?, cancel)
+    }
+
+    /// Opens what a path names, for reading, in any root.
+    pub(crate) fn open_to_read(&self, path: &str) -> Result<Opened, ToolError> {
+        let mut found = self.open_exactly(path);
+        if matches!(found, Err(Missing::NotFound(_))) {
+            for spelling in spellings(path) {
+                let other = self.open_exactly(&spelling);
+                if !matches!(other, Err(Missing::NotFound(_))) {
+                    found = other;
+                    break;
+                }
+            }
+        }
+        let opened = found.map_err(Missing::into_error)?;
+        opened.refuse_special(path)?;
+        self.protected.refuse_file(opened.identity(), path)?;
+        Ok(opened)
+    }
+
+    fn open_exactly(&self, path: &str) -> Result<Opened, Missing> {
+        let Location { root, relative } = locate(path, &self.names).map_err(Missing::Refused)?;
+        let root = self.roots.get(root).ok_or_else(|| Missing::Refused(outside(path)))?;
+        root.open_path(&relative).map_err(|error| match error {
+            Errno::NOENT => Missing::NotFound(system(path, error)),
+            other => Missing::Refused(system(path, other)),
+        })
+    }
+
+    /// The workspace itself, and how a path that is to be written is called beneath it. A file that exists is named as it is;
+    /// otherwise Unicode spaces are plain ones.
+    pub(crate) fn writable(&self, path: &str) -> Result<(&Root, PathBuf), ToolError> {
+        let others = spellings(path);
+        let exists =
+            |spelling: &&String| !matches!(self.open_exactly(spelling), Err(Missing::NotFound(_)));
+        let given = path.to_owned();
+        let found = std::iter::once(&given).chain(&others).find(exists);
+        let plain = plain_spaces(path);
+        let spelling = found.unwrap_or(&plain);
+        let Location { root, relative } = locate(spelling, &self.names)?;
+        if root != 0 {
+            let path = crate::error::quoted(path);
+            return Err(ToolError::new(format!("`{path}` is in a directory that is only read")));
+        }
+        let root = self.roots.first().ok_or_else(|| outside(path))?;
+        Ok((root, relative))
+    }
+
+    pub(crate) fn protected(&self) -> &Protected {
+        &self.protected
+    }
+
+    /// Held while a file is read and replaced.
+    pub(crate) fn lock_writes(&self) -> MutexGuard<'_, ()> {
+        self.writes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why a path was not opened.
+enum Missing {
+    NotFound(ToolError),
+    Refused(ToolError),
+}
+
+impl Missing {
+    fn into_error(self) -> ToolError {
+        match self {
+            Self::NotFound(error) | Self::Refused(error) => error,
+        }
+    }
+}
+
+fn outside(path: &str) -> ToolError {
+    ToolError::new(format!("`{}` is outside of the workspace", crate::error::quoted(path)))
+}

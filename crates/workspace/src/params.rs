@@ -1,0 +1,119 @@
+//! The options of a workspace and the parameters of its tools, read from JSON. It must never open anything.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::ToolError;
+
+/// What a workspace is made of.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WorkspaceOptions {
+    /// The directory that the tools read and write, absolute.
+    pub workspace: PathBuf,
+    /// Directories that they only read, absolute.
+    #[serde(default)]
+    pub read_roots: Vec<PathBuf>,
+    /// Files that they neither read nor write, with SQLite's files beside each: a ledger.
+    #[serde(default)]
+    pub protect: Vec<PathBuf>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct ReadParams {
+    pub(crate) path: String,
+    #[serde(default)]
+    pub(crate) offset: Option<f64>,
+    #[serde(default)]
+    pub(crate) limit: Option<f64>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct WriteParams {
+    pub(crate) path: String,
+    pub(crate) content: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct EditParams {
+    pub(crate) path: String,
+    #[serde(default)]
+    pub(crate) old_text: Option<String>,
+    #[serde(default)]
+    pub(crate) new_text: Option<String>,
+    #[serde(default)]
+    pub(crate) edits: Option<Vec<Edit>>,
+}
+
+/// One replacement of an edit.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Edit {
+    pub(crate) old_text: String,
+    pub(crate) new_text: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct LsParams {
+    #[serde(default)]
+    pub(crate) path: Option<String>,
+    #[serde(default)]
+    pub(crate) limit: Option<f64>,
+}
+
+/// The most replacements of one call.
+const MAX_EDITS: usize = 1_000;
+
+impl EditParams {
+    /// The path, and the replacements: `oldText` with `newText`, then `edits`.
+    pub(crate) fn into_edits(self) -> Result<(String, Vec<Edit>), ToolError> {
+        let mut edits = Vec::new();
+        match (self.old_text, self.new_text) {
+            (Some(old_text), Some(new_text)) => edits.push(Edit { old_text, new_text }),
+            (None, None) => {}
+            (Some(_), None) => return Err(ToolError::new("`newText` is missing")),
+            (None, Some(_)) => return Err(ToolError::new("`oldText` is missing")),
+        }
+        edits.extend(self.edits.unwrap_or_default());
+        if edits.is_empty() {
+            return Err(ToolError::new(
+                "there is nothing to replace; give `oldText` and `newText`, or `edits`",
+            ));
+        }
+        if edits.len() > MAX_EDITS {
+            return Err(ToolError::new(format!(
+                "`edits` has {} entries, and one call may have {MAX_EDITS}",
+                edits.len()
+            )));
+        }
+        if edits.iter().any(|edit| edit.old_text.is_empty()) {
+            return Err(ToolError::new(
+                "`oldText` is empty; give the text to replace, or use `write` for a new file",
+            ));
+        }
+        Ok((self.path, edits))
+    }
+}
+
+/// The parameters of a tool.
+pub(crate) fn parsed<T: DeserializeOwned>(json: &str) -> Result<T, ToolError> {
+    serde_json::from_str(json).map_err(|error| {
+        let message = error.to_string();
+        let message = message.split(" at line ").next().unwrap_or_default();
+        ToolError::new(format!("the arguments cannot be read: {message}"))
+    })
+}
+
+/// A count that a model gave as a number: whole, and at least 0.
+pub(crate) fn count(value: f64) -> usize {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a float becomes an integer by saturation, which is what a count needs"
+    )]
+    let count = value as usize;
+    count
+}

@@ -1,0 +1,117 @@
+//! What a path names, held by a handle that reads nothing (`O_PATH`), and opened for reading after its kind is known.
+//!
+//! It must never open a FIFO, a device, a socket or a file of `/proc` for reading: one blocks, another acts when it is opened.
+
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat};
+use rustix::io::Errno;
+
+use crate::error::{ToolError, quoted, system};
+
+/// Which file it is, whatever its names are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+impl Identity {
+    pub(crate) fn of(stat: &Stat) -> Self {
+        Self { device: stat.st_dev, inode: stat.st_ino }
+    }
+
+    pub(crate) fn of_handle(handle: impl AsFd) -> Result<Self, Errno> {
+        Ok(Self::of(&rustix::fs::fstat(handle)?))
+    }
+}
+
+/// A file or directory that a path named.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    handle: OwnedFd,
+    stat: Stat,
+}
+
+impl Opened {
+    pub(crate) fn new(handle: OwnedFd) -> Result<Self, Errno> {
+        let stat = rustix::fs::fstat(&handle)?;
+        Ok(Self { handle, stat })
+    }
+
+    pub(crate) fn identity(&self) -> Identity {
+        Identity::of(&self.stat)
+    }
+
+    /// The size, and when the content changed last: a file that was written meanwhile differs.
+    pub(crate) fn version(&self) -> (Identity, i64, i64, u64) {
+        version(&self.stat)
+    }
+
+    pub(crate) fn is_directory(&self) -> bool {
+        file_type(&self.stat) == FileType::Directory
+    }
+
+    pub(crate) fn size(&self) -> u64 {
+        u64::try_from(self.stat.st_size).unwrap_or(0)
+    }
+
+    /// Refuses everything but files and directories, and the file systems of the kernel.
+    pub(crate) fn refuse_special(&self, path: &str) -> Result<(), ToolError> {
+        refuse_kind(file_type(&self.stat), path)?;
+        let system_of = rustix::fs::fstatfs(&self.handle).map_err(|error| system(path, error))?;
+        // The second number is sysfs.
+        if system_of.f_type == PROC_SUPER_MAGIC || system_of.f_type == 0x6265_6572 {
+            let path = quoted(path);
+            return Err(ToolError::new(format!("`{path}` belongs to the kernel, and is not read")));
+        }
+        Ok(())
+    }
+
+    /// Opens exactly this file for reading, whatever its path names by now.
+    pub(crate) fn file(&self, path: &str) -> Result<File, ToolError> {
+        let name = format!("/proc/self/fd/{}", self.handle.as_raw_fd());
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+        let handle = rustix::fs::open(name, flags, Mode::empty()).map_err(|error| match error {
+            Errno::NOENT => ToolError::new("a file can only be read while `/proc` is mounted"),
+            other => system(path, other),
+        })?;
+        Ok(File::from(handle))
+    }
+
+    /// Opens this directory for reading.
+    pub(crate) fn directory(&self, path: &str) -> Result<OwnedFd, ToolError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        rustix::fs::openat(&self.handle, ".", flags, Mode::empty())
+            .map_err(|error| system(path, error))
+    }
+}
+
+impl AsFd for Opened {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.handle.as_fd()
+    }
+}
+
+pub(crate) fn version(stat: &Stat) -> (Identity, i64, i64, u64) {
+    let nanoseconds = u64::try_from(stat.st_mtime_nsec).unwrap_or(0);
+    (Identity::of(stat), stat.st_size, stat.st_mtime, nanoseconds)
+}
+
+pub(crate) fn file_type(stat: &Stat) -> FileType {
+    FileType::from_raw_mode(stat.st_mode)
+}
+
+/// Refuses what is neither a file nor a directory.
+pub(crate) fn refuse_kind(kind: FileType, path: &str) -> Result<(), ToolError> {
+    let what = match kind {
+        FileType::RegularFile | FileType::Directory => return Ok(()),
+        FileType::Fifo => "a named pipe",
+        FileType::Socket => "a socket",
+        FileType::CharacterDevice | FileType::BlockDevice => "a device",
+        FileType::Symlink => "a symbolic link",
+        FileType::Unknown => "of an unknown kind",
+    };
+    Err(ToolError::new(format!("`{}` is {what}, and not a file or a directory", quoted(path))))
+}

@@ -1,0 +1,141 @@
+//! What no tool may touch: the repository's own files (`.git`), because a hook or a setting there is a command that the host
+//! runs later, and the files that the host names, a ledger with SQLite's files beside it.
+//!
+//! Files are compared by what they are and not by how they are called. A ledger must not even be opened: closing any handle
+//! of it in this process drops SQLite's locks (docs/rules/faults.md#no-second-sqlite).
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+
+use super::directory::{Create, Root};
+use super::opened::Identity;
+use crate::error::{ToolError, quoted, system};
+
+const GIT: &str = ".git";
+/// The most directories between a file and its root.
+const MAX_DEPTH: usize = 4_096;
+
+/// The files that the host named.
+#[derive(Debug)]
+pub(crate) struct Protected {
+    files: Vec<PathBuf>,
+}
+
+impl Protected {
+    pub(crate) fn new(paths: &[PathBuf]) -> Self {
+        let beside = ["", "-wal", "-shm", "-journal"];
+        let with = |path: &PathBuf, end: &str| {
+            let mut name = path.clone().into_os_string();
+            name.push(end);
+            PathBuf::from(name)
+        };
+        let files = paths.iter().flat_map(|path| beside.map(|end| with(path, end))).collect();
+        Self { files }
+    }
+
+    /// Refuses a file that is one of them, under any name.
+    pub(crate) fn refuse_file(&self, file: Identity, path: &str) -> Result<(), ToolError> {
+        for each in &self.files {
+            if identity(each) == Some(file) {
+                return Err(refused(path));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses to write `name` in a directory beneath `root`.
+    pub(crate) fn refuse_entry(
+        &self,
+        root: &Root,
+        directory: &OwnedFd,
+        name: &OsStr,
+        path: &str,
+    ) -> Result<(), ToolError> {
+        let parent = Identity::of_handle(directory).map_err(|error| system(path, error))?;
+        for each in &self.files {
+            let same_name = each.file_name().is_some_and(|other| other.eq_ignore_ascii_case(name));
+            if same_name && each.parent().and_then(identity) == Some(parent) {
+                return Err(refused(path));
+            }
+        }
+        refuse_git(root, directory, name, path)
+    }
+
+    /// Refuses to make the directories of `parent` where a protected directory would get them.
+    pub(crate) fn refuse_new(
+        &self,
+        root: &Root,
+        parent: &Path,
+        name: &OsStr,
+        path: &str,
+    ) -> Result<(), ToolError> {
+        for each in parent.ancestors() {
+            let each = if each.as_os_str().is_empty() { Path::new(".") } else { each };
+            if let Ok(directory) = root.open_directory(each, Create::Nothing) {
+                return self.refuse_entry(root, &directory, name, path);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Refuses a file in a `.git`, and the name itself: walks up by handles, so that no link and no other spelling hides it.
+fn refuse_git(root: &Root, directory: &OwnedFd, name: &OsStr, path: &str) -> Result<(), ToolError> {
+    if is_git(name) {
+        return Err(in_git(path));
+    }
+    let fail = |error| system(path, error);
+    let up = |from: &OwnedFd, to: &str| {
+        rustix::fs::openat(
+            from,
+            to,
+            OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
+    };
+    let mut current = up(directory, ".").map_err(fail)?;
+    for _ in 0..MAX_DEPTH {
+        let here = Identity::of_handle(current.as_fd()).map_err(fail)?;
+        if here == root.identity() {
+            return Ok(());
+        }
+        let parent = up(&current, "..").map_err(fail)?;
+        if Identity::of_handle(parent.as_fd()).map_err(fail)? == here {
+            // The top of the file system: the directory was moved out of the root meanwhile.
+            break;
+        }
+        let git = rustix::fs::statat(&parent, GIT, AtFlags::SYMLINK_NOFOLLOW);
+        if git.is_ok_and(|stat| Identity::of(&stat) == here) {
+            return Err(in_git(path));
+        }
+        current = parent;
+    }
+    Err(ToolError::new(format!("`{}` is not in the workspace any more", quoted(path))))
+}
+
+/// Whether a path that is to be made would have a `.git` in it.
+pub(crate) fn refuse_git_parts(relative: &Path, path: &str) -> Result<(), ToolError> {
+    if relative.components().any(|part| is_git(part.as_os_str())) {
+        return Err(in_git(path));
+    }
+    Ok(())
+}
+
+fn is_git(name: &OsStr) -> bool {
+    name.eq_ignore_ascii_case(GIT)
+}
+
+fn identity(path: &Path) -> Option<Identity> {
+    rustix::fs::stat(path).ok().map(|stat| Identity::of(&stat))
+}
+
+fn in_git(path: &str) -> ToolError {
+    ToolError::new(format!("`{}` is in a `.git`, which the file tools do not write", quoted(path)))
+}
+
+fn refused(path: &str) -> ToolError {
+    ToolError::new(format!("`{}` is protected: the host's own data is in it", quoted(path)))
+}

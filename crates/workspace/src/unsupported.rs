@@ -1,0 +1,37 @@
+//! The workspace of platforms without `openat2`: it cannot be opened, because no other way of opening has been proven here.
+
+use std::convert::Infallible;
+
+use crate::cancel::Cancel;
+use crate::error::{OpenError, ToolError};
+use crate::output::Output;
+use crate::params::WorkspaceOptions;
+
+/// A workspace, which does not exist on this platform.
+#[derive(Debug)]
+pub struct Workspace(Infallible);
+
+impl Workspace {
+    /// # Errors
+    /// Always: the file tools need Linux.
+    pub fn open(_options: &WorkspaceOptions) -> Result<Self, OpenError> {
+        Err(OpenError {
+            field: "workspace".to_owned(),
+            message:
+                "the file tools need Linux 5.6 or newer; use tools of your own on this platform"
+                    .to_owned(),
+        })
+    }
+
+    /// # Errors
+    /// Never called.
+    pub fn call(&self, _tool: &str, _params: &str, _cancel: &Cancel) -> Result<Output, ToolError> {
+        match self.0 {}
+    }
+
+    /// # Errors
+    /// Never called.
+    pub fn edit_outcome(&self, _params: &str, _cancel: &Cancel) -> Result<&'static str, ToolError> {
+        match self.0 {}
+    }
+}
