@@ -414,6 +414,36 @@ export interface AssembledContext {
   coalesce?: boolean | undefined
   /** True: leaving the iterator does not abort the run. */
   detached?: boolean | undefined
+  /** Which events the run delivers; replaces the engine's `events`. All are numbered and stored. */
+  events?: EventsOption | undefined
+}
+
+/** The broker interface's six events. */
+export type CoreStreamEvent = Extract<
+  StreamEvent,
+  {
+    type: 'stream_start' | 'token' | 'tool_status' | 'reasoning' | 'stream_end' | 'stream_error'
+  }
+>
+
+/**
+ * Which events are delivered: `all` (default; without the fragments of `toolInput`), `core`, which is the broker interface's six,
+ * or `all` with changes. The numbers of the others are left out: `seq` is that of the stored events.
+ */
+export type EventsOption = 'core' | 'all' | EventSelection
+
+/** Groups of events besides {@link CoreStreamEvent}. Each is delivered by default, except `toolInput`. */
+export interface EventSelection {
+  usage?: boolean | undefined
+  /** `waiting` and `retry`. */
+  waiting?: boolean | undefined
+  compaction?: boolean | undefined
+  userMessage?: boolean | undefined
+  toolProgress?: boolean | undefined
+  modelSwitch?: boolean | undefined
+  cacheBreak?: boolean | undefined
+  /** `tool_input_delta`: the arguments of calls as they stream. Default false. */
+  toolInput?: boolean | undefined
 }
 
 /** The fields of a context that an engine may have defaults for: all but those of one run. */
@@ -475,8 +505,12 @@ export interface AgentEngineCallbacks {
 }
 
 /** The broker interface's handle of a running turn. */
-export interface BrokerStreamHandle {
-  onEvent(callback: (event: StreamEvent) => void): void
+export interface BrokerStreamHandle<Event = StreamEvent> {
+  /**
+   * Calls back with each event from now on; with `afterSeq`, first with those after that number that were delivered already.
+   * Returns a function that ends it.
+   */
+  onEvent(callback: (event: Event) => void, options?: EventsFrom): () => void
   abort(): void
   /** Injects a message at the next tool boundary. False when the run accepts none any more, or compacts: queue it then. */
   steer(message: string): boolean
@@ -500,7 +534,7 @@ export interface BrokerExecution {
  * for await (const event of run) if (event.type === 'token') process.stdout.write(event.text)
  * const { stopReason, usage } = await run.result
  */
-export interface AgentRun extends AsyncIterableIterator<StreamEvent> {
+export interface AgentRun<Event = StreamEvent> extends AsyncIterableIterator<Event> {
   /** The `runId`: the host's, or the engine's ULID. */
   readonly id: string
   /**
@@ -508,12 +542,19 @@ export interface AgentRun extends AsyncIterableIterator<StreamEvent> {
    * where the result's JSON would have more than 256 MiB: the turn is in the ledger.
    */
   readonly result: Promise<AgentResult>
-  readonly stream: BrokerStreamHandle
+  readonly stream: BrokerStreamHandle<Event>
   /** Ends the run as aborted; the result settles within a quarter of a second, even when a tool ignores its signal. */
   abort(): void
   /** See {@link BrokerStreamHandle.steer}. */
   steer(message: string): boolean
-  [Symbol.asyncIterator](): AgentRun
+  /**
+   * Another iteration of the events, from the first or any other number on, also after the end: each sees every event. Adjacent
+   * deltas that were delivered before it began may be joined. Leaving it does not abort the run.
+   *
+   * @throws {AgentEngineError} `invalid_options`
+   */
+  events(options?: EventsFrom): AsyncIterableIterator<Event>
+  [Symbol.asyncIterator](): AgentRun<Event>
 }
 
 export interface LedgerOptions {
@@ -543,10 +584,16 @@ export interface EventRetention {
   keepTurns?: number | undefined
 }
 
-/** Options of {@link AgentEngine.attach}. */
-export interface AttachOptions {
+/** Where an iteration of events begins. */
+export interface EventsFrom {
   /** Events up to this number are skipped. Default 0: all are delivered. */
   afterSeq?: number | undefined
+}
+
+/** Options of {@link AgentEngine.attach}. */
+export interface AttachOptions extends EventsFrom {
+  /** Which events are delivered. Default: the engine's `events`. */
+  events?: EventsOption | undefined
 }
 
 /** An event of one of a session's runs. */
@@ -572,6 +619,8 @@ export interface ResumeOptions {
   timeoutMs?: number | undefined
   toolTimeoutMs?: number | undefined
   abortSignal?: AbortSignal | undefined
+  /** Which events the run delivers. Default: the engine's `events`. */
+  events?: EventsOption | undefined
 }
 
 /** The outcome for an interrupted turn when the engine was opened. */
@@ -610,6 +659,8 @@ export interface AgentEngineOptions {
    * function that returns one.
    */
   authProfiles?: readonly (AuthProfile | AuthProfileWithFunction)[] | undefined
+  /** Which events runs and attachments deliver, where a context or an attachment does not decide. Default `all`. */
+  events?: EventsOption | undefined
   /** How runs continue when a key or a model fails. */
   failover?: FailoverOptions | undefined
   /**
@@ -804,6 +855,10 @@ export declare class AgentEngine {
    *
    * @throws {AgentEngineError} before anything is written or sent: `invalid_context`, `unknown_model`, … with `field`.
    */
+  run(
+    message: string | Message,
+    options: RunOptions & { events: 'core' },
+  ): AgentRun<CoreStreamEvent>
   run(message: string | Message, options?: RunOptions): AgentRun
   /**
    * Runs the context of the broker interface. Unknown fields have no effect: each name is one process warning
@@ -815,6 +870,10 @@ export declare class AgentEngine {
    *
    * @throws {AgentEngineError} before anything is written or sent: `invalid_context`, `unknown_model`, … with `field`.
    */
+  run(
+    context: AssembledContext & { events: 'core' },
+    callbacks?: AgentEngineCallbacks,
+  ): AgentRun<CoreStreamEvent>
   run(context: AssembledContext, callbacks?: AgentEngineCallbacks): AgentRun
   /** The known models, built in or declared in the options, by provider and name. */
   models(filter?: ModelFilter): ModelInfo[]
@@ -1702,13 +1761,181 @@ toolCallId: string,
  */
 status: ToolStatus, 
 /**
+ * The engine's id of the call: that of `toolCalls` and of the ledger.
+ */
+callId: string, 
+/**
  * One line about the outcome, at most 200 characters.
  */
 summary?: string, 
 /**
+ * How long the tool ran, in milliseconds; absent where it did not start.
+ */
+durationMs?: number, 
+/**
+ * Where it started: the arguments that the tool receives.
+ */
+params?: Record<string, unknown>, 
+/**
+ * Where it ended: what the tool returned.
+ */
+result?: unknown, 
+/**
+ * Where it ended: whether it failed.
+ */
+isError?: boolean, 
+/**
  * The assistant message with the call.
  */
 messageId: string, 
+/**
+ * The event's number.
+ */
+seq: number, } | { "type": "tool_progress", 
+/**
+ * The tool.
+ */
+toolName: string, 
+/**
+ * The provider's id of the call.
+ */
+toolCallId: string, 
+/**
+ * The engine's id of the call.
+ */
+callId: string, 
+/**
+ * The update.
+ */
+partial: unknown, 
+/**
+ * The number of the last event before it that is stored.
+ */
+seq: number, 
+/**
+ * Its own number after that event, from 1.
+ */
+sub: number, } | { "type": "tool_input_delta", 
+/**
+ * The provider's id of the call, where it is known.
+ */
+toolCallId?: string, 
+/**
+ * The tool, where it is known.
+ */
+toolName?: string, 
+/**
+ * The piece: a part of the JSON text.
+ */
+delta: string, 
+/**
+ * The position of the call's block in its message.
+ */
+index: number, 
+/**
+ * The assistant message with the call.
+ */
+messageId: string, 
+/**
+ * The number of the last event before it that is stored.
+ */
+seq: number, 
+/**
+ * Its own number after that event, from 1.
+ */
+sub: number, } | { "type": "usage", 
+/**
+ * What the call was for: the run's next answer, or a summary.
+ */
+purpose: CallPurpose, 
+/**
+ * The number of the call among the run's attempts, from 1.
+ */
+attempt: number, 
+/**
+ * The provider.
+ */
+provider: string, 
+/**
+ * The model.
+ */
+model: string, 
+/**
+ * The assistant message that it answered with; absent for a summary and a call that failed.
+ */
+messageId?: string, 
+/**
+ * Its tokens.
+ */
+usage: TokenUsage, 
+/**
+ * True where some of them are estimated.
+ */
+usageEstimated?: boolean, 
+/**
+ * US dollars; absent where the price is unknown.
+ */
+cost?: number, 
+/**
+ * The event's number.
+ */
+seq: number, } | { "type": "retry", 
+/**
+ * Why it failed.
+ */
+reason: FailureKind, 
+/**
+ * The number of the failed call among the run's attempts, from 1; the number of those before, if it was not sent.
+ */
+attempt: number, 
+/**
+ * The provider that failed.
+ */
+provider: string, 
+/**
+ * The model that failed.
+ */
+model: string, 
+/**
+ * The auth profile that failed; absent where the server needs none.
+ */
+profileId?: string, 
+/**
+ * The delay before the next call, in milliseconds.
+ */
+ms: number, 
+/**
+ * The event's number.
+ */
+seq: number, } | { "type": "compaction", 
+/**
+ * Which.
+ */
+phase: CompactionPhase, 
+/**
+ * Why: the context was near its limit, or the provider refused it.
+ */
+trigger: CompactionTrigger, 
+/**
+ * The estimated tokens of the context before it.
+ */
+tokensBefore: number, 
+/**
+ * Where it ended: those after it; unchanged where nothing was compacted.
+ */
+tokensAfter?: number, 
+/**
+ * The event's number.
+ */
+seq: number, } | { "type": "user_message", 
+/**
+ * The message's id in the ledger.
+ */
+messageId: string, 
+/**
+ * Its text.
+ */
+text: string, 
 /**
  * The event's number.
  */
@@ -1802,6 +2029,26 @@ final: boolean,
  */
 messageId?: string, 
 /**
+ * With `final`: why the agent stopped.
+ */
+stopReason?: StopReason, 
+/**
+ * With `final`: the turn.
+ */
+turnId?: string, 
+/**
+ * With `final`: the tokens of the run.
+ */
+usage?: TokenUsage, 
+/**
+ * With `final`: US dollars; absent where a price is unknown.
+ */
+cost?: number, 
+/**
+ * With `final`: whether the session continues from the turn in the ledger, as in the result.
+ */
+persisted?: boolean, 
+/**
  * The event's number.
  */
 seq: number, } | { "type": "stream_error", 
@@ -1814,9 +2061,51 @@ error: string,
  */
 partial: boolean, 
 /**
+ * After how many milliseconds the message may be sent again, where that is known.
+ */
+retryAfterMs?: number, 
+/**
+ * Why the agent stopped: `error` or `timeout`.
+ */
+stopReason?: StopReason, 
+/**
+ * The turn.
+ */
+turnId?: string, 
+/**
+ * The tokens of the run.
+ */
+usage?: TokenUsage, 
+/**
+ * US dollars; absent where a price is unknown.
+ */
+cost?: number, 
+/**
+ * Whether the session continues from the turn in the ledger, as in the result.
+ */
+persisted?: boolean, 
+/**
+ * The kind of the error.
+ */
+kind?: AgentErrorKind, 
+/**
+ * Whether the same message may succeed later.
+ */
+retryable?: boolean, 
+/**
  * The event's number.
  */
 seq: number, };
+
+/**
+ * Which end of a compaction an event reports.
+ */
+export type CompactionPhase = "start" | "end";
+
+/**
+ * Why a running turn is compacted.
+ */
+export type CompactionTrigger = "context_limit" | "overflow";
 
 /**
  * What happened to a tool call.

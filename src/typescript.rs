@@ -46,6 +46,8 @@ fn the_typescript_declarations_match_the_rust_types() {
         ReplayClass,
         // Events.
         StreamEvent,
+        CompactionPhase,
+        CompactionTrigger,
         ToolStatus,
         AgentPhase,
         // Results.

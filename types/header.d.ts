@@ -412,6 +412,36 @@ export interface AssembledContext {
   coalesce?: boolean
   /** True: leaving the iterator does not abort the run. */
   detached?: boolean
+  /** Which events the run delivers; replaces the engine's `events`. All are numbered and stored. */
+  events?: EventsOption
+}
+
+/** The broker interface's six events. */
+export type CoreStreamEvent = Extract<
+  StreamEvent,
+  {
+    type: 'stream_start' | 'token' | 'tool_status' | 'reasoning' | 'stream_end' | 'stream_error'
+  }
+>
+
+/**
+ * Which events are delivered: `all` (default; without the fragments of `toolInput`), `core`, which is the broker interface's six,
+ * or `all` with changes. The numbers of the others are left out: `seq` is that of the stored events.
+ */
+export type EventsOption = 'core' | 'all' | EventSelection
+
+/** Groups of events besides {@link CoreStreamEvent}. Each is delivered by default, except `toolInput`. */
+export interface EventSelection {
+  usage?: boolean
+  /** `waiting` and `retry`. */
+  waiting?: boolean
+  compaction?: boolean
+  userMessage?: boolean
+  toolProgress?: boolean
+  modelSwitch?: boolean
+  cacheBreak?: boolean
+  /** `tool_input_delta`: the arguments of calls as they stream. Default false. */
+  toolInput?: boolean
 }
 
 /** The fields of a context that an engine may have defaults for: all but those of one run. */
@@ -473,8 +503,12 @@ export interface AgentEngineCallbacks {
 }
 
 /** The broker interface's handle of a running turn. */
-export interface BrokerStreamHandle {
-  onEvent(callback: (event: StreamEvent) => void): void
+export interface BrokerStreamHandle<Event = StreamEvent> {
+  /**
+   * Calls back with each event from now on; with `afterSeq`, first with those after that number that were delivered already.
+   * Returns a function that ends it.
+   */
+  onEvent(callback: (event: Event) => void, options?: EventsFrom): () => void
   abort(): void
   /** Injects a message at the next tool boundary. False when the run accepts none any more, or compacts: queue it then. */
   steer(message: string): boolean
@@ -498,7 +532,7 @@ export interface BrokerExecution {
  * for await (const event of run) if (event.type === 'token') process.stdout.write(event.text)
  * const { stopReason, usage } = await run.result
  */
-export interface AgentRun extends AsyncIterableIterator<StreamEvent> {
+export interface AgentRun<Event = StreamEvent> extends AsyncIterableIterator<Event> {
   /** The `runId`: the host's, or the engine's ULID. */
   readonly id: string
   /**
@@ -506,12 +540,19 @@ export interface AgentRun extends AsyncIterableIterator<StreamEvent> {
    * where the result's JSON would have more than 256 MiB: the turn is in the ledger.
    */
   readonly result: Promise<AgentResult>
-  readonly stream: BrokerStreamHandle
+  readonly stream: BrokerStreamHandle<Event>
   /** Ends the run as aborted; the result settles within a quarter of a second, even when a tool ignores its signal. */
   abort(): void
   /** See {@link BrokerStreamHandle.steer}. */
   steer(message: string): boolean
-  [Symbol.asyncIterator](): AgentRun
+  /**
+   * Another iteration of the events, from the first or any other number on, also after the end: each sees every event. Adjacent
+   * deltas that were delivered before it began may be joined. Leaving it does not abort the run.
+   *
+   * @throws {AgentEngineError} `invalid_options`
+   */
+  events(options?: EventsFrom): AsyncIterableIterator<Event>
+  [Symbol.asyncIterator](): AgentRun<Event>
 }
 
 export interface LedgerOptions {
@@ -541,10 +582,16 @@ export interface EventRetention {
   keepTurns?: number
 }
 
-/** Options of {@link AgentEngine.attach}. */
-export interface AttachOptions {
+/** Where an iteration of events begins. */
+export interface EventsFrom {
   /** Events up to this number are skipped. Default 0: all are delivered. */
   afterSeq?: number
+}
+
+/** Options of {@link AgentEngine.attach}. */
+export interface AttachOptions extends EventsFrom {
+  /** Which events are delivered. Default: the engine's `events`. */
+  events?: EventsOption
 }
 
 /** An event of one of a session's runs. */
@@ -570,6 +617,8 @@ export interface ResumeOptions {
   timeoutMs?: number
   toolTimeoutMs?: number
   abortSignal?: AbortSignal
+  /** Which events the run delivers. Default: the engine's `events`. */
+  events?: EventsOption
 }
 
 /** The outcome for an interrupted turn when the engine was opened. */
@@ -608,6 +657,8 @@ export interface AgentEngineOptions {
    * function that returns one.
    */
   authProfiles?: readonly (AuthProfile | AuthProfileWithFunction)[]
+  /** Which events runs and attachments deliver, where a context or an attachment does not decide. Default `all`. */
+  events?: EventsOption
   /** How runs continue when a key or a model fails. */
   failover?: FailoverOptions
   /**
@@ -802,6 +853,10 @@ export declare class AgentEngine {
    *
    * @throws {AgentEngineError} before anything is written or sent: `invalid_context`, `unknown_model`, … with `field`.
    */
+  run(
+    message: string | Message,
+    options: RunOptions & { events: 'core' },
+  ): AgentRun<CoreStreamEvent>
   run(message: string | Message, options?: RunOptions): AgentRun
   /**
    * Runs the context of the broker interface. Unknown fields have no effect: each name is one process warning
@@ -813,6 +868,10 @@ export declare class AgentEngine {
    *
    * @throws {AgentEngineError} before anything is written or sent: `invalid_context`, `unknown_model`, … with `field`.
    */
+  run(
+    context: AssembledContext & { events: 'core' },
+    callbacks?: AgentEngineCallbacks,
+  ): AgentRun<CoreStreamEvent>
   run(context: AssembledContext, callbacks?: AgentEngineCallbacks): AgentRun
   /** The known models, built in or declared in the options, by provider and name. */
   models(filter?: ModelFilter): ModelInfo[]

@@ -320,13 +320,181 @@ toolCallId: string,
  */
 status: ToolStatus, 
 /**
+ * The engine's id of the call: that of `toolCalls` and of the ledger.
+ */
+callId: string, 
+/**
  * One line about the outcome, at most 200 characters.
  */
 summary?: string, 
 /**
+ * How long the tool ran, in milliseconds; absent where it did not start.
+ */
+durationMs?: number, 
+/**
+ * Where it started: the arguments that the tool receives.
+ */
+params?: Record<string, unknown>, 
+/**
+ * Where it ended: what the tool returned.
+ */
+result?: unknown, 
+/**
+ * Where it ended: whether it failed.
+ */
+isError?: boolean, 
+/**
  * The assistant message with the call.
  */
 messageId: string, 
+/**
+ * The event's number.
+ */
+seq: number, } | { "type": "tool_progress", 
+/**
+ * The tool.
+ */
+toolName: string, 
+/**
+ * The provider's id of the call.
+ */
+toolCallId: string, 
+/**
+ * The engine's id of the call.
+ */
+callId: string, 
+/**
+ * The update.
+ */
+partial: unknown, 
+/**
+ * The number of the last event before it that is stored.
+ */
+seq: number, 
+/**
+ * Its own number after that event, from 1.
+ */
+sub: number, } | { "type": "tool_input_delta", 
+/**
+ * The provider's id of the call, where it is known.
+ */
+toolCallId?: string, 
+/**
+ * The tool, where it is known.
+ */
+toolName?: string, 
+/**
+ * The piece: a part of the JSON text.
+ */
+delta: string, 
+/**
+ * The position of the call's block in its message.
+ */
+index: number, 
+/**
+ * The assistant message with the call.
+ */
+messageId: string, 
+/**
+ * The number of the last event before it that is stored.
+ */
+seq: number, 
+/**
+ * Its own number after that event, from 1.
+ */
+sub: number, } | { "type": "usage", 
+/**
+ * What the call was for: the run's next answer, or a summary.
+ */
+purpose: CallPurpose, 
+/**
+ * The number of the call among the run's attempts, from 1.
+ */
+attempt: number, 
+/**
+ * The provider.
+ */
+provider: string, 
+/**
+ * The model.
+ */
+model: string, 
+/**
+ * The assistant message that it answered with; absent for a summary and a call that failed.
+ */
+messageId?: string, 
+/**
+ * Its tokens.
+ */
+usage: TokenUsage, 
+/**
+ * True where some of them are estimated.
+ */
+usageEstimated?: boolean, 
+/**
+ * US dollars; absent where the price is unknown.
+ */
+cost?: number, 
+/**
+ * The event's number.
+ */
+seq: number, } | { "type": "retry", 
+/**
+ * Why it failed.
+ */
+reason: FailureKind, 
+/**
+ * The number of the failed call among the run's attempts, from 1; the number of those before, if it was not sent.
+ */
+attempt: number, 
+/**
+ * The provider that failed.
+ */
+provider: string, 
+/**
+ * The model that failed.
+ */
+model: string, 
+/**
+ * The auth profile that failed; absent where the server needs none.
+ */
+profileId?: string, 
+/**
+ * The delay before the next call, in milliseconds.
+ */
+ms: number, 
+/**
+ * The event's number.
+ */
+seq: number, } | { "type": "compaction", 
+/**
+ * Which.
+ */
+phase: CompactionPhase, 
+/**
+ * Why: the context was near its limit, or the provider refused it.
+ */
+trigger: CompactionTrigger, 
+/**
+ * The estimated tokens of the context before it.
+ */
+tokensBefore: number, 
+/**
+ * Where it ended: those after it; unchanged where nothing was compacted.
+ */
+tokensAfter?: number, 
+/**
+ * The event's number.
+ */
+seq: number, } | { "type": "user_message", 
+/**
+ * The message's id in the ledger.
+ */
+messageId: string, 
+/**
+ * Its text.
+ */
+text: string, 
 /**
  * The event's number.
  */
@@ -420,6 +588,26 @@ final: boolean,
  */
 messageId?: string, 
 /**
+ * With `final`: why the agent stopped.
+ */
+stopReason?: StopReason, 
+/**
+ * With `final`: the turn.
+ */
+turnId?: string, 
+/**
+ * With `final`: the tokens of the run.
+ */
+usage?: TokenUsage, 
+/**
+ * With `final`: US dollars; absent where a price is unknown.
+ */
+cost?: number, 
+/**
+ * With `final`: whether the session continues from the turn in the ledger, as in the result.
+ */
+persisted?: boolean, 
+/**
  * The event's number.
  */
 seq: number, } | { "type": "stream_error", 
@@ -432,9 +620,51 @@ error: string,
  */
 partial: boolean, 
 /**
+ * After how many milliseconds the message may be sent again, where that is known.
+ */
+retryAfterMs?: number, 
+/**
+ * Why the agent stopped: `error` or `timeout`.
+ */
+stopReason?: StopReason, 
+/**
+ * The turn.
+ */
+turnId?: string, 
+/**
+ * The tokens of the run.
+ */
+usage?: TokenUsage, 
+/**
+ * US dollars; absent where a price is unknown.
+ */
+cost?: number, 
+/**
+ * Whether the session continues from the turn in the ledger, as in the result.
+ */
+persisted?: boolean, 
+/**
+ * The kind of the error.
+ */
+kind?: AgentErrorKind, 
+/**
+ * Whether the same message may succeed later.
+ */
+retryable?: boolean, 
+/**
  * The event's number.
  */
 seq: number, };
+
+/**
+ * Which end of a compaction an event reports.
+ */
+export type CompactionPhase = "start" | "end";
+
+/**
+ * Why a running turn is compacted.
+ */
+export type CompactionTrigger = "context_limit" | "overflow";
 
 /**
  * What happened to a tool call.

@@ -27,6 +27,12 @@ describe('timeoutMs', () => {
       type: 'stream_error',
       error: result.error?.message,
       partial: phase === 'in the middle of the text',
+      stopReason: 'timeout',
+      turnId: result.turnId,
+      usage: result.usage,
+      persisted: true,
+      kind: 'timeout',
+      retryable: true,
       seq: events.length,
     })
     expect(events.some((event) => event.type === 'stream_end' && event.final)).toBe(false)

@@ -73,7 +73,7 @@ describe('steering', () => {
     more.open()
     const events = await readAll(run)
     expect(events.map((event) => (event.type === 'stream_end' ? event.final : event.type))).toEqual(
-      [false, 'token', true],
+      ['usage', false, 'user_message', 'token', 'usage', true],
     )
     const result = await run.result
     expect(result.messages.map(({ role, content }) => [role, content])).toEqual([

@@ -18,6 +18,7 @@ import {
   type AssembledContext,
   type Block,
   type BrokerStreamHandle,
+  type CoreStreamEvent,
   type HistoryMessage,
   type Ledger,
   type Message,
@@ -165,7 +166,20 @@ export async function read(events: AgentRun): Promise<string> {
       case 'reasoning':
         return event.text + event.messageId
       case 'tool_status':
+        is<Same<typeof event.params, Record<string, unknown> | undefined>>()
         return event.toolName + event.toolCallId + event.status + (event.summary ?? '')
+      case 'tool_progress':
+        return event.toolName + String(event.partial) + event.sub
+      case 'tool_input_delta':
+        return event.delta + event.sub
+      case 'usage':
+        return event.model + event.usage.totalTokens + (event.cost ?? 0)
+      case 'retry':
+        return event.reason + event.provider + event.ms
+      case 'compaction':
+        return event.phase + event.trigger + (event.tokensAfter ?? '')
+      case 'user_message':
+        return event.text
       case 'model_switch':
         return event.from.model + event.to.model + event.reason
       case 'waiting':
@@ -181,6 +195,32 @@ export async function read(events: AgentRun): Promise<string> {
         return event satisfies never
     }
   }
+  return ''
+}
+
+/** With `events: 'core'` there are the six of the broker interface. */
+export async function readCore(engine: AgentEngine, context: AssembledContext): Promise<string> {
+  const run = engine.run({ ...context, events: 'core' })
+  const off = run.stream.onEvent((event) => is<Same<typeof event, CoreStreamEvent>>())
+  off()
+  for await (const event of run) {
+    switch (event.type) {
+      case 'stream_start':
+        return event.runId
+      case 'token':
+      case 'reasoning':
+        return event.text
+      case 'tool_status':
+        return event.status
+      case 'stream_end':
+        return event.stopReason ?? ''
+      case 'stream_error':
+        return event.kind ?? ''
+      default:
+        return event satisfies never
+    }
+  }
+  for await (const event of run.events({ afterSeq: 1 })) return String(event.seq)
   return ''
 }
 

@@ -31,7 +31,15 @@ describe('the answer', () => {
     const { events, result } = await runOnce()
     expect(
       events.map((event) => ('text' in event ? `${event.type} ${event.text}` : event.type)),
-    ).toEqual(['stream_start', 'reasoning hm', 'token Hel', 'token lo', 'token  🦀', 'stream_end'])
+    ).toEqual([
+      'stream_start',
+      'reasoning hm',
+      'token Hel',
+      'token lo',
+      'token  🦀',
+      'usage',
+      'stream_end',
+    ])
     expect(result.blocks).toEqual([
       { type: 'thinking', thinking: 'hm', signature: 'sig' },
       { type: 'text', text: 'Hello 🦀' },

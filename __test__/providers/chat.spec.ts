@@ -111,7 +111,7 @@ describe('the answer', () => {
     const { events, result } = await runOnce()
     expect(
       events.map((event) => ('text' in event ? `${event.type} ${event.text}` : event.type)),
-    ).toEqual(['stream_start', 'reasoning hm', 'token Hel', 'token lo', 'stream_end'])
+    ).toEqual(['stream_start', 'reasoning hm', 'token Hel', 'token lo', 'usage', 'stream_end'])
     expect(result.messages.at(-1)).toMatchObject({
       content: 'Hello',
       thinking: 'hm',

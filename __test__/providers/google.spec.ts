@@ -143,7 +143,7 @@ describe('the answer', () => {
     const { events, result } = await runOnce()
     expect(
       events.map((event) => ('text' in event ? `${event.type} ${event.text}` : event.type)),
-    ).toEqual(['stream_start', 'reasoning hm', 'token Hel', 'token lo', 'stream_end'])
+    ).toEqual(['stream_start', 'reasoning hm', 'token Hel', 'token lo', 'usage', 'stream_end'])
     expect(result.messages.at(-1)).toMatchObject({
       content: 'Hello',
       thinking: 'hm',
@@ -224,7 +224,7 @@ describe('the answer', () => {
   ])('that is %s is requested again, before anything is emitted', async (_, stream) => {
     server.use(sse(stream), sse(google.answer('better')))
     const { events, result } = await runOnce({ tools: [echoTool] })
-    const types = ['stream_start', 'waiting', 'token', 'stream_end']
+    const types = ['stream_start', 'usage', 'retry', 'waiting', 'token', 'usage', 'stream_end']
     expect(events.map(({ type }) => type)).toEqual(types)
     expect(result).toMatchObject({ stopReason: 'end_turn', toolCalls: [] })
     expect(result.messages.map(({ content }) => content)).toEqual(['hi', 'better'])

@@ -147,6 +147,7 @@ describe('the answer', () => {
       'reasoning **Two**',
       'token Hel',
       'token lo',
+      'usage',
       'stream_end',
     ])
     expect(result).toMatchObject({

@@ -74,7 +74,7 @@ describe('connections', () => {
     expect(result.attempts.map(({ ok, reason }) => [ok, reason])).toEqual(
       Array(3).fill([false, 'network']),
     )
-    const waits = ['waiting', 'waiting']
+    const waits = ['retry', 'waiting', 'retry', 'waiting']
     expect(events.map(({ type }) => type)).toEqual(['stream_start', ...waits, 'stream_error'])
     expect(events.at(-1)).toMatchObject({ partial: false })
   })

@@ -129,6 +129,7 @@ test('closing an attachment does not affect the run, and an unread run is persis
   expect(replayed.map((event) => event.type)).toEqual([
     'stream_start',
     ...Array(4).fill('token'),
+    'usage',
     'stream_end',
   ])
 })
@@ -273,7 +274,7 @@ test('events are retained for the number of runs and the time in the options', a
   for (const n of [1, 2, 3]) {
     expect(await refusal(again.attach(`r${n}`).next())).toEqual({ code: 'events_expired' })
   }
-  for (const n of [4, 5]) expect(await all(again.attach(`r${n}`))).toHaveLength(3)
+  for (const n of [4, 5]) expect(await all(again.attach(`r${n}`))).toHaveLength(4)
   await again.close()
   const { engine: brief } = scriptedEngine(
     [{ text: 'y'.repeat(2_000_000), chunkSize: 500 }, 'last'],
@@ -335,7 +336,7 @@ test('without a ledger, with `final` or with `events: false` no event is persist
     const { file } = folder()
     const { engine } = scriptedEngine(['a'], { ledger: { path: file, ...ledger } })
     closing(engine)
-    expect(await readAll(engine.run(context({ runId: 'r' })))).toHaveLength(3)
+    expect(await readAll(engine.run(context({ runId: 'r' })))).toHaveLength(4)
     expect(await refusal(engine.attach('r').next())).toEqual({ code: 'events_expired' })
     expect(await refusal(engine.attach('other').next())).toEqual({ code: 'unknown_run' })
     const { rows } = await engine.ledger.query(

@@ -34,8 +34,8 @@ test('several concurrent next() calls receive the events in order, and a late on
     '1:stream_start',
     '2:token',
     '3:token',
-    '4:stream_end',
-    'done',
+    '4:usage',
+    '5:stream_end',
     'done',
     'done',
   ])
@@ -183,9 +183,11 @@ test('deltas merge only with deltas of their kind and message, for the reader an
     'stream_start',
     'reasoning',
     'token',
+    'usage',
     'stream_end',
     'tool_status',
     'token',
+    'usage',
     'stream_end',
   ])
 })

@@ -27,6 +27,13 @@ test('a turn with thinking, text and a tool is emitted in order, each event with
   const events = await readAll(run)
   const result = await run.result
   const [first, second] = result.messages.filter((message) => message.role === 'assistant')
+  const [call] = result.toolCalls
+  const ofCall = {
+    purpose: 'run',
+    provider: 'test',
+    model: 'test-model',
+    usage: result.attempts[0]?.usage,
+  }
   expect(events).toEqual([
     {
       type: 'stream_start',
@@ -38,26 +45,44 @@ test('a turn with thinking, text and a tool is emitted in order, each event with
     { type: 'reasoning', text: 'Let me see.', messageId: first.id, seq: 2 },
     { type: 'token', text: 'One ', messageId: first.id, seq: 3 },
     { type: 'token', text: 'moment.', messageId: first.id, seq: 4 },
-    { type: 'stream_end', runId: 'r1', final: false, messageId: first.id, seq: 5 },
+    { type: 'usage', ...ofCall, attempt: 1, messageId: first.id, seq: 5 },
+    { type: 'stream_end', runId: 'r1', final: false, messageId: first.id, seq: 6 },
     {
       type: 'tool_status',
       toolName: 'echo',
       toolCallId: 'toolu_1',
       status: 'started',
+      callId: call.callId,
+      params: { a: 1 },
       messageId: first.id,
-      seq: 6,
+      seq: 7,
     },
     {
       type: 'tool_status',
       toolName: 'echo',
       toolCallId: 'toolu_1',
       status: 'completed',
+      callId: call.callId,
       summary: '{"a":1}',
+      durationMs: expect.any(Number),
+      isError: false,
+      result: { a: 1 },
       messageId: first.id,
-      seq: 7,
+      seq: 8,
     },
-    { type: 'token', text: 'Done.', messageId: second.id, seq: 8 },
-    { type: 'stream_end', runId: 'r1', final: true, messageId: second.id, seq: 9 },
+    { type: 'token', text: 'Done.', messageId: second.id, seq: 9 },
+    { type: 'usage', ...ofCall, attempt: 2, messageId: second.id, seq: 10 },
+    {
+      type: 'stream_end',
+      runId: 'r1',
+      final: true,
+      messageId: second.id,
+      stopReason: 'end_turn',
+      turnId: result.turnId,
+      usage: result.usage,
+      persisted: false,
+      seq: 11,
+    },
   ])
   expect(result).toMatchObject({ stopReason: 'end_turn', runId: 'r1' })
 })
@@ -173,7 +198,19 @@ test('the error event has the error of the result', async () => {
   const last = (await readAll(run)).at(-1)
   const { error } = await run.result
   expect(error?.message).not.toBe('')
-  expect(last).toEqual({ type: 'stream_error', error: error?.message, partial: false, seq: 2 })
+  const { turnId, usage } = await run.result
+  expect(last).toEqual({
+    type: 'stream_error',
+    error: error?.message,
+    partial: false,
+    stopReason: 'error',
+    turnId,
+    usage,
+    persisted: false,
+    kind: error?.kind,
+    retryable: false,
+    seq: 2,
+  })
 })
 
 test('a failure after the first answer is partial although its own answer had none', async () => {
@@ -211,15 +248,18 @@ test('after each message that continues there is a stream_end that is not final'
     ),
   ).toEqual([
     'stream_start',
+    'usage',
     'end:false',
     'a:started',
     'a:completed',
+    'usage',
     'end:false',
     'b:started',
     'b:completed',
     'c:started',
     'c:completed',
     'token',
+    'usage',
     'end:true',
   ])
 })

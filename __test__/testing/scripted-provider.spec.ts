@@ -55,10 +55,12 @@ test('a reply is a list of texts, reasoning, calls and usage, in its order', asy
     'reasoning',
     'token',
     'token',
+    'usage',
     'stream_end',
     'tool_status',
     'tool_status',
     'token',
+    'usage',
     'stream_end',
   ])
   model.verify()

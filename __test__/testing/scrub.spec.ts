@@ -41,7 +41,10 @@ test('an id is the same placeholder in events, results and rows, named after its
     '<message-1>',
     '<message-1>',
     '<message-1>',
+    '<message-1>',
     null,
+    null,
+    '<message-2>',
     '<message-2>',
     '<message-2>',
   ])

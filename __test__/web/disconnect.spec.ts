@@ -58,7 +58,8 @@ describe.each(ways)('%s', (_, answer) => {
       ['1', 'stream_start', undefined],
       ['2', 'token', 'one '],
       ['3', 'token', 'two'],
-      ['4', 'stream_end', undefined],
+      ['4', 'usage', undefined],
+      ['5', 'stream_end', undefined],
     ])
     expect(await outcome(run)).toEqual(['end_turn', 'one two'])
   })

@@ -29,19 +29,33 @@ async function textOf(stream: ReadableStream<Uint8Array>): Promise<string> {
 }
 
 test('a run is a stream of its events, each with its number, its type and its JSON', async () => {
-  const { engine } = scriptedEngine([{ thinking: 'Shall I?', text: 'Yes.\r\n\ndata: no' }])
+  const { engine } = scriptedEngine([
+    { thinking: 'Shall I?', text: 'Yes.\r\n\ndata: no', toolCalls: [{ name: 'slow' }] },
+    'Done.',
+  ])
   closing(engine)
-  const text = await textOf(toSSE(engine.run(context({ runId: 'r' }))))
-  const messageId = /"messageId":"(\w+)"/.exec(text)?.[1]
-  expect(text).toBe(
-    [
-      ':\n\n',
-      'id: 1\nevent: stream_start\ndata: {"type":"stream_start","runId":"r","sessionLabel":"agent:main:main","target":null,"seq":1}\n\n',
-      `id: 2\nevent: reasoning\ndata: {"type":"reasoning","text":"Shall I?","messageId":"${messageId}","seq":2}\n\n`,
-      `id: 3\nevent: token\ndata: {"type":"token","text":"Yes.\\r\\n\\ndata: no","messageId":"${messageId}","seq":3}\n\n`,
-      `id: 4\nevent: stream_end\ndata: {"type":"stream_end","runId":"r","final":true,"messageId":"${messageId}","seq":4}\n\n`,
-    ].join(''),
+  const slow = {
+    name: 'slow',
+    async *run() {
+      yield 'half'
+      return { whole: true }
+    },
+  }
+  const run = engine.run(context({ runId: 'r', tools: [slow] }))
+  const read = readAll(run)
+  const text = await textOf(toSSE({ [Symbol.asyncIterator]: () => run.events() }))
+  const frames = (await read).map(
+    (event) => `id: ${event.seq}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`,
   )
+  expect(text).toBe([':\n\n', ...frames].join(''))
+  expect(text).toContain('data: no')
+  // One that is not stored has the number of the event before it, so that a client which reconnects misses no stored one.
+  expect(text).toMatch(
+    /id: (\d+)\nevent: tool_progress\ndata: .*"partial":"half","seq":\1,"sub":1\}\n\n/,
+  )
+  expect(text).toMatch(/event: tool_status\ndata: .*"params":\{\}\}/)
+  expect(text).toMatch(/event: tool_status\ndata: .*"result":\{"whole":true\},"isError":false\}/)
+  expect(text).toMatch(/event: stream_end\ndata: .*"stopReason":"end_turn".*\n\n$/)
 })
 
 test('a client reads the same events from every chunking of the bytes', async () => {
@@ -83,7 +97,8 @@ test('comments come while no event does, and no event is lost behind them', asyn
   expect(parser.events.map(({ type, id }) => [id, type])).toEqual([
     ['1', 'stream_start'],
     ['2', 'token'],
-    ['3', 'stream_end'],
+    ['3', 'usage'],
+    ['4', 'stream_end'],
   ])
 })
 

@@ -88,7 +88,7 @@ test('a reader of the whole run is cut at every event, and continues at the next
     writeSSE(engine.attach('r', { afterSeq: lastEventId(request) ?? 0 }), response),
   )
   const whole = await (await connect(url)).rest()
-  expect(whole.length).toBe(22)
+  expect(whole.length).toBe(23)
   for (const [index, { id }] of whole.entries()) {
     expect(await (await connect(url, id)).rest()).toEqual(whole.slice(index + 1))
   }
@@ -166,7 +166,7 @@ test('an EventSource reconnects by itself and reads each event once', {
     ['2', 'token', 'one '],
     ['3', 'token', 'two '],
     ['4', 'token', 'three'],
-    ['5', 'stream_end', undefined],
+    ['6', 'stream_end', undefined],
   ])
   expect(asked).toEqual([undefined, 2, 3])
 })

@@ -57,10 +57,12 @@ test.each(['toResponse', 'writeSSE'])(
       '2:a%20b%2F1 token',
       '3:a%20b%2F1 token',
       '4:a%20b%2F1 token',
-      '5:a%20b%2F1 stream_end',
+      '5:a%20b%2F1 usage',
+      '6:a%20b%2F1 stream_end',
       '1:second stream_start',
       '2:second token',
-      '3:second stream_end',
+      '3:second usage',
+      '4:second stream_end',
     ])
     const { turnId } = await run.result
     expect(all[2]?.data).toEqual({

@@ -11,8 +11,10 @@ import type {
   CloseOptions,
   CompactionResult,
   CompactOptions,
+  CoreStreamEvent,
   CountOptions,
   AgentEngine as Declared,
+  AgentRun as DeclaredRun,
   InterruptedTurn,
   LimitState,
   Message,
@@ -34,7 +36,7 @@ import { noteProblems, readCallbacks, readContext } from '../run/context.ts'
 import { abortSession, attach, steerSession } from '../run/follow.ts'
 import { GivenHistories } from '../run/given-histories.ts'
 import { AgentRun } from '../run/run.ts'
-import { ABORTED, HOOKED, PHASES } from '../run/run-flags.ts'
+import { ABORTED, HOOKED, PHASES, SKIPPED_SHIFT } from '../run/run-flags.ts'
 import { type RunInput, readInput } from '../run/run-input.ts'
 import { AgentEngineError, guarded, refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
@@ -59,6 +61,8 @@ class AgentEngine implements Declared {
   #native: NativeEngine
   #given = new GivenHistories((number) => this.#native.forgetHistory(number))
   #onRequest: OnRequest | undefined
+  /** The groups of events that are left out, where a context does not decide. */
+  #skipped: number
   #closing: Promise<void> | undefined
   /** The runs that have not ended. */
   #runs = new Set<AgentRun>()
@@ -73,10 +77,11 @@ class AgentEngine implements Declared {
   constructor(options: AgentEngineOptions = {}) {
     const checked = <Value>(call: () => Value) =>
       listing(call, (problems) => noteOptionProblems(options, problems))
-    const { json, functions, onRequest, providers, recovery, defaults } = checked(() =>
+    const { json, functions, onRequest, skipped, providers, recovery, defaults } = checked(() =>
       readOptions(options),
     )
     this.#onRequest = onRequest
+    this.#skipped = skipped
     this.#defaults = defaults
     if (functions.size > 0) {
       this.#keys = hub.addKeySource((number, index, refused) => {
@@ -117,9 +122,19 @@ class AgentEngine implements Declared {
   }
 
   run(
+    message: string | Message,
+    options: RunOptions & { events: 'core' },
+  ): DeclaredRun<CoreStreamEvent>
+  run(message: string | Message, options?: RunOptions): AgentRun
+  run(
+    context: AssembledContext & { events: 'core' },
+    callbacks?: AgentEngineCallbacks,
+  ): DeclaredRun<CoreStreamEvent>
+  run(context: AssembledContext, callbacks?: AgentEngineCallbacks): AgentRun
+  run(
     input: string | Message | AssembledContext,
     second?: RunOptions | AgentEngineCallbacks,
-  ): AgentRun {
+  ): AgentRun | DeclaredRun<CoreStreamEvent> {
     const start: Start = (number, json, known, flags) =>
       this.#native.run(number, json, known, flags)
     return listing(
@@ -148,7 +163,13 @@ class AgentEngine implements Declared {
     start: Start,
     drain?: () => void,
   ): AgentRun {
-    const { fields, tools, signal, onRequest = this.#onRequest } = readContext(context)
+    const {
+      fields,
+      tools,
+      signal,
+      onRequest = this.#onRequest,
+      skipped = this.#skipped,
+    } = readContext(context)
     const crossing = this.#given.prepare(fields)
     const run = new AgentRun({
       // One that is no text is refused when the run begins.
@@ -159,9 +180,11 @@ class AgentEngine implements Declared {
       coalesce: fields.coalesce !== false,
       signal,
       onRequest,
+      skipped,
     })
     const listened = callbacks.onAgentEvent === undefined ? 0 : PHASES
-    const always = (onRequest === undefined ? 0 : HOOKED) | listened
+    const hooked = onRequest === undefined ? 0 : HOOKED
+    const always = hooked | listened | (skipped << SKIPPED_SHIFT)
     const native = (number: number, aborted: boolean) => {
       const all = aborted ? always | ABORTED : always
       return crossing((json, known) => guarded(() => start(number, json, known, all)))
@@ -247,7 +270,7 @@ class AgentEngine implements Declared {
 
   /** The events of a run, of this process or another, after one of them; see `../run/follow.ts`. */
   attach(runId: string, options: AttachOptions = {}): AsyncIterableIterator<StreamEvent> {
-    return attach(this.#native, runId, options)
+    return attach(this.#native, runId, options, this.#skipped)
   }
 
   /** Aborts the run that is under way in a session, in any process. */

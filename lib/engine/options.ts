@@ -4,6 +4,7 @@
 import type { OnRequest } from '../../index.d.ts'
 import { NativeEngine } from '../native/addon.ts'
 import { readHook } from '../run/context.ts'
+import { BY_DEFAULT, readSkipped } from '../run/event-groups.ts'
 import { readDefaults } from '../run/run-input.ts'
 import type { Code } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
@@ -26,6 +27,8 @@ interface ReadOptions {
   /** The key functions, by the index of their profile. */
   functions: Map<number, KeyFunction>
   onRequest: OnRequest | undefined
+  /** The groups of events that are left out, as bits. */
+  skipped: number
   /** The providers as they were passed. */
   providers: Fields
   recovery: Recovery & { ledger: boolean }
@@ -39,7 +42,7 @@ function readOptions(given: unknown, refuse: Refuse = throwing): ReadOptions {
   const { recovery: _recovery, toolsFor: _toolsFor, ...others } = read
   const none = { recovery: {}, rest: others }
   const { recovery, rest } = noted(refuse, () => readRecovery(read), none)
-  const { onRequest, defaults, ...options } = rest
+  const { onRequest, events, defaults, ...options } = rest
   for (const [field, value] of Object.entries(options)) {
     try {
       refuseLost(value, field, CODE)
@@ -61,6 +64,7 @@ function readOptions(given: unknown, refuse: Refuse = throwing): ReadOptions {
     json,
     functions,
     onRequest: noted(refuse, () => readHook(onRequest, CODE)),
+    skipped: noted(refuse, () => readSkipped(events, CODE), BY_DEFAULT),
     providers: isObject(providers) ? providers : {},
     recovery: { ...recovery, ledger: isObject(options.ledger) },
     defaults: noted(refuse, () => readDefaults(defaults, refuse), {}),

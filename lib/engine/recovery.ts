@@ -22,6 +22,7 @@ const CHANGES: readonly string[] = [
   'timeoutMs',
   'toolTimeoutMs',
   'abortSignal',
+  'events',
 ] satisfies (keyof ResumeOptions)[]
 
 /** How an engine handles interrupted turns when it is opened. */

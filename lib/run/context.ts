@@ -8,6 +8,7 @@ import { toJson } from '../values/json.ts'
 import { noted, type Problems, type Refuse, throwing } from '../values/problems.ts'
 import { type Fields, isObject, readNamed, refuseList, refuseLost } from '../values/reader.ts'
 import { readSignal, type Signal } from '../values/signals.ts'
+import { readSkipped } from './event-groups.ts'
 
 const CODE = 'invalid_context'
 
@@ -71,11 +72,13 @@ interface ReadContext {
   tools: Map<string, Tool>
   signal: Signal | undefined
   onRequest: OnRequest | undefined
+  /** The groups of events that are left out; undefined where the context has no `events`. */
+  skipped: number | undefined
 }
 
 /** A context whose fields were read: without functions and signals, and the tools by their names. */
 function readContext(context: Readonly<Fields>, refuse: Refuse = throwing): ReadContext {
-  const { abortSignal, onRequest, tools, ...rest }: Fields = context
+  const { abortSignal, onRequest, tools, events, ...rest }: Fields = context
   const signal = noted(refuse, () => readSignal(abortSignal, 'abortSignal', CODE))
   const check = (field: string, judge: typeof refuseLost) => {
     try {
@@ -94,6 +97,8 @@ function readContext(context: Readonly<Fields>, refuse: Refuse = throwing): Read
     tools: byName,
     signal,
     onRequest: noted(refuse, () => readHook(onRequest, CODE)),
+    skipped:
+      events === undefined ? undefined : noted(refuse, () => readSkipped(events, CODE), undefined),
   }
 }
 

@@ -7,6 +7,8 @@ import * as hub from '../native/hub.ts'
 import { AgentEngineError, refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
 import { readFields, readName } from '../values/reader.ts'
+import { readAfterSeq } from './after-seq.ts'
+import { isSelected, readSkipped } from './event-groups.ts'
 
 const CODE = 'invalid_options'
 /** Events delivered between two checks of the clock. */
@@ -32,6 +34,7 @@ class Pages<Item> implements AsyncIterableIterator<Item> {
   #send: Send<Item>
   /** A request of it keeps the process alive. */
   #holds: boolean
+  #selects: (item: Item) => boolean
   #buffer: Item[] = []
   #head = 0
   #page: Page<Item> | undefined
@@ -41,10 +44,16 @@ class Pages<Item> implements AsyncIterableIterator<Item> {
   /** One `next()` after the other: several may be called at once. */
   #turn: Promise<void> = Promise.resolve()
 
-  constructor(native: NativeEngine, send: Send<Item>, holds: boolean) {
+  constructor(
+    native: NativeEngine,
+    send: Send<Item>,
+    holds: boolean,
+    selects: (item: Item) => boolean,
+  ) {
     this.#native = native
     this.#send = send
     this.#holds = holds
+    this.#selects = selects
   }
 
   [Symbol.asyncIterator](): this {
@@ -91,7 +100,7 @@ class Pages<Item> implements AsyncIterableIterator<Item> {
       throw new AgentEngineError('engine_closed', 'the engine is closed; make a new one')
     }
     this.#page = page
-    this.#buffer = page.events
+    this.#buffer = page.events.filter(this.#selects)
     this.#head = 0
     this.#over = page.over === true
   }
@@ -131,17 +140,15 @@ function attach(
   native: NativeEngine,
   runId: unknown,
   options: AttachOptions,
+  byDefault: number,
 ): AsyncIterableIterator<StreamEvent> {
   if (typeof runId !== 'string' || runId === '') {
     throw refusal(CODE, 'runId', 'is not the id of a run')
   }
   readName(runId, 'runId', CODE)
-  const { afterSeq = 0, ...rest } = readFields(options, 'options', CODE)
-  const [other] = Object.keys(rest)
-  if (other !== undefined) throw refusal(CODE, other, 'is not an option')
-  if (typeof afterSeq !== 'number' || !Number.isSafeInteger(afterSeq) || afterSeq < 0) {
-    throw refusal(CODE, 'afterSeq', 'is not the number of an event; pass 0 or more')
-  }
+  const { events, ...from } = readFields(options, 'options', CODE)
+  const afterSeq = readAfterSeq(from)
+  const skipped = readSkipped(events, CODE, byDefault)
   const send: Send<StreamEvent> = (id, page) => {
     const from =
       page === undefined ? { runId, afterSeq } : { turnId: page.turnId, afterSeq: page.last }
@@ -150,7 +157,7 @@ function attach(
       toJson(from, 'options', () => CODE),
     )
   }
-  return new Pages(native, send, true)
+  return new Pages(native, send, true, (event) => isSelected(event, skipped))
 }
 
 /** The events of a session's runs, from those under way on. */
@@ -160,7 +167,7 @@ function watch(native: NativeEngine, label: string): AsyncIterableIterator<Sessi
       id,
       toJson({ label, cursor: page?.cursor }, 'arguments', () => CODE),
     )
-  return new Pages(native, send, false).begin()
+  return new Pages(native, send, false, () => true).begin()
 }
 
 /** Aborts or steers the run of a session, in any process. */

@@ -11,3 +11,4 @@ export const TOOL_CANCEL = 7
 export const DEFECT = 8
 export const REQUEST = 9
 export const UNREADABLE = 10
+export const LIVE = 11

@@ -7,4 +7,7 @@ const HOOKED = 2
 /** It has an `onAgentEvent`. */
 const PHASES = 4
 
-export { ABORTED, HOOKED, PHASES }
+/** From this bit on: the groups of events that do not cross (`event-groups.ts`). */
+const SKIPPED_SHIFT = 8
+
+export { ABORTED, HOOKED, PHASES, SKIPPED_SHIFT }

@@ -50,6 +50,7 @@ const FIELDS: Readonly<Record<keyof AssembledContext, true>> = {
   onRequest: true,
   coalesce: true,
   detached: true,
+  events: true,
 }
 const CONTEXT: readonly string[] = Object.keys(FIELDS)
 /** Fields that belong to one run. */

@@ -17,9 +17,13 @@ import { toolController } from '../tools/signal.ts'
 import { runTool, type Tool, type ToolCall } from '../tools/tools.ts'
 import { AgentEngineError, clip, messageOf, refusal } from '../values/errors.ts'
 import * as signals from '../values/signals.ts'
+import { type EventsFrom, readAfterSeq } from './after-seq.ts'
+import { GROUPS } from './event-groups.ts'
+import { EventLog, type EventReader } from './event-log.ts'
 import {
   DEFECT,
   EVENT,
+  LIVE,
   MESSAGE,
   PHASE,
   REASONING,
@@ -31,12 +35,8 @@ import {
   UNREADABLE,
 } from './record-kinds.ts'
 
-/** A reader this far behind gets merged deltas (docs/rules/turns-and-streams.md#coalescing). */
-const MERGE_ABOVE = 4096
-/** Events delivered between two checks of the clock. */
-const CHECK_EVERY = 256
-
-const DONE = Object.freeze({ value: undefined, done: true as const })
+/** An event that is neither numbered nor stored. */
+type LiveEvent = Extract<StreamEvent, { sub: number }>
 
 /** The parts of a run. */
 interface RunOptions {
@@ -47,13 +47,11 @@ interface RunOptions {
   coalesce: boolean
   signal: signals.Signal | undefined
   onRequest: OnRequest | undefined
+  /** The groups of events that are left out, as bits. */
+  skipped: number
 }
 
 type Delta = Extract<StreamEvent, { type: 'token' | 'reasoning' }>
-
-function isDelta(event: StreamEvent | undefined): event is Delta {
-  return event?.type === 'token' || event?.type === 'reasoning'
-}
 
 class AgentRun implements Declared, hub.RecordTarget {
   readonly id: string
@@ -68,16 +66,19 @@ class AgentRun implements Declared, hub.RecordTarget {
   #coalesce: boolean
   #signal: signals.Signal | undefined
   #onRequest: OnRequest | undefined
-  #listeners: ((event: StreamEvent) => unknown)[] = []
-  #buffer: (StreamEvent | undefined)[] = []
-  #head = 0
-  #waiting: ((result: IteratorResult<StreamEvent>) => void)[] = []
-  #served = 0
+  #progress: boolean
+  #listeners: readonly { callback: (event: StreamEvent) => unknown }[] = []
+  #log: EventLog
+  /** The iteration of the run itself, which aborts it when it is left. */
+  #own: EventReader
   #reading = true
   /** `next()` was called. Before that the socket does not wait for a reader (docs/rules/turns-and-streams.md#backpressure). */
   #read = false
-  /** Events in the buffer that are acknowledged to the native side as consumed. */
+  /** Events of the log that are acknowledged to the native side as consumed. */
   #acknowledged = 0
+  /** The last number, and the last one of an event without a number after it. */
+  #seq = 0
+  #sub = 0
   #ended = false
   #aborted = false
   #messageId = ''
@@ -89,7 +90,16 @@ class AgentRun implements Declared, hub.RecordTarget {
   #reject!: (error: unknown) => void
   #warned = false
 
-  constructor({ id, tools, callbacks, detached, coalesce, signal, onRequest }: RunOptions) {
+  constructor({
+    id,
+    tools,
+    callbacks,
+    detached,
+    coalesce,
+    signal,
+    onRequest,
+    skipped,
+  }: RunOptions) {
     this.id = id
     this.#tools = tools
     this.#callbacks = callbacks
@@ -97,6 +107,9 @@ class AgentRun implements Declared, hub.RecordTarget {
     this.#coalesce = coalesce
     this.#signal = signal
     this.#onRequest = onRequest
+    this.#progress = (skipped & GROUPS.toolProgress) === 0
+    this.#log = new EventLog(coalesce)
+    this.#own = this.#log.reader(0, coalesce ? undefined : () => this.#taken())
     this.result = new Promise((resolve, reject) => {
       this.#resolve = resolve
       this.#reject = reject
@@ -104,7 +117,8 @@ class AgentRun implements Declared, hub.RecordTarget {
     // The result need not be awaited: a run that is only iterated is not an unhandled rejection.
     this.result.catch(() => {})
     this.stream = Object.freeze({
-      onEvent: (callback: (event: StreamEvent) => void) => this.#onEvent(callback),
+      onEvent: (callback: (event: StreamEvent) => void, options?: EventsFrom) =>
+        this.#onEvent(callback, options),
       abort: () => this.abort(),
       steer: (message: string) => this.steer(message),
       isStreaming: () => !this.#ended && this.#native.isStreaming(this.#number),
@@ -170,21 +184,12 @@ class AgentRun implements Declared, hub.RecordTarget {
 
   next(): Promise<IteratorResult<StreamEvent>> {
     this.#read = true
-    if (this.#head < this.#buffer.length) {
-      const value = this.#take()
-      if (++this.#served % CHECK_EVERY === 0 && hub.sliceOver()) {
-        // A reader of ready events never leaves the microtask queue: this yields to timers and I/O.
-        return new Promise((resolve) => {
-          setImmediate(() => {
-            hub.newSlice()
-            resolve({ value, done: false })
-          })
-        })
-      }
-      return Promise.resolve({ value, done: false })
-    }
-    if (this.#ended || !this.#reading) return Promise.resolve(DONE)
-    return new Promise((resolve) => this.#waiting.push(resolve))
+    return this.#own.next()
+  }
+
+  /** Another iteration of the events, from any number on. Leaving it leaves the run alone. */
+  events(options?: EventsFrom): AsyncIterableIterator<StreamEvent> {
+    return this.#log.reader(readAfterSeq(options))
   }
 
   return(value?: unknown): Promise<IteratorReturnResult<unknown>> {
@@ -201,24 +206,15 @@ class AgentRun implements Declared, hub.RecordTarget {
     if (!this.#reading) return
     this.#reading = false
     if (!this.#coalesce && !this.#ended) this.#native.consumed(this.#number, 0xffffffff)
-    this.#buffer = []
-    this.#head = 0
-    for (const resolve of this.#waiting.splice(0)) resolve(DONE)
+    this.#own.leave()
     if (!this.#detached) this.abort()
   }
 
-  #take(): StreamEvent {
-    const value = this.#buffer[this.#head] as StreamEvent
-    this.#buffer[this.#head++] = undefined
-    if (this.#head === this.#buffer.length) {
-      this.#buffer = []
-      this.#head = 0
-    }
-    if (!this.#coalesce && !this.#ended) {
-      if (this.#acknowledged > 0) this.#acknowledged--
-      else this.#native.consumed(this.#number, 1)
-    }
-    return value
+  /** Its own iteration took an event, and the socket may go on. */
+  #taken(): void {
+    if (this.#ended) return
+    if (this.#acknowledged > 0) this.#acknowledged--
+    else this.#native.consumed(this.#number, 1)
   }
 
   /** @internal One record of the queue. */
@@ -262,6 +258,9 @@ class AgentRun implements Declared, hub.RecordTarget {
         this.#end()
         this.#reject(new AgentEngineError('internal', text.slice(start, end)))
         break
+      case LIVE:
+        this.#deliverLive(JSON.parse(text.slice(start, end)))
+        break
       case UNREADABLE: {
         const { code, message } = JSON.parse(text.slice(start, end))
         this.#end()
@@ -285,46 +284,38 @@ class AgentRun implements Declared, hub.RecordTarget {
       const { toolCallId, toolName, status, summary } = event
       this.#call('onToolResult', { toolCallId, toolName, status, summary })
     }
-    for (const listener of this.#listeners) this.#invoke(listener, event)
-    if (!this.#reading) {
-      if (!this.#coalesce && !this.#ended) this.#native.consumed(this.#number, 1)
-      return
-    }
-    const resolve = this.#waiting.shift()
-    if (resolve !== undefined) {
-      if (!this.#coalesce) this.#native.consumed(this.#number, 1)
-      resolve({ value: event, done: false })
-      return
-    }
-    const last = this.#buffer[this.#buffer.length - 1]
-    if (
-      this.#coalesce &&
-      this.#buffer.length - this.#head > MERGE_ABOVE &&
-      isDelta(event) &&
-      isDelta(last) &&
-      last.type === event.type &&
-      last.messageId === event.messageId
-    ) {
-      this.#buffer[this.#buffer.length - 1] = {
-        ...last,
-        text: last.text + event.text,
-        seq: event.seq,
-        seqFrom: last.seqFrom ?? last.seq,
-      }
-      return
-    }
-    this.#buffer.push(event)
-    if (!this.#coalesce && !this.#read) {
-      this.#acknowledged++
+    this.#seq = event.seq
+    this.#sub = 0
+    for (const { callback } of this.#listeners) this.#invoke(callback, event)
+    if (!this.#coalesce && !this.#ended && !(this.#reading && this.#read)) {
+      // Nobody has begun to read: the socket waits for no one.
+      if (this.#reading) this.#acknowledged++
       this.#native.consumed(this.#number, 1)
     }
+    this.#log.push(event)
   }
 
-  #onEvent(callback: (event: StreamEvent) => void): void {
+  /** Delivers an event that is not stored: it is numbered after the last one that is. */
+  #deliverLive(event: LiveEvent): void {
+    event.seq = this.#seq
+    event.sub = ++this.#sub
+    for (const { callback } of this.#listeners) this.#invoke(callback, event)
+    this.#log.push(event)
+  }
+
+  #onEvent(callback: (event: StreamEvent) => void, options: EventsFrom | undefined): () => void {
     if (typeof callback !== 'function') {
       throw refusal('invalid_options', 'callback', 'is not a function')
     }
-    this.#listeners.push(callback)
+    if (options !== undefined) {
+      const missed = this.#log.since(readAfterSeq(options))
+      for (const event of missed) this.#invoke(callback, event)
+    }
+    const listener = { callback }
+    this.#listeners = [...this.#listeners, listener]
+    return () => {
+      this.#listeners = this.#listeners.filter((other) => other !== listener)
+    }
   }
 
   #call<Name extends keyof AgentEngineCallbacks>(
@@ -358,15 +349,18 @@ class AgentRun implements Declared, hub.RecordTarget {
   #runTool(call: ToolCall): void {
     // The request may have been in the queue when the run was aborted: no tool begins after that.
     if (this.#aborted) return
-    const { execution, callId, toolCallId, name } = call
+    const { execution, callId, toolCallId, name: toolName } = call
     const controller = toolController((error) => this.#warn(error))
     this.#executions.set(execution, controller)
     // Only while the call is awaited: after a time limit, an abort or the end its updates have no receiver.
     const onUpdate = (partial: unknown) => {
       if (!this.#executions.has(execution)) return
-      this.#call('onToolUpdate', { toolCallId, toolName: name, partial })
+      this.#call('onToolUpdate', { toolCallId, toolName, partial })
+      if (!this.#progress) return
+      const type = 'tool_progress'
+      this.#deliverLive({ type, toolName, toolCallId, callId, partial, seq: 0, sub: 0 })
     }
-    runTool(this.#tools.get(name), call, controller.signal, onUpdate)
+    runTool(this.#tools.get(toolName), call, controller.signal, onUpdate)
       .then(({ json, value }) => {
         if (!this.#executions.delete(execution)) return
         if (value !== undefined) this.#values.set(callId, value)
@@ -420,7 +414,7 @@ class AgentRun implements Declared, hub.RecordTarget {
     this.#unlisten()
     for (const execution of [...this.#executions.keys()]) this.#cancelTool(execution)
     this.#values.clear()
-    for (const resolve of this.#waiting.splice(0)) resolve(DONE)
+    this.#log.end()
     hub.releaseProcess()
   }
 }

@@ -110,8 +110,8 @@ fn closed_turn(
     let end = turn_end(&context, &machine, &outcome, &ended, position);
     let (messages, tool_calls) = machine.into_parts();
     let error = interrupted().message;
-    // Whether a delta was emitted is recorded with the events.
-    let last_event = Some(StreamEvent::StreamError { error, partial: false, seq: 0 });
+    // Whether a delta was emitted is recorded with the events; the outcome is that of the row.
+    let last_event = Some(StreamEvent::error(error, false));
     Ok(TurnEnd { messages, tool_calls, epoch: Some(turn.epoch), last_event, ..end })
 }
 

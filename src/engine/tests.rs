@@ -17,10 +17,10 @@ use super::*;
 use crate::tools::{Invocation, ToolAnswer, ToolFuture, ToolHost};
 use base::clock::Clock;
 use model::{
-    CallStep, Catalogue, CommitReceipt, CompactionCommit, Defaults, Expense, HistoryBase,
-    HistoryTurn, Journal, Message, OpenTurn, Opened, PortFuture, SessionHistory, SpentBy,
-    StorageError, StorageErrorKind, ToolCallRecord, TurnEnd, TurnLease, TurnOpening, TurnStep,
-    parse_context,
+    CallStep, Catalogue, CommitReceipt, CompactionCommit, Defaults, EventGroup, Expense,
+    HistoryBase, HistoryTurn, Journal, Message, OpenTurn, Opened, PortFuture, SessionHistory,
+    SpentBy, StorageError, StorageErrorKind, ToolCallRecord, TurnEnd, TurnLease, TurnOpening,
+    TurnStep, parse_context,
 };
 use provider::{Provider, ProviderKeys, Script, ScriptedProvider};
 
@@ -317,7 +317,7 @@ fn start(engine: &Engine, host: &Arc<Host>, changes: &Value) -> Started {
     let notify = Arc::new(TestNotify::default());
     let queue = EventQueue::new(
         1,
-        Delivery { coalesce: true, phases: true },
+        Delivery { coalesce: true, phases: true, skipped: EventGroup::Usage as u32 },
         Arc::clone(&notify) as Arc<dyn Notify>,
     );
     let host = Arc::clone(host) as Arc<dyn ToolHost>;
@@ -532,7 +532,7 @@ async fn an_abort_during_the_wait_before_a_retry() {
         tokio::task::yield_now().await;
     })
     .await;
-    assert_eq!(events, ["stream_start", "waiting", "end true"]);
+    assert_eq!(events, ["stream_start", "retry", "waiting", "end true"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -590,6 +590,7 @@ async fn a_steered_message_skips_calls_that_have_not_started_and_is_in_the_next_
             "echo completed",
             "echo failed",
             "echo failed",
+            "user_message",
             "token ok",
             "end true",
         ]
@@ -614,7 +615,10 @@ async fn a_message_steered_into_the_last_answer_is_answered_in_the_same_turn() {
     assert!(run.control.steer("and?"));
     rig.provider.open_gate("go");
     let (result, events) = run.end().await;
-    assert_eq!(events, ["stream_start", "token a", "token b", "end false", "token c", "end true"]);
+    assert_eq!(
+        events,
+        ["stream_start", "token a", "token b", "end false", "user_message", "token c", "end true"]
+    );
     assert_eq!(result["messages"][2]["content"], "and?");
     assert!(!run.control.steer("too late"));
 }

@@ -172,7 +172,11 @@ impl NativeEngine {
     ) -> std::result::Result<Option<i64>, EngineError> {
         let Some((context, history)) = self.read(crossing)? else { return Ok(None) };
         let notify = Arc::clone(&self.hub) as Arc<dyn Notify>;
-        let delivery = Delivery { coalesce: context.coalesce, phases: flags.phases() };
+        let delivery = Delivery {
+            coalesce: context.coalesce,
+            phases: flags.phases(),
+            skipped: flags.skipped(),
+        };
         let queue = EventQueue::new(run, delivery, notify);
         let answers = Arc::new(ToolAnswers::default());
         let host = JsToolHost { queue: Arc::clone(&queue), answers: Arc::clone(&answers) };

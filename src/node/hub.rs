@@ -240,8 +240,11 @@ impl NativeHub {
         let notify: Arc<dyn Notify> = Arc::clone(&core) as Arc<dyn Notify>;
         // The hub and the queue refer to each other: both live until the environment ends, and the cleanup below breaks
         // the cycle.
-        core.lock().replies =
-            Some(EventQueue::new(0, Delivery { coalesce: true, phases: false }, notify));
+        core.lock().replies = Some(EventQueue::new(
+            0,
+            Delivery { coalesce: true, phases: false, skipped: 0 },
+            notify,
+        ));
         env.add_env_cleanup_hook(Arc::clone(&core), |core| core.shut())?;
         tasks.spawn(Arc::clone(&core).pace());
         Ok(Self { core, tasks })

@@ -39,7 +39,7 @@ for (let n = 0; n < RUNS; n++) {
   let events = 0
   for await (const _ of run) events++
   const { stopReason } = await run.result
-  if (stopReason !== 'end_turn' || events !== 16)
+  if (stopReason !== 'end_turn' || events !== 18)
     throw new Error(`${stopReason} after ${events} events`)
   if (n % SAMPLE_EVERY === 0) {
     globalThis.gc()

@@ -29,7 +29,8 @@ export function killable(name: string, args: string[], env: Record<string, strin
     []
   const counting: { least: number; reached: () => void }[] = []
   let rest = ''
-  child.stdout.on('data', (chunk: Buffer) => {
+  child.stdout.setEncoding('utf8')
+  child.stdout.on('data', (chunk: string) => {
     const parts = (rest + chunk).split('\n')
     rest = parts.pop() ?? ''
     for (const line of parts) {

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use model::{
-    LedgerPorts, LiveRun, RunEvent, RunEventKind, RunNames, RunRegistration, StreamEvent, TurnEnd,
+    LedgerPorts, LiveRun, OutcomeMembers, RunEvent, RunEventKind, RunNames, RunRegistration,
+    StreamEvent, TurnEnd, members, with_members,
 };
 
 /// A run that is registered until it is dropped.
@@ -84,7 +85,7 @@ impl PlayedRun {
     ) -> u64 {
         let mut emitted = self.run.emitted.lock().unwrap();
         let seq = self.run.first + emitted.len() as u64;
-        emitted.push(RunEvent { seq, kind, message_id, text: Arc::from(text(seq)) });
+        emitted.push(RunEvent { seq, kind, message_id, text: Arc::from(text(seq)), added: None });
         seq
     }
 
@@ -125,7 +126,22 @@ impl LiveRun for Run {
 
 /// The terminal event of a failed run, without its number.
 pub fn error_event(message: &str) -> StreamEvent {
-    StreamEvent::StreamError { error: message.to_owned(), partial: true, seq: 0 }
+    StreamEvent::error(message.to_owned(), true)
+}
+
+/// The terminal event `error` of a turn as a follower receives it: with the outcome of the turn.
+pub fn ended_json(turn: &TurnEnd, message: &str, seq: u64) -> String {
+    let stored = json(&error_event(message).numbered(seq));
+    let outcome = OutcomeMembers {
+        stop_reason: turn.stop_reason.as_str(),
+        turn_id: &turn.turn_id,
+        usage: turn.usage,
+        cost: turn.cost,
+        persisted: Some(true),
+        kind: turn.error.as_ref().map(|error| error.kind.as_str()),
+        retryable: turn.error.as_ref().map(|error| error.retryable),
+    };
+    with_members(&stored, &members(&outcome)).into_owned()
 }
 
 /// An event as a follower receives it.

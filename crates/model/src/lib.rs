@@ -29,7 +29,13 @@ pub use data::errors::error::{
     StorageErrorKind,
 };
 pub use data::errors::failure::Failure;
-pub use data::event::{AgentPhase, StreamEvent, ToolStatus};
+pub use data::event::{
+    AgentPhase, CompactionPhase, CompactionTrigger, EventGroup, StreamEvent, ToolStatus,
+};
+pub use data::event_text::{
+    CallMembers, EventReference, EventText, MessageMembers, OutcomeMembers, members, reference_of,
+    with_members,
+};
 pub use data::given_history::GivenHistory;
 pub use data::image::is_base64;
 pub use data::input::context::{continue_context, parse_context, session_label};

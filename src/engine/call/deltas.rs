@@ -3,13 +3,16 @@
 //! It owns the received content, because the call's future is dropped when a call is cut. It must never emit a delta before
 //! the message accepts it.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::engine::events::{EventQueue, RecordKind};
 use crate::engine::limits::RatePermit;
 use base::clock::Clock;
-use model::{AgentPhase, Delta, DeltaSink, Failure, RateLimits};
+use model::{
+    AgentPhase, BlockStart, Delta, DeltaSink, EventGroup, Failure, RateLimits, StreamEvent,
+};
 use turn::Accumulator;
 
 /// The reader of a call's deltas.
@@ -27,11 +30,19 @@ pub(super) struct CallDeltas {
     emitted: bool,
     /// Its rate permit.
     permit: RatePermit,
+    /// The calls in the answer, id and name by block: only for a reader that receives their arguments as they stream.
+    calls: HashMap<u32, (String, String)>,
 }
 
 impl CallDeltas {
     pub(super) fn new(reader: Option<Reader>, permit: RatePermit) -> Self {
-        Self { reader, accumulator: Accumulator::default(), emitted: false, permit }
+        Self {
+            reader,
+            accumulator: Accumulator::default(),
+            emitted: false,
+            permit,
+            calls: HashMap::new(),
+        }
     }
 
     /// Whether a token was emitted: then the call is never repeated.
@@ -52,6 +63,37 @@ impl CallDeltas {
         }
         reader.queue.delta(kind, text);
     }
+
+    /// The reader, if it receives the arguments of calls as they stream.
+    fn argument_reader(&self) -> Option<&Reader> {
+        self.reader.as_ref().filter(|reader| reader.queue.delivers(EventGroup::ToolInput))
+    }
+
+    fn call_begins(&mut self, index: u32, id: &str, name: &str) {
+        if self.argument_reader().is_none() {
+            return;
+        }
+        let (known_id, known_name) = self.calls.entry(index).or_default();
+        for (known, given) in [(known_id, id), (known_name, name)] {
+            if !given.is_empty() {
+                given.clone_into(known);
+            }
+        }
+    }
+
+    fn emit_arguments(&self, index: u32, json: &str) {
+        let Some(reader) = self.argument_reader().filter(|_| !json.is_empty()) else { return };
+        let (id, name) = self.calls.get(&index).cloned().unwrap_or_default();
+        reader.queue.live(&StreamEvent::ToolInputDelta {
+            tool_call_id: Some(id).filter(|id| !id.is_empty()),
+            tool_name: Some(name).filter(|name| !name.is_empty()),
+            delta: json.to_owned(),
+            index,
+            message_id: reader.message_id.clone(),
+            seq: 0,
+            sub: 0,
+        });
+    }
 }
 
 impl DeltaSink for CallDeltas {
@@ -68,11 +110,12 @@ impl DeltaSink for CallDeltas {
             Delta::Thinking { text, .. } => self.emit(RecordKind::Reasoning, text),
             // The first delta of a provider without headers is the begin of its answer.
             Delta::Started { .. } => self.permit.answered(200, &RateLimits::default()),
+            Delta::BlockStart { index, start: BlockStart::ToolCall { id, name } }
+            | Delta::CallIdentity { index, id, name }
+            | Delta::BecameCall { index, id, name } => self.call_begins(*index, id, name),
+            Delta::Arguments { index, json } => self.emit_arguments(*index, json),
             Delta::BlockStart { .. }
             | Delta::Signature { .. }
-            | Delta::Arguments { .. }
-            | Delta::CallIdentity { .. }
-            | Delta::BecameCall { .. }
             | Delta::ProviderData { .. }
             | Delta::OpaqueJson { .. }
             | Delta::BlockStop { .. }

@@ -10,7 +10,7 @@ use futures_util::FutureExt as _;
 use super::called::{Called, Dismissed, Ending, Verdict};
 use super::deltas::{CallDeltas, Reader};
 use super::model_call::ModelCall;
-use super::waits::announce_wait;
+use super::waits::{announce_usage, announce_wait};
 use crate::engine::limits::{RateKey, RatePermit, SpendingRecord, WorstCase};
 use crate::engine::shared::EngineShared;
 use crate::engine::state::{ModelTarget, Unfinished, millis};
@@ -59,7 +59,11 @@ pub(crate) async fn call(shared: &EngineShared, call: ModelCall<'_>) -> Result<C
         }
     };
     // Boxed, so that the futures of runs, compactions and counts, which contain it, stay small.
+    let (events, number) = (call.events, call.number);
     let called = Box::pin(send(&shared.clock, call, credential.as_deref(), permit, held)).await;
+    if let Some(events) = events {
+        announce_usage(events, &called, number);
+    }
     if let Some(hold) = hold {
         hold.settle(called.tokens().total_tokens, called.cost);
     }

@@ -5,11 +5,11 @@
 use super::compactor::Compactor;
 use super::errors::{overflow_error, warning};
 use super::reproject::{read_input, rebuild};
-use super::running::compact_running;
+use super::running::{compact_running, event_trigger};
 use crate::engine::active_run::ActiveRun;
 use crate::engine::context::{GaveUp, Session, token_budget};
 use crate::engine::state::{RunUsage, Unfinished};
-use model::{AgentError, AgentErrorKind, AgentPhase, RunWarning};
+use model::{AgentError, AgentErrorKind, AgentPhase, CompactionPhase, RunWarning, StreamEvent};
 use turn::compact::{GuardVerdict, Trigger, share};
 use turn::machine::Machine;
 
@@ -137,10 +137,19 @@ async fn compact(
     trigger: Trigger,
 ) -> Result<Compacted, Unfinished> {
     let input = read_input(active, session).await?;
+    let before = session.size.estimate(&session.conversation);
     let done = compact_running(active, compactor, machine, session, usage, trigger, input).await;
     if active.run.control.is_compacting() {
         active.run.control.set_compacting(false);
         active.queue.phase(AgentPhase::CompactionEnd, active.shared.clock.now_ms());
+        let after = session.size.estimate(&session.conversation);
+        active.queue.event(|seq| StreamEvent::Compaction {
+            phase: CompactionPhase::End,
+            trigger: event_trigger(trigger),
+            tokens_before: before,
+            tokens_after: Some(after),
+            seq,
+        });
     }
     done
 }

@@ -13,7 +13,10 @@ use super::summary::{CutOff, SummaryOutcome, WrittenCompaction, summary, write};
 use crate::engine::active_run::ActiveRun;
 use crate::engine::context::{CompactionInput, Session, summary_turn, without_margin};
 use crate::engine::state::{JournalState, RunUsage, Unfinished, millis};
-use model::{AgentPhase, CompactionResult, HistoryTurn, Message, summary_text};
+use model::{
+    AgentPhase, CompactionPhase, CompactionResult, CompactionTrigger, HistoryTurn, Message,
+    StreamEvent, summary_text,
+};
 use turn::compact::{Size, Trigger, share};
 use turn::estimate;
 use turn::machine::Machine;
@@ -65,8 +68,13 @@ pub(super) async fn compact_running(
         if !run.control.is_compacting() {
             run.control.set_compacting(true);
             active.queue.phase(AgentPhase::CompactionStart, clock.now_ms());
-            // No event follows for as long as the summary takes.
-            active.queue.flush();
+            active.queue.event(|seq| StreamEvent::Compaction {
+                phase: CompactionPhase::Start,
+                trigger: event_trigger(trigger),
+                tokens_before: before,
+                tokens_after: None,
+                seq,
+            });
         }
         let earlier = session.size.truncate;
         if cut.truncate {
@@ -167,6 +175,14 @@ pub(super) async fn compact_running(
         return Ok(Compacted::Done);
     }
     failed.map_or(Ok(Compacted::Nothing), |why| Err(Unfinished::Failed(why)))
+}
+
+/// The reason of a compaction in its event.
+pub(super) fn event_trigger(trigger: Trigger) -> CompactionTrigger {
+    match trigger {
+        Trigger::ContextLimit | Trigger::Manual => CompactionTrigger::ContextLimit,
+        Trigger::Overflow => CompactionTrigger::Overflow,
+    }
 }
 
 /// The part that no cut makes smaller: system prompt, tools, the question, the host's history, and the future summary.

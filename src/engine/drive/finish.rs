@@ -47,7 +47,7 @@ pub(super) async fn finish(
         token_budget: usage.budget.map(|budget| settled_budget(budget, machine.usage().2)),
     };
     let stop = outcome.stop_reason;
-    let last = last_event(active, &machine, &outcome);
+    let last = last_event(active, &machine, &outcome, &ended);
     let whole = TurnStatus::of(stop) == TurnStatus::Completed;
     let cache = session.as_ref().and_then(|session| {
         // Only the links that a later run projects identically: none of a shortened conversation, and only those before the
@@ -100,7 +100,7 @@ pub(super) async fn finish(
     }
     drop(session);
     telemetry::run_ended(&run.turn_id, stop.as_str(), result.duration_ms);
-    emit_end(active, last, result);
+    emit_end(active, last.persisted(result.persisted), result);
 }
 
 /// The end of the turn, with the facts that are not written yet.
@@ -157,15 +157,42 @@ async fn turn_end(
 }
 
 /// The terminal event, without its number.
-fn last_event(active: &ActiveRun, machine: &Machine, outcome: &Outcome) -> StreamEvent {
+fn last_event(
+    active: &ActiveRun,
+    machine: &Machine,
+    outcome: &Outcome,
+    ended: &Ended,
+) -> StreamEvent {
+    let stop_reason = Some(outcome.stop_reason);
+    let (turn_id, cost) = (Some(ended.turn_id.clone()), ended.cost);
+    let usage = Some(outcome::usage(machine, ended));
+    // The ledger changes it where the turn does not get into its session's thread.
+    let persisted = Some(true);
     if outcome::is_failure(outcome.stop_reason) {
-        let error = outcome.error.as_ref().map(|error| error.message.clone()).unwrap_or_default();
-        return StreamEvent::StreamError { error, partial: active.queue.has_delta(), seq: 0 };
+        let error = outcome.error.as_ref();
+        return StreamEvent::StreamError {
+            error: error.map(|error| error.message.clone()).unwrap_or_default(),
+            partial: active.queue.has_delta(),
+            retry_after_ms: error.and_then(|error| error.detail.retry_after_ms),
+            stop_reason,
+            turn_id,
+            usage,
+            cost,
+            persisted,
+            kind: error.map(|error| error.kind),
+            retryable: error.map(|error| error.retryable),
+            seq: 0,
+        };
     }
     StreamEvent::StreamEnd {
         run_id: active.run.context.run_id.clone(),
         r#final: true,
         message_id: response_message_id(machine.messages()),
+        stop_reason,
+        turn_id,
+        usage,
+        cost,
+        persisted,
         seq: 0,
     }
 }

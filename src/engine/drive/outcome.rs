@@ -137,6 +137,11 @@ fn used(machine: &Machine, ended: &Ended) -> Used {
     }
 }
 
+/// The tokens of a whole run.
+pub(crate) fn usage(machine: &Machine, ended: &Ended) -> TokenUsage {
+    used(machine, ended).usage
+}
+
 /// The public error of a failed commit.
 pub(crate) fn persist_error(error: &StorageError) -> PersistError {
     PersistError { code: error.kind.code().to_owned(), message: error.message.clone() }

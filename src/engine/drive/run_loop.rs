@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::alias::follow_alias;
 use super::attempt::attempt;
+use super::attempt_outcome::AttemptOutcome;
 use super::driver::Driver;
 use super::finish::finish;
 use super::opening::enter;
@@ -13,9 +14,9 @@ use super::tool_batch;
 use crate::engine::active_run::ActiveRun;
 use crate::engine::call::{NextCall, announce_wait};
 use crate::engine::context::Session;
-use crate::engine::state::{JournalState, LaneTicket, RunUsage};
+use crate::engine::state::{JournalState, LaneTicket, RunUsage, millis};
 use model::{
-    AgentPhase, CallPurpose, FailureKind, Role, RunWarning, StopReason, StreamEvent,
+    AgentPhase, Block, CallPurpose, FailureKind, Role, RunWarning, StopReason, StreamEvent,
     response_message_id,
 };
 use turn::machine::{Event, Interrupt, Machine, Step};
@@ -61,6 +62,8 @@ async fn run_turn(
     usage: &mut RunUsage,
 ) -> Vec<String> {
     let mut sent = 0;
+    let mut entered = machine.messages().len();
+    let mut failed = None;
     let mut step = machine.step();
     loop {
         let active = &driver.active;
@@ -80,12 +83,22 @@ async fn run_turn(
                     // W3 is written while the next request is sent.
                     recorder.record_in_background(machine).await;
                 }
+                // Their texts are written now, in the transaction of these events or in an earlier one.
+                emit_user_messages(active, machine, entered);
+                entered = machine.messages().len();
                 let fresh = machine.messages().get(sent..).unwrap_or_default();
                 session.conversation.push_current(fresh, active.run.target.provider.as_ref());
                 sent = machine.messages().len();
                 let tools_answered = machine.messages().iter().any(|it| it.role == Role::Tool);
                 let outcome = attempt(driver, machine, session, tools_answered, usage).await;
                 let active = &driver.active;
+                failed = match &outcome {
+                    AttemptOutcome::Retried { failed, .. } => Some(failed.failure.kind),
+                    AttemptOutcome::Answered { .. }
+                    | AttemptOutcome::Failed(_)
+                    | AttemptOutcome::Interrupted { .. }
+                    | AttemptOutcome::Broken(_) => None,
+                };
                 let next = active.feed(machine, outcome.into_event());
                 if matches!(next, Step::RunTools(_) | Step::CallModel) {
                     if let JournalState::Open(recorder) = &mut session.head.journal {
@@ -101,9 +114,7 @@ async fn run_turn(
                 tool_batch::run(driver, machine, journal, calls, &mut usage.notes).await
             }
             Step::Wait(delay) => {
-                if !delay.is_zero() {
-                    announce_retry(active, usage.next_attempt(), delay);
-                }
+                announce_retry(active, usage.next_attempt(), failed, delay);
                 match active.guard(tokio::time::sleep(delay)).await {
                     Ok(()) => active.feed(machine, Event::Waited),
                     Err(cause) => interrupt(active, machine, cause),
@@ -138,28 +149,45 @@ fn interrupt(active: &ActiveRun, machine: &mut Machine, cause: Interrupt) -> Ste
     active.feed(machine, Event::Interrupted { cause, partial: None })
 }
 
-/// Emits that the call is repeated with the same profile after `delay`.
-fn announce_retry(active: &ActiveRun, attempt: u32, delay: Duration) {
+/// Emits that the last call failed and that call `attempt` follows; and the delay before it, if there is one.
+fn announce_retry(active: &ActiveRun, attempt: u32, failed: Option<FailureKind>, delay: Duration) {
     let run = &active.run;
-    let next = NextCall {
-        purpose: CallPurpose::Run,
-        provider: &run.target.provider_name,
-        model: &run.target.model_name,
-        profile: run.profile.as_deref(),
-        attempt,
-    };
+    let (provider, model) = (&run.target.provider_name, &run.target.model_name);
     // An answer with a malformed tool call is not a failure of the plan.
-    let reason = run.plan.last_failure().unwrap_or(FailureKind::ServerError);
+    let reason = failed.or_else(|| run.plan.last_failure()).unwrap_or(FailureKind::ServerError);
+    active.queue.event(|seq| StreamEvent::Retry {
+        reason,
+        attempt: attempt.saturating_sub(1),
+        provider: provider.clone(),
+        model: model.clone(),
+        profile_id: run.profile.clone(),
+        ms: millis(delay),
+        seq,
+    });
+    if delay.is_zero() {
+        return;
+    }
+    let profile = run.profile.as_deref();
+    let next = NextCall { purpose: CallPurpose::Run, provider, model, profile, attempt };
     announce_wait(&active.queue, next, reason, Some(delay), active.shared.clock.now_ms());
+}
+
+/// Emits the user messages from index `from` on: those that were steered.
+fn emit_user_messages(active: &ActiveRun, machine: &Machine, from: usize) {
+    let fresh = machine.messages().iter().skip(from);
+    for message in fresh.filter(|message| message.role == Role::User) {
+        let text = message.blocks.iter().find_map(Block::as_text).unwrap_or_default();
+        active.queue.event(|seq| StreamEvent::UserMessage {
+            message_id: message.id.clone(),
+            text: Some(text.to_owned()),
+            seq,
+        });
+    }
 }
 
 /// Emits the end of the newest answer, which is not the run's last.
 fn message_ended(active: &ActiveRun, machine: &Machine) {
     let message_id = response_message_id(machine.messages());
-    active.queue.event(|seq| StreamEvent::StreamEnd {
-        run_id: active.run.context.run_id.clone(),
-        r#final: false,
-        message_id,
-        seq,
-    });
+    let run_id = active.run.context.run_id.clone();
+    active.queue.event(|seq| StreamEvent::answer_end(run_id, message_id).numbered(seq));
 }

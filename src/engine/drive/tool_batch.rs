@@ -17,8 +17,7 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
 use super::driver::Driver;
-use super::outcome;
-use super::tool_events::{Announcing, emit_status, unreadable};
+use super::tool_events::{Announcing, EndedCall, emit_ended, unreadable};
 use crate::engine::active_run::ActiveRun;
 use crate::engine::context::{Recaller, storage_error};
 use crate::engine::state::{JournalState, Starting, needs_record};
@@ -27,7 +26,7 @@ use crate::tools::{
     run_call,
 };
 use base::telemetry;
-use model::{Block, OUTCOME_UNKNOWN, RECALL, RunWarning, StorageError, ToolStatus};
+use model::{Block, OUTCOME_UNKNOWN, RECALL, RunWarning, StorageError};
 use turn::machine::{Event, Interrupt, Machine, PendingCall, Step, ToolFinish};
 
 /// The result of a skipped call (docs/rules/sessions-and-ledger.md#steering-in-a-tool-batch).
@@ -123,6 +122,7 @@ pub(super) async fn run(
         .collect();
     let mut records = FuturesUnordered::new();
     let mut step = Step::AwaitTools;
+    let mut ended = Vec::new();
     loop {
         let due = match &*journal {
             JournalState::Open(recorder) => recorder.is_due(machine),
@@ -139,7 +139,7 @@ pub(super) async fn run(
                 let waiting = |admitted: &Mutex<Admitted>| {
                     !admitted.lock().unwrap_or_else(PoisonError::into_inner).starts.is_empty()
                 };
-                if due || waiting(&admitted) {
+                if due || !ended.is_empty() || waiting(&admitted) {
                     return Poll::Ready(Next::Quiet);
                 }
                 match records.poll_next_unpin(cx) {
@@ -154,13 +154,11 @@ pub(super) async fn run(
             Ok(Next::Finished(_, None)) => {}
             Ok(Next::Finished(call, Some(Answered { finish, unreadable_images }))) => {
                 notes.extend(unreadable(call, unreadable_images));
-                let status =
-                    if finish.error.is_some() { ToolStatus::Failed } else { ToolStatus::Completed };
                 let text = finish.error.clone().or_else(|| first_text(&finish.content));
+                let ran = machine.is_running(&call.call_id);
                 step = active
                     .feed(machine, Event::ToolFinished { call_id: call.call_id.clone(), finish });
-                let summary = text.as_deref().and_then(outcome::summary);
-                emit_status(&active.queue, call, status, summary);
+                ended.push(EndedCall { call, ran, text });
             }
             Ok(Next::Quiet) => {
                 let admitted =
@@ -169,32 +167,42 @@ pub(super) async fn run(
                     JournalState::AtEnd => begin(active, machine, admitted),
                     JournalState::Refused(error) => {
                         let error = error.clone();
+                        emit_all(active, machine, &mut ended);
                         if let Some(over) = unrecorded(active, machine, error, admitted, &calls) {
                             step = over;
                             break;
                         }
                     }
                     JournalState::Open(recorder) if admitted.starts.is_empty() => {
-                        recorder.record_in_background(machine).await;
+                        if due || active.queue.stores() {
+                            recorder.record_in_background(machine).await;
+                        }
                     }
                     JournalState::Open(recorder) => {
                         let record = recorder.record_before(machine, &admitted.starting).await;
                         records.push(async move { (record.await, admitted) });
                     }
                 }
+                // Their results are written now, in the transaction of these events or in an earlier one.
+                emit_all(active, machine, &mut ended);
             }
             Ok(Next::Recorded(Ok(()), admitted)) => begin(active, machine, admitted),
             Ok(Next::Recorded(Err(error), admitted)) => {
                 if let JournalState::Open(recorder) = journal {
                     recorder.write_all_again();
                 }
+                emit_all(active, machine, &mut ended);
                 if let Some(over) = unrecorded(active, machine, error, admitted, &calls) {
                     step = over;
                     break;
                 }
             }
-            Ok(Next::Over) => break,
+            Ok(Next::Over) => {
+                announce_ends(active, machine, journal, &mut ended).await;
+                break;
+            }
             Err(cause) => {
+                announce_ends(active, machine, journal, &mut ended).await;
                 step = interrupted(active, machine, cause, &calls);
                 break;
             }
@@ -202,6 +210,29 @@ pub(super) async fn run(
     }
     control.close_batch();
     step
+}
+
+/// Submits the results of ended calls to the journal, then emits the ends: a stored event refers to its result.
+async fn announce_ends(
+    active: &ActiveRun,
+    machine: &Machine,
+    journal: &mut JournalState,
+    ended: &mut Vec<EndedCall<'_>>,
+) {
+    if !ended.is_empty()
+        && let JournalState::Open(recorder) = journal
+        && active.queue.stores()
+    {
+        recorder.record_in_background(machine).await;
+    }
+    emit_all(active, machine, ended);
+}
+
+/// Emits the ends of calls, in their order.
+fn emit_all(active: &ActiveRun, machine: &Machine, ended: &mut Vec<EndedCall<'_>>) {
+    for call in ended.drain(..) {
+        emit_ended(&active.queue, machine, call);
+    }
 }
 
 /// Starts calls.
@@ -256,7 +287,8 @@ fn end_early(
         calls.iter().filter(|call| machine.is_running(&call.call_id)).collect();
     let step = active.feed(machine, event);
     for call in running {
-        emit_status(&active.queue, call, ToolStatus::Failed, Some(reason.to_owned()));
+        let text = Some(reason.to_owned());
+        emit_ended(&active.queue, machine, EndedCall { call, ran: true, text });
     }
     step
 }

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
+use super::outcome;
 use crate::engine::events::EventQueue;
 use crate::tools::{Invocation, ReconcileFuture, ToolFuture, ToolHost};
-use model::{RunWarning, StreamEvent, ToolStatus};
-use turn::machine::PendingCall;
+use model::{AgentToolCall, RunWarning, StreamEvent, ToolStatus};
+use turn::machine::{Machine, PendingCall};
 
 /// A warning for images that were left out of an answer.
 pub(super) fn unreadable(call: &PendingCall, images: usize) -> Option<RunWarning> {
@@ -44,7 +46,7 @@ impl<'a> Announcing<'a> {
 impl ToolHost for Announcing<'_> {
     fn execute(&self, invocation: Invocation, cancel: CancellationToken) -> ToolFuture {
         if !self.announced.swap(true, Ordering::AcqRel) {
-            emit_status(self.queue, self.call, ToolStatus::Started, None);
+            emit_started(self.queue, self.call, &invocation.arguments_json);
         }
         self.host.execute(invocation, cancel)
     }
@@ -54,18 +56,48 @@ impl ToolHost for Announcing<'_> {
     }
 }
 
-/// Emits the status of a call.
-pub(super) fn emit_status(
-    queue: &Arc<EventQueue>,
-    call: &PendingCall,
-    status: ToolStatus,
-    summary: Option<String>,
-) {
+fn emit_started(queue: &Arc<EventQueue>, call: &PendingCall, arguments: &str) {
     queue.event(|seq| StreamEvent::ToolStatus {
         tool_name: call.tool_name.clone(),
         tool_call_id: call.provider_call_id.clone(),
-        status,
-        summary,
+        status: ToolStatus::Started,
+        call_id: call.call_id.clone(),
+        summary: None,
+        duration_ms: None,
+        params: RawValue::from_string(arguments.to_owned()).ok(),
+        result: None,
+        is_error: None,
+        message_id: call.message_id.clone(),
+        seq,
+    });
+}
+
+/// The end of a call, which is emitted when its result is on its way into the ledger: the stored event refers to it.
+pub(super) struct EndedCall<'a> {
+    pub(super) call: &'a PendingCall,
+    /// The tool itself ran.
+    pub(super) ran: bool,
+    /// What its summary is taken from.
+    pub(super) text: Option<String>,
+}
+
+/// Emits the end of a call, with the result that the machine has.
+pub(super) fn emit_ended(queue: &Arc<EventQueue>, machine: &Machine, ended: EndedCall<'_>) {
+    let EndedCall { call, ran, text } = ended;
+    let row: Option<&AgentToolCall> =
+        machine.calls().map(|state| state.row).find(|row| row.call_id == call.call_id);
+    let failed = row.is_none_or(|row| row.error.is_some());
+    let took = row.and_then(|row| row.completed_at?.checked_sub(row.started_at));
+    queue.event(|seq| StreamEvent::ToolStatus {
+        tool_name: call.tool_name.clone(),
+        tool_call_id: call.provider_call_id.clone(),
+        status: if failed { ToolStatus::Failed } else { ToolStatus::Completed },
+        call_id: call.call_id.clone(),
+        summary: text.as_deref().and_then(outcome::summary),
+        duration_ms: took.filter(|_| ran).map(|took| u64::try_from(took).unwrap_or_default()),
+        params: None,
+        result: row.and_then(|row| row.result.clone()),
+        is_error: Some(failed),
         message_id: call.message_id.clone(),
         seq,
     });

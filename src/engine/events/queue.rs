@@ -11,7 +11,10 @@ use std::task::{Context, Poll, Waker};
 
 use self::log::Log;
 use super::record::{PIECE_BYTES, RECORD_BYTES, Record, RecordKind};
-use model::{AgentPhase, RunEvent, RunEventKind, RunRegistration, StreamEvent};
+use model::{
+    AgentPhase, EventGroup, EventText, RunEvent, RunEventKind, RunRegistration, StreamEvent,
+    with_members,
+};
 
 /// A reader that is this many events behind gets merged deltas.
 pub(crate) const MERGE_ABOVE: usize = 4_096;
@@ -47,10 +50,10 @@ pub(super) struct Inner {
 }
 
 impl Inner {
-    fn store(&mut self, kind: RunEventKind, text: &str) {
+    fn store(&mut self, kind: RunEventKind, text: &str, added: &str) {
         let seq = self.seq;
         if let Some(log) = &mut self.log {
-            log.add(seq, kind, text);
+            log.add(seq, kind, text, added);
         }
     }
 
@@ -67,6 +70,8 @@ pub(crate) struct Delivery {
     pub(crate) coalesce: bool,
     /// Whether phases are delivered. Few hosts listen to them, and three records of each call would be for nobody.
     pub(crate) phases: bool,
+    /// The bits of the [`EventGroup`]s that are not delivered. They are numbered and stored all the same.
+    pub(crate) skipped: u32,
 }
 
 /// The queue of one run.
@@ -172,7 +177,7 @@ impl EventQueue {
         } else {
             RunEventKind::Token
         };
-        inner.store(stored, text);
+        inner.store(stored, text, "");
         let record = Record::new(kind, seq, text);
         let merge = self.delivery.coalesce && inner.deltas >= MERGE_ABOVE;
         match inner.records.back_mut() {
@@ -196,10 +201,32 @@ impl EventQueue {
         let mut inner = self.lock();
         inner.seq += 1;
         let seq = inner.seq;
-        let json = serde_json::to_string(&make(seq)).unwrap_or_default();
-        inner.store(RunEventKind::Event, &json);
-        Self::push(&mut inner, RecordKind::Event, seq, &json);
+        let event = make(seq);
+        let is_delivered = self.delivers(event.group());
+        let EventText { stored, added } = event.into_text();
+        inner.store(RunEventKind::Event, &stored, &added);
+        if is_delivered {
+            Self::push(&mut inner, RecordKind::Event, seq, &with_members(&stored, &added));
+        }
         self.notify(inner, true);
+    }
+
+    /// Adds an event that is neither numbered nor stored. The other side numbers it after the last event that it delivered.
+    pub(crate) fn live(self: &Arc<Self>, event: &StreamEvent) {
+        let mut inner = self.lock();
+        let json = serde_json::to_string(event).unwrap_or_default();
+        Self::push(&mut inner, RecordKind::Live, 0, &json);
+        self.notify(inner, false);
+    }
+
+    /// Whether the reader receives events of this group.
+    pub(crate) fn delivers(&self, group: EventGroup) -> bool {
+        self.delivery.skipped & group as u32 == 0
+    }
+
+    /// Whether the events are stored, so that the rows that they refer to must be in the file before them.
+    pub(crate) fn stores(&self) -> bool {
+        self.lock().log.is_some()
     }
 
     /// Adds a phase of the run. It is delivered with the event that follows it, or by [`EventQueue::flush`].

@@ -33,6 +33,8 @@ pub(crate) enum RecordKind {
     Request = 9,
     /// Why the result cannot be delivered, as JSON: instead of the result.
     Unreadable = 10,
+    /// A [`model::StreamEvent`] that is neither numbered nor stored, as JSON.
+    Live = 11,
 }
 
 #[derive(Debug, Clone, Copy)]

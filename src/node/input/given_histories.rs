@@ -137,4 +137,9 @@ impl RunFlags {
     pub(in crate::node) fn phases(self) -> bool {
         self.0 & 4 != 0
     }
+
+    /// The bits of the event groups that its reader does not receive.
+    pub(in crate::node) fn skipped(self) -> u32 {
+        self.0 >> 8
+    }
 }

@@ -1,6 +1,6 @@
 //! The events of runs: delivered events must never be withdrawn, even if the process of the run ends.
 
-use crate::live_run::{PlayedRun, error_event, json};
+use crate::live_run::{PlayedRun, ended_json, error_event};
 use crate::store::{Fixture, ProcessEnd};
 use crate::turns::{begin, ending, short_turn};
 use model::{Cursor, Follows, LedgerPorts, Opened, StorageErrorKind};
@@ -102,7 +102,7 @@ pub async fn a_resumed_turn_continues_after_the_events_that_were_seen(mut fixtur
     ended.last_event = Some(error_event("it broke"));
     ledger.journal.commit(ended).await.unwrap();
     drop(run);
-    expected.push(json(&error_event("it broke").numbered(5)));
+    expected.push(ended_json(&turn, "it broke", 5));
     while !seen.over {
         seen.next_page(ledger, "t1").await;
     }
@@ -129,7 +129,7 @@ pub async fn a_refused_end_is_no_event(fixture: Fixture) {
     ended.last_event = Some(error_event("it broke"));
     fixture.ledger.journal.commit(ended).await.unwrap();
     drop(run);
-    expected.push(json(&error_event("it broke").numbered(3)));
+    expected.push(ended_json(&turn, "it broke", 3));
     assert_eq!(replay(&fixture.ledger, "t1").await, expected);
 }
 
@@ -151,7 +151,7 @@ pub async fn a_session_is_watched_from_run_to_run_without_a_gap(fixture: Fixture
         let mut ended = ending(&turn, epoch, 1);
         ended.last_event = Some(error_event("over"));
         ledger.journal.commit(ended).await.unwrap();
-        expected.push(names(json(&error_event("over").numbered(2))));
+        expected.push(names(ended_json(&turn, "over", 2)));
     }
     while watched.len() < expected.len() {
         let page = ledger.read.watch("main", cursor.clone()).await.unwrap();

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use rusqlite::Connection;
 
 use crate::events::event_json::json;
+use crate::events::references;
 use crate::events::runs::Runs;
 use crate::journal_rows::event_rows;
 use crate::journal_rows::run_rows::{self, RunRow};
@@ -47,7 +48,8 @@ pub(crate) fn events_after(
         let Some(run) = found.filter(|run| run.keeps_events) else {
             return Err(no_events(connection, &of, is_known)?);
         };
-        let (events, whole) = event_rows::read(connection, &run, after)?;
+        let (mut events, whole) = event_rows::read(connection, &run, after)?;
+        references::resolve(connection, &run, &mut events)?;
         let ended = run.has_ended();
         let interrupted = whole && !ended && !is_live(connection, &run, &claim, &runs)?;
         Ok(Found { page: page(run.turn_id, after, &events, whole && ended), interrupted })
@@ -134,7 +136,8 @@ pub(crate) fn session_after(
             page.cursor.1.push((run.n, last));
             continue;
         }
-        let (events, whole) = event_rows::read(connection, &run, last)?;
+        let (mut events, whole) = event_rows::read(connection, &run, last)?;
+        references::resolve(connection, &run, &mut events)?;
         last = events.last().map_or(last, |event| event.seq);
         page.events.extend(
             events.iter().map(|event| (run.run_id.clone(), run.turn_id.clone(), json(event))),

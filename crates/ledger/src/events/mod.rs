@@ -9,6 +9,7 @@ pub(crate) mod event_log;
 pub(crate) mod follow;
 pub(crate) mod next_page;
 pub(crate) mod poller;
+pub(crate) mod references;
 pub(crate) mod run_entry;
 pub(crate) mod runs;
 pub(crate) mod trim;

@@ -20,8 +20,9 @@ use crate::lease::owner::Owner;
 use crate::sqlite::error::Stored;
 use model::{LiveRun, RunEvent, RunNames, StorageError, StorageErrorKind, StreamEvent, TurnLease};
 
-/// Number of events that stay in memory for the followers of a run.
+/// Number of events that stay in memory for the followers of a run, and the limit of their text in bytes.
 const RECENT: usize = 512;
+const RECENT_BYTES: usize = 4 << 20;
 
 /// A run under way in this process.
 pub(crate) struct RunEntry {
@@ -182,6 +183,14 @@ impl RunEntry {
             recent.extend(written.events.into_iter().filter(|event| event.seq > newest));
             let over = recent.len().saturating_sub(RECENT);
             recent.drain(..over);
+            let size =
+                |event: &RunEvent| event.text.len() + event.added.as_deref().map_or(0, str::len);
+            let mut bytes: usize = recent.iter().map(size).sum();
+            while bytes > RECENT_BYTES
+                && let Some(oldest) = recent.pop_front()
+            {
+                bytes -= size(&oldest);
+            }
         }
         if let Some(run) = self.run.upgrade() {
             run.ack(written.upto);

@@ -201,7 +201,13 @@ impl Journal for Ledger {
                     }
                     None => None,
                 };
-                let last = turn.last_event.as_ref();
+                let last = match &turn.last_event {
+                    Some(last) if commit::lands_beside(connection, &turn)? => {
+                        Some(last.clone().persisted(false))
+                    }
+                    last => last.clone(),
+                };
+                let last = last.as_ref();
                 match (event_write, &run) {
                     (Some(event_write), run) => {
                         event_write.write(connection, run.as_ref(), last)?;

@@ -18,6 +18,26 @@ use base::clock::Clock;
 use model::{CommitReceipt, CompactionUsage, StorageError, StorageErrorKind, TurnEnd};
 use turn::stale_head::{Ending, Landing};
 
+/// Whether the commit of the turn stores it beside its session's thread.
+pub(crate) fn lands_beside(connection: &Connection, turn: &TurnEnd) -> Stored<bool> {
+    let head = pointers::head(connection, &turn.header.session_label)?.flatten();
+    Ok(matches!(landing(connection, turn, head.as_deref()), Landing::Beside(_)))
+}
+
+/// Where the turn is stored while `head` is the head of its session.
+fn landing<'a>(connection: &Connection, turn: &'a TurnEnd, head: Option<&'a str>) -> Landing<'a> {
+    let ending = Ending {
+        head,
+        expected: turn.header.expected_head.as_deref(),
+        parent: turn.header.parent_turn_id.as_deref(),
+        moves: turn.move_pointer,
+        compacts: turn.compaction.is_some(),
+        on_stale_head: turn.on_stale_head,
+    };
+    let compacted = ending.is_stale() && is_compacted(connection, ending.head, ending.expected);
+    ending.landing(compacted)
+}
+
 /// Writes the turn, its messages and tool calls, and moves the session's pointer (docs/rules/turns-and-streams.md#session-pointer).
 /// `run` is the run of a turn that was opened; its lease was checked.
 ///
@@ -33,23 +53,14 @@ pub(crate) fn commit_turn(
 ) -> Stored<CommitReceipt> {
     let session = pointers::head(connection, &turn.header.session_label)?;
     let head = session.clone().flatten();
-    let ending = Ending {
-        head: head.as_deref(),
-        expected: turn.header.expected_head.as_deref(),
-        parent: turn.header.parent_turn_id.as_deref(),
-        moves: turn.move_pointer,
-        compacts: turn.compaction.is_some(),
-        on_stale_head: turn.on_stale_head,
-    };
-    let compacted = ending.is_stale() && is_compacted(connection, ending.head, ending.expected);
-    let (mut parent_id, moves, stale_head) = match ending.landing(compacted) {
+    let (mut parent_id, moves, stale_head) = match landing(connection, turn, head.as_deref()) {
         Landing::InThread(parent) => (parent.map(ToOwned::to_owned), turn.move_pointer, None),
         Landing::Beside(parent) => {
-            let stale_head = stale(turn, ending.head, "was stored as a branch");
+            let stale_head = stale(turn, head.as_deref(), "was stored as a branch");
             (parent.map(ToOwned::to_owned), false, Some(stale_head))
         }
         Landing::Refused => {
-            return Err(stale(turn, ending.head, "was not written; run it again"));
+            return Err(stale(turn, head.as_deref(), "was not written; run it again"));
         }
     };
     let mut parent = parent_id.as_deref().map(|id| parent_of(connection, id)).transpose()?;

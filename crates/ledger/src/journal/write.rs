@@ -14,13 +14,12 @@ use crate::rows::tool_call_rows::{self, ToolCallColumns};
 use crate::rows::turn_columns::{TurnColumns, TurnEndColumns};
 use crate::rows::turn_parents::Parent;
 use crate::rows::{blobs, message_codec, message_rows};
-use crate::sqlite::checksum::insert_all;
+use crate::sqlite::checksum::InsertRow;
 use crate::sqlite::error::Stored;
-use crate::sqlite::sql;
 use base::clock::Clock;
 use model::{
-    AgentError, AgentErrorKind, Attempt, Message, ReplayClass, StopReason, TokenUsage,
-    ToolCallRecord, TurnEnd, TurnHeader, TurnStatus, TurnType,
+    AgentError, Attempt, Message, ReplayClass, StopReason, TokenUsage, ToolCallRecord, TurnEnd,
+    TurnHeader, TurnStatus, TurnType,
 };
 
 /// A row of `turns`.
@@ -110,11 +109,11 @@ impl<'a> Row<'a> {
     }
 }
 
-static ADD_TURN: LazyLock<String> = LazyLock::new(|| insert_all::<TurnColumns<'_>>("turns"));
-static ADD_MESSAGE: LazyLock<String> =
-    LazyLock::new(|| insert_all::<MessageColumns<'_>>("message_rows"));
-static ADD_CALL: LazyLock<String> =
-    LazyLock::new(|| insert_all::<ToolCallColumns<'_>>("call_rows"));
+static ADD_TURN: LazyLock<InsertRow> = LazyLock::new(|| InsertRow::of::<TurnColumns<'_>>("turns"));
+static ADD_MESSAGE: LazyLock<InsertRow> =
+    LazyLock::new(|| InsertRow::of::<MessageColumns<'_>>("message_rows"));
+static ADD_CALL: LazyLock<InsertRow> =
+    LazyLock::new(|| InsertRow::of::<ToolCallColumns<'_>>("call_rows"));
 
 /// Writes the row of a turn. Returns the turn's number.
 pub(crate) fn insert_turn(
@@ -158,14 +157,14 @@ pub(crate) fn insert_turn(
             response_message_id: outcome.response_message_id,
             tool_call_count: count(outcome.tool_call_count),
             stop_reason: Some(outcome.stop_reason.as_str()),
-            error_kind: error.map(|error| error_kind(error.kind)),
+            error_kind: error.map(|error| error.kind.as_str()),
             error_message: error.map(|error| error.message.as_str()),
             error_retryable: error.map(|error| error.retryable),
             error_code: error.and_then(|error| error.detail.code.as_deref()),
             attempts_json: Some(&attempts),
         },
     };
-    sql::insert(connection, &ADD_TURN, &columns, format_args!("write turn `{}`", row.id))?;
+    ADD_TURN.run(connection, &columns, format_args!("write turn `{}`", row.id))?;
     Ok(connection.last_insert_rowid())
 }
 
@@ -218,7 +217,7 @@ pub(crate) fn insert_message_row(
     message: &MessageRecord<'_>,
 ) -> Stored<()> {
     let columns = message_rows::columns_of(turn, message)?;
-    sql::insert(connection, &ADD_MESSAGE, &columns, format_args!("write message `{}`", message.id))
+    ADD_MESSAGE.run(connection, &columns, format_args!("write message `{}`", message.id))
 }
 
 /// Calls `with` with the row of a call, after storing its large values as blobs. The row has the replay class of its tool
@@ -270,7 +269,7 @@ pub(crate) fn insert_tool_call_row(
     call: &CallRecord<'_>,
 ) -> Stored<()> {
     let columns = tool_call_rows::columns_of(turn, call)?;
-    sql::insert(connection, &ADD_CALL, &columns, format_args!("write tool call `{}`", call.id))
+    ADD_CALL.run(connection, &columns, format_args!("write tool call `{}`", call.id))
 }
 
 /// SQLite's integers are signed; a larger count is a provider's mistake, and becomes the largest integer.
@@ -285,16 +284,4 @@ pub(crate) fn count(items: usize) -> i64 {
 pub(crate) fn json(value: &impl serde::Serialize) -> String {
     // Lists of strings and of plain structs: serde_json has no error for them.
     serde_json::to_string(value).unwrap_or_else(|_| "[]".to_owned())
-}
-
-pub(crate) fn error_kind(kind: AgentErrorKind) -> &'static str {
-    match kind {
-        AgentErrorKind::ContextOverflow => "context_overflow",
-        AgentErrorKind::AuthFailure => "auth_failure",
-        AgentErrorKind::RateLimit => "rate_limit",
-        AgentErrorKind::ModelError => "model_error",
-        AgentErrorKind::Timeout => "timeout",
-        AgentErrorKind::CompactionFailure => "compaction_failure",
-        AgentErrorKind::Unknown => "unknown",
-    }
 }

@@ -105,6 +105,7 @@ impl EventBatch {
                 kind,
                 message_id: message.clone().filter(|_| is_delta),
                 text: Arc::from(text),
+                added: None,
             });
         }
         (texts.is_empty() && events.len() as u64 == count).then_some(events)

@@ -180,6 +180,7 @@ fn numbered(first: u64, given: &[(RunEventKind, Option<String>, String)]) -> Vec
             kind: *kind,
             message_id: message.as_deref().filter(|_| *kind != RunEventKind::Event).map(Arc::from),
             text: Arc::from(text.as_str()),
+            added: None,
         })
         .collect()
 }

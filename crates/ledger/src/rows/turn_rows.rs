@@ -21,18 +21,22 @@ pub(crate) static TURN: LazyLock<String> = LazyLock::new(|| {
     format!("SELECT {columns}, t.has_children FROM turns t WHERE t.id = ?1")
 });
 
-/// The whole turn with that id.
-pub(crate) fn turn(connection: &Connection, id: &str) -> Stored<Option<TurnRow>> {
+/// The turn with that id, without its messages, calls and compaction.
+pub(crate) fn turn_alone(connection: &Connection, id: &str) -> Stored<Option<TurnRow>> {
     let doing = format_args!("read turn `{id}`");
-    let found = sql::first(connection, &TURN, (id,), doing, |fields| {
+    sql::first(connection, &TURN, (id,), doing, |fields| {
         let Checked { row, is_whole } = fields.next::<Checked<TurnColumns<'_>>>()?;
         let has_children = fields.next()?;
         if !is_whole {
             return Err(damaged(&format!("turn `{}` is not as it was written", row.id)));
         }
         Ok(TurnRow { has_children, ..turn_row(&row)? })
-    })?;
-    let Some(mut turn) = found else { return Ok(None) };
+    })
+}
+
+/// The whole turn with that id.
+pub(crate) fn turn(connection: &Connection, id: &str) -> Stored<Option<TurnRow>> {
+    let Some(mut turn) = turn_alone(connection, id)? else { return Ok(None) };
     turn.messages =
         message_rows::messages(connection, id)?.into_iter().map(AgentMessage::from).collect();
     turn.tool_calls = tool_call_rows::tool_calls(connection, id)?;

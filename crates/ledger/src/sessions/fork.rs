@@ -12,7 +12,7 @@ use crate::rows::tool_call_rows::ToolCallColumns;
 use crate::rows::turn_columns::{TurnColumns, TurnEndColumns};
 use crate::rows::turn_parents::{parent_of, unknown_turn};
 use crate::sessions::{aliases, pointers};
-use crate::sqlite::checksum::insert_all;
+use crate::sqlite::checksum::InsertRow;
 use crate::sqlite::columns::list;
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
@@ -139,7 +139,7 @@ fn copy_turn(connection: &Connection, copied: &Copied<'_>, calls: usize) -> Stor
             end,
             ..turn
         };
-        sql::insert(connection, &ADD_TURN, &turn, doing)
+        ADD_TURN.run(connection, &turn, doing)
     })?;
     written.ok_or_else(|| unknown_turn(turn_id))
 }
@@ -153,7 +153,7 @@ const CALLS_UP_TO: &str =
 
 static TURN: LazyLock<String> =
     LazyLock::new(|| format!("SELECT {} FROM turns WHERE id = ?1", list::<TurnColumns<'_>>()));
-static ADD_TURN: LazyLock<String> = LazyLock::new(|| insert_all::<TurnColumns<'_>>("turns"));
+static ADD_TURN: LazyLock<InsertRow> = LazyLock::new(|| InsertRow::of::<TurnColumns<'_>>("turns"));
 
 static COPY_MESSAGES: LazyLock<String> = LazyLock::new(|| {
     let columns = list::<MessageColumns<'_>>() + ", source, context_json, metadata_json";

@@ -18,7 +18,7 @@ use model::{
 
 fn run_event(seq: u64, kind: RunEventKind, message: &str, text: &str) -> RunEvent {
     let message_id = (kind != RunEventKind::Event).then(|| Arc::from(message));
-    RunEvent { seq, kind, message_id, text: Arc::from(text) }
+    RunEvent { seq, kind, message_id, text: Arc::from(text), added: None }
 }
 
 fn names(turn_id: &str) -> RunNames {
@@ -210,7 +210,7 @@ async fn the_last_event_is_in_the_transaction_of_the_turn() {
     let (run, registration) = registered(&fixture.ledger, "t0");
     emit(&run, &*registration, "a").await;
     run.emitted.lock().unwrap().push(run_event(2, RunEventKind::Token, "m", "b"));
-    let end = StreamEvent::StreamError { error: "x".to_owned(), partial: true, seq: 0 };
+    let end = StreamEvent::error("x".to_owned(), true);
     let mut refused = short_turn("t0", "main", Some("nobody"));
     refused.last_event = Some(end.clone());
     fixture.commit(refused).await.unwrap_err();
@@ -226,7 +226,8 @@ async fn the_last_event_is_in_the_transaction_of_the_turn() {
         page.events,
         [
             r#"{"type":"token","text":"b","messageId":"m","seq":2}"#,
-            r#"{"type":"stream_error","error":"x","partial":true,"seq":3}"#
+            // The stored event has no outcome: it is that of the row.
+            &::conformance::live_run::ended_json(&short_turn("t0", "main", None), "x", 3)
         ]
     );
 }
@@ -241,8 +242,7 @@ async fn events_of_a_turn_whose_end_was_refused_are_written_by_its_next_step() {
     let mut refused = super::ending(&turn, epoch, 1);
     refused.header.expected_head = Some("nobody".to_owned());
     refused.on_stale_head = model::OnStaleHead::Refuse;
-    refused.last_event =
-        Some(StreamEvent::StreamError { error: "x".to_owned(), partial: true, seq: 0 });
+    refused.last_event = Some(StreamEvent::error("x".to_owned(), true));
     fixture.ledger.commit(refused).await.unwrap_err();
     run.emitted.lock().unwrap().push(run_event(2, RunEventKind::Token, "m", "b"));
     fixture.ledger.record(super::step(&turn, epoch, 0..1, ToolCallStatus::Pending)).await.unwrap();
@@ -265,8 +265,7 @@ async fn a_run_that_ends_during_a_read_is_not_reported_as_interrupted() {
     let epoch = super::journal::begin(&fixture.ledger, &turn).await;
     emit(&run, &*registration, "a").await;
     let reader = reader(&fixture.path());
-    turn.last_event =
-        Some(StreamEvent::StreamError { error: "x".to_owned(), partial: true, seq: 0 });
+    turn.last_event = Some(StreamEvent::error("x".to_owned(), true));
     fixture.ledger.commit(super::ending(&turn, epoch, 1)).await.unwrap();
     drop(registration);
     let core = fixture.ledger.core().unwrap();

@@ -3,6 +3,7 @@
 use rusqlite::{Connection, StatementStatus};
 
 use super::*;
+use crate::events::references;
 use crate::journal::{open_turn_reads, profiles};
 use crate::journal_rows::{archive_rows, entry_rows, event_rows, run_rows};
 use crate::lease::waits;
@@ -46,6 +47,9 @@ fn no_statement_scans_a_table_or_sorts() {
                 event_rows::LAST_ARCHIVED,
                 &event_rows::ARCHIVED,
                 event_rows::IN_JOURNAL,
+                references::NEWEST_FIRST,
+                &references::CALL,
+                &references::MESSAGE,
                 archive_rows::OLDEST,
                 archive_rows::EXCESS,
                 run_rows::NEWEST,

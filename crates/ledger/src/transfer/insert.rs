@@ -11,7 +11,7 @@ use super::record::TurnRecord;
 use crate::journal::write::{count, integer, json};
 use crate::rows::turn_columns::{TurnColumns, TurnEndColumns};
 use crate::rows::turn_parents::Parent;
-use crate::sqlite::checksum::{insert_all, set};
+use crate::sqlite::checksum::{InsertRow, set};
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
 
@@ -21,7 +21,7 @@ static SET_METADATA: LazyLock<String> = LazyLock::new(|| {
         "UPDATE message_rows SET {change} WHERE key BETWEEN ?1 << 20 AND ?1 << 20 | 1048575 AND id = ?2"
     )
 });
-static ADD: LazyLock<String> = LazyLock::new(|| insert_all::<TurnColumns<'_>>("turns"));
+static ADD: LazyLock<InsertRow> = LazyLock::new(|| InsertRow::of::<TurnColumns<'_>>("turns"));
 
 /// Stores the fields of the imported format that the blocks of a message lack.
 pub(super) fn set_metadata(
@@ -80,6 +80,6 @@ pub(super) fn insert(
             attempts_json: Some(&attempts),
         },
     };
-    sql::insert(connection, &ADD, &row, format_args!("write turn `{}`", turn.id))?;
+    ADD.run(connection, &row, format_args!("write turn `{}`", turn.id))?;
     Ok(connection.last_insert_rowid())
 }

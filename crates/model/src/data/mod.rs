@@ -9,6 +9,7 @@ pub(crate) mod catalogue;
 pub(crate) mod context;
 pub(crate) mod errors;
 pub(crate) mod event;
+pub(crate) mod event_text;
 pub(crate) mod given_history;
 pub(crate) mod image;
 pub(crate) mod input;

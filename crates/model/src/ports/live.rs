@@ -37,8 +37,11 @@ pub struct RunEvent {
     pub kind: RunEventKind,
     /// The message that a delta belongs to.
     pub message_id: Option<Arc<str>>,
-    /// The delta, or the event's JSON.
+    /// The delta, or the event's JSON as it is stored.
     pub text: Arc<str>,
+    /// Members of the event that are not stored with it, because they stand in rows; `None` where it has none, and in an event
+    /// from the file until they are looked up.
+    pub added: Option<Arc<str>>,
 }
 
 /// A running turn, as other processes can control it.

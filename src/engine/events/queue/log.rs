@@ -38,7 +38,7 @@ impl Log {
     }
 
     /// Adds a new event. One that is already stored is not stored twice.
-    pub(super) fn add(&mut self, seq: u64, kind: RunEventKind, text: &str) {
+    pub(super) fn add(&mut self, seq: u64, kind: RunEventKind, text: &str, added: &str) {
         if seq <= self.stored {
             return;
         }
@@ -46,7 +46,13 @@ impl Log {
             RunEventKind::Token | RunEventKind::Reasoning => self.message.clone(),
             RunEventKind::Event => None,
         };
-        self.unstored.push_back(RunEvent { seq, kind, message_id, text: Arc::from(text) });
+        self.unstored.push_back(RunEvent {
+            seq,
+            kind,
+            message_id,
+            text: Arc::from(text),
+            added: (!added.is_empty()).then(|| Arc::from(added)),
+        });
     }
 
     /// Whether the event may not be delivered yet.

@@ -25,7 +25,7 @@ fn queue(coalesce: bool) -> (Arc<EventQueue>, Arc<Count>) {
     (
         EventQueue::new(
             7,
-            Delivery { coalesce, phases: true },
+            Delivery { coalesce, phases: true, skipped: 0 },
             Arc::clone(&count) as Arc<dyn Notify>,
         ),
         count,
@@ -111,7 +111,7 @@ fn a_flood_does_not_delay_a_short_run() {
     let queue = |run| {
         EventQueue::new(
             run,
-            Delivery { coalesce: false, phases: true },
+            Delivery { coalesce: false, phases: true, skipped: 0 },
             Arc::clone(&notify) as Arc<dyn Notify>,
         )
     };
@@ -186,7 +186,7 @@ fn a_batch_is_bounded_in_bytes_and_a_longer_record_is_delivered_alone() {
     let queue = |run| {
         EventQueue::new(
             run,
-            Delivery { coalesce: false, phases: true },
+            Delivery { coalesce: false, phases: true, skipped: 0 },
             Arc::clone(&notify) as Arc<dyn Notify>,
         )
     };
@@ -330,7 +330,7 @@ fn a_phase_is_delivered_with_the_next_event_unless_the_queue_is_flushed() {
 #[test]
 fn phases_that_nobody_listens_to_are_not_delivered() {
     let notify = Arc::new(Count::default());
-    let delivery = Delivery { coalesce: true, phases: false };
+    let delivery = Delivery { coalesce: true, phases: false, skipped: 0 };
     let queue = EventQueue::new(7, delivery, Arc::clone(&notify) as Arc<dyn Notify>);
     queue.phase(AgentPhase::Start, 1);
     queue.flush();

@@ -68,9 +68,17 @@ pub(crate) fn of_values<'a>(names: &str, values: impl Iterator<Item = ValueRef<'
     columns.fold(0, |sum, (name, value)| sum.wrapping_add(column(name, value)))
 }
 
-/// The summand of a column. It is 0 for NULL, so that a new column of a later schema changes no checksum.
 fn column(name: &str, value: ValueRef<'_>) -> i64 {
-    let seed = xxh3_64(name.as_bytes());
+    summand(seed_of(name), value)
+}
+
+/// The seed of the hash of a column.
+pub(super) fn seed_of(name: &str) -> u64 {
+    xxh3_64(name.as_bytes())
+}
+
+/// The summand of a column with that seed. It is 0 for NULL, so that a new column of a later schema changes no checksum.
+pub(super) fn summand(seed: u64, value: ValueRef<'_>) -> i64 {
     let hash = match value {
         ValueRef::Null => return 0,
         ValueRef::Integer(value) => xxh3_64_with_seed(&value.to_le_bytes(), seed ^ 1),

@@ -151,7 +151,13 @@ fn events(row: &Row<'_>) -> rusqlite::Result<Option<Vec<RunEvent>>> {
         let (kind, rest) = line.split_at_checked(1)?;
         let delta = |kind| {
             let text: String = serde_json::from_str(rest).ok()?;
-            Some(RunEvent { seq, kind, message_id: message.clone(), text: Arc::from(text) })
+            Some(RunEvent {
+                seq,
+                kind,
+                message_id: message.clone(),
+                text: Arc::from(text),
+                added: None,
+            })
         };
         match kind {
             "t" => delta(RunEventKind::Token),
@@ -161,6 +167,7 @@ fn events(row: &Row<'_>) -> rusqlite::Result<Option<Vec<RunEvent>>> {
                 kind: RunEventKind::Event,
                 message_id: None,
                 text: Arc::from(rest),
+                added: None,
             }),
             _ => None,
         }

@@ -25,6 +25,22 @@ pub enum AgentErrorKind {
     Unknown,
 }
 
+impl AgentErrorKind {
+    /// The name used on every surface.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ContextOverflow => "context_overflow",
+            Self::AuthFailure => "auth_failure",
+            Self::RateLimit => "rate_limit",
+            Self::ModelError => "model_error",
+            Self::Timeout => "timeout",
+            Self::CompactionFailure => "compaction_failure",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// The finer kinds, and the engine's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]

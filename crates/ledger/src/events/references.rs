@@ -1,0 +1,210 @@
+//! The members of stored events that stand in rows: arguments and results of calls, texts of messages, the outcome of a turn.
+//!
+//! Of an ended turn they are read from its rows, of an open one from the newest entries of its journal. An event whose row is
+//! gone or damaged is delivered without them. It must never read a row that no event refers to.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, LazyLock};
+
+use rusqlite::Connection;
+
+use crate::journal_codec::{CallRecord, Entry, EntryKind, MessageRecord, Record, open};
+use crate::journal_rows::run_rows::RunRow;
+use crate::rows::message_rows::{self, messages_of};
+use crate::rows::row_key::OF_TURN;
+use crate::rows::tool_call_rows::{self, tool_calls_of};
+use crate::rows::turn_rows;
+use crate::sqlite::error::{Stored, sqlite};
+use crate::sqlite::sql;
+use model::{
+    AgentToolCall, CallMembers, EventReference, Message, MessageMembers, OutcomeMembers, RunEvent,
+    RunEventKind, StorageErrorKind, ToolStatus, TurnRow, members, reference_of,
+};
+
+pub(crate) static CALL: LazyLock<String> =
+    LazyLock::new(|| tool_calls_of("t.id = ?1 AND c.id = ?2"));
+pub(crate) static MESSAGE: LazyLock<String> = LazyLock::new(|| {
+    messages_of(&format!(
+        "turns t CROSS JOIN message_rows m ON m.key {OF_TURN} WHERE t.id = ?1 AND m.id = ?2"
+    ))
+});
+pub(crate) const NEWEST_FIRST: &str = "SELECT entry FROM journal WHERE id BETWEEN ?1 AND ?2 AND run = ?1 AND kind = 1 \
+     ORDER BY id DESC";
+
+/// Adds the members that the events of a run refer to.
+pub(crate) fn resolve(
+    connection: &Connection,
+    run: &RunRow,
+    events: &mut [RunEvent],
+) -> Stored<()> {
+    let references: Vec<(usize, EventReference)> = events
+        .iter()
+        .enumerate()
+        .filter(|(_, event)| event.kind == RunEventKind::Event)
+        .filter_map(|(at, event)| Some((at, reference_of(&event.text)?)))
+        .collect();
+    if references.is_empty() {
+        return Ok(());
+    }
+    let found = match run.has_ended() {
+        true => Found::in_rows(connection, run, &references)?,
+        false => Found::in_journal(connection, run, &references)?,
+    };
+    for (at, reference) in &references {
+        if let Some(event) = events.get_mut(*at) {
+            event.added = found.members(reference).map(Arc::from);
+        }
+    }
+    Ok(())
+}
+
+/// The rows that events refer to.
+#[derive(Default)]
+struct Found {
+    calls: HashMap<String, AgentToolCall>,
+    texts: HashMap<String, String>,
+    turn: Option<TurnRow>,
+}
+
+impl Found {
+    fn in_rows(
+        connection: &Connection,
+        run: &RunRow,
+        references: &[(usize, EventReference)],
+    ) -> Stored<Self> {
+        let mut found = Self::default();
+        for (_, reference) in references {
+            match reference {
+                EventReference::Call { call_id, .. } => {
+                    if found.calls.contains_key(call_id) {
+                        continue;
+                    }
+                    let doing = format_args!("read tool call `{call_id}`");
+                    let call =
+                        sql::first(connection, &CALL, (&run.turn_id, call_id), doing, |fields| {
+                            sound(tool_call_rows::tool_call(connection, &fields.next()?))
+                        })?;
+                    found.calls.extend(call.flatten().map(|call| (call_id.clone(), call)));
+                }
+                EventReference::Message(id) => {
+                    let doing = format_args!("read message `{id}`");
+                    let message =
+                        sql::first(connection, &MESSAGE, (&run.turn_id, id), doing, |fields| {
+                            sound(message_rows::message(connection, &fields.next()?))
+                        })?;
+                    found
+                        .texts
+                        .extend(message.flatten().map(|message| (id.clone(), text_of(&message))));
+                }
+                EventReference::Outcome { .. } => {
+                    found.turn = sound(turn_rows::turn_alone(connection, &run.turn_id))?.flatten();
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The newest state of each call and message, from the newest entry back.
+    fn in_journal(
+        connection: &Connection,
+        run: &RunRow,
+        references: &[(usize, EventReference)],
+    ) -> Stored<Self> {
+        let mut found = Self::default();
+        let mut wanted: HashSet<&str> = references
+            .iter()
+            .filter_map(|(_, reference)| match reference {
+                EventReference::Call { call_id: id, .. } | EventReference::Message(id) => {
+                    Some(id.as_str())
+                }
+                EventReference::Outcome { .. } => None,
+            })
+            .collect();
+        let failed =
+            |error| sqlite(format_args!("read the journal of turn `{}`", run.turn_id), &error);
+        let mut statement = connection.prepare_cached(NEWEST_FIRST).map_err(failed)?;
+        let mut rows = statement.query((run.n, run.last_entry())).map_err(failed)?;
+        while !wanted.is_empty() {
+            let Some(row) = rows.next().map_err(failed)? else { break };
+            let entry = row.get_ref(0).and_then(|entry| Ok(entry.as_blob()?)).map_err(failed)?;
+            let records = open(run.n, EntryKind::CommitPoint, entry)
+                .and_then(Entry::records)
+                .unwrap_or_default();
+            // The last record of an entry is its newest.
+            for record in records.iter().rev() {
+                match record {
+                    Record::Call(call) if wanted.remove(call.id) => found.call(connection, call)?,
+                    Record::Message(message) if wanted.remove(message.id) => {
+                        found.message(connection, message)?;
+                    }
+                    Record::Call(_)
+                    | Record::Message(_)
+                    | Record::Opening(_)
+                    | Record::Progress(_)
+                    | Record::Follows(_)
+                    | Record::TakenOver => {}
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn call(&mut self, connection: &Connection, record: &CallRecord<'_>) -> Stored<()> {
+        let call = sound(tool_call_rows::of_record(connection, record))?;
+        self.calls.extend(call.map(|call| (record.id.to_owned(), call)));
+        Ok(())
+    }
+
+    fn message(&mut self, connection: &Connection, record: &MessageRecord<'_>) -> Stored<()> {
+        let message = sound(message_rows::of_record(connection, record))?;
+        self.texts.extend(message.map(|message| (record.id.to_owned(), text_of(&message))));
+        Ok(())
+    }
+
+    fn members(&self, reference: &EventReference) -> Option<String> {
+        match reference {
+            EventReference::Call { call_id, status } => {
+                let call = self.calls.get(call_id);
+                let mut added = CallMembers::default();
+                match status {
+                    ToolStatus::Started => added.params = call.map(|call| call.params.as_ref()),
+                    ToolStatus::Completed | ToolStatus::Failed => {
+                        added.result = call.and_then(|call| call.result.as_deref());
+                        added.is_error = Some(*status == ToolStatus::Failed);
+                    }
+                }
+                Some(members(&added))
+            }
+            EventReference::Message(id) => {
+                self.texts.get(id).map(|text| members(&MessageMembers { text }))
+            }
+            EventReference::Outcome { failed, unpersisted } => {
+                let turn = self.turn.as_ref()?;
+                let error = turn.error.as_ref().filter(|_| *failed);
+                Some(members(&OutcomeMembers {
+                    stop_reason: turn.stop_reason.as_deref()?,
+                    turn_id: &turn.id,
+                    usage: turn.usage,
+                    cost: turn.cost,
+                    persisted: (!unpersisted).then_some(true),
+                    kind: error.map(|error| error.kind.as_str()),
+                    retryable: error.map(|error| error.retryable),
+                }))
+            }
+        }
+    }
+}
+
+/// The value, or none where it is damaged: reading the row itself reports that.
+fn sound<T>(read: Stored<T>) -> Stored<Option<T>> {
+    match read {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.kind == StorageErrorKind::Corrupt => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The text of a steered message, which is its only block.
+fn text_of(message: &Message) -> String {
+    message.blocks.iter().find_map(model::Block::as_text).unwrap_or_default().to_owned()
+}
