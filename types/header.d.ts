@@ -533,6 +533,8 @@ export interface BrokerExecution {
  * const { stopReason, usage } = await run.result
  */
 export interface AgentRun<Event = StreamEvent> extends AsyncIterableIterator<Event> {
+  /** The `runId`: the host's, or the engine's ULID. */
+  readonly id: string
   /**
    * Resolves for every stop reason, after the commit and the terminal event. Rejects only for defects, and with `result_too_large`
    * where the result's JSON would have more than 256 MiB: the turn is in the ledger.
@@ -809,6 +811,14 @@ export interface ContextGuard {
   minWindow?: number
 }
 
+/** Options of {@link AgentEngine.close}. */
+export interface CloseOptions {
+  /** Aborts the runs that still run after this time, in milliseconds. */
+  graceMs?: number
+  /** True: aborts the running runs. Default false. */
+  abort?: boolean
+}
+
 /** Options of {@link AgentEngine.compact}. */
 export interface CompactOptions {
   /** Instructions for the summariser; they replace the engine's. */
@@ -838,7 +848,7 @@ export declare class AgentEngine {
    *
    * @example
    * const engine = new AgentEngine({ defaults: { model: 'anthropic/claude-haiku-4-5' } })
-   * const { messages } = await engine.run('Hello?').result
+   * const { text } = await engine.run('Hello?').result
    * await engine.run('And now?', { session: 'main', tools: [thermometer], signal }).result
    *
    * @throws {AgentEngineError} before anything is written or sent: `invalid_context`, `unknown_model`, … with `field`.
@@ -975,8 +985,20 @@ export declare class AgentEngine {
   steerSession(label: string, text: string): Promise<boolean>
   /** What `recovery` did when the engine was opened; empty for `list`. */
   readonly recovered: Promise<RecoveredTurn[]>
-  /** Refuses new runs, waits for the running ones to commit, and closes the connections and the ledger. */
-  close(): Promise<void>
+  /** Aborts all runs of this engine, as {@link AgentRun.abort} does; resolves when they have ended. Those of other processes go on. */
+  abortAll(): Promise<void>
+  /**
+   * Refuses new runs, waits for the running ones to commit, and closes the connections and the ledger. Runs that still run after
+   * `graceMs`, or at once with `abort`, are aborted; by default they are waited for.
+   *
+   * @example
+   * process.once('SIGTERM', () => engine.close({ graceMs: 10_000 }))
+   *
+   * @throws {AgentEngineError} `invalid_options`
+   */
+  close(options?: CloseOptions): Promise<void>
+  /** `await using engine = new AgentEngine()` closes it at the end of its block. */
+  [Symbol.asyncDispose](): Promise<void>
 }
 
 /** Options of {@link Ledger.export}. */

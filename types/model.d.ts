@@ -689,6 +689,10 @@ turnId: string,
  */
 runId: string, 
 /**
+ * The text of the last assistant message; empty where there is none.
+ */
+text: string, 
+/**
  * All messages in order: the query, assistant messages, tool results.
  */
 messages: Array<AgentMessage>, 

@@ -28,6 +28,7 @@ test('a plain result has every required field, with null for an unknown cost', a
   ])
   expect(rest).toEqual({
     runId: 'r',
+    text: 'hello',
     blocks: [{ type: 'text', text: 'hello' }],
     toolCalls: [],
     usage: {
@@ -60,8 +61,10 @@ test('a plain result has every required field, with null for an unknown cost', a
 
 test('a run without a request has a context of unknown size', async () => {
   const { engine } = scriptedEngine([{ error: { status: 401 } }])
-  const { stopReason, contextTokens, undeliveredSteering } = await engine.run(context()).result
-  expect({ stopReason, contextTokens, undeliveredSteering }).toEqual({
+  const { text, stopReason, contextTokens, undeliveredSteering } = await engine.run(context())
+    .result
+  expect({ text, stopReason, contextTokens, undeliveredSteering }).toEqual({
+    text: '',
     stopReason: 'error',
     contextTokens: null,
     undeliveredSteering: [],

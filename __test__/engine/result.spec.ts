@@ -64,6 +64,7 @@ test('end_turn: messages, blocks, tool calls, the sum of usage, cost, context si
   expect(normal(result, since)).toEqual({
     turnId: '#1',
     runId: 'run-whole',
+    text: 'it is 3',
     messages: [
       query,
       {
@@ -169,6 +170,7 @@ test('max_tokens: the cut call is closed and never run', async () => {
   expect(normal(result, since)).toEqual({
     turnId: '#1',
     runId: 'r',
+    text: 'I will',
     messages: [
       query,
       {
@@ -241,6 +243,7 @@ test('tool_use: at the iteration cap the pending call is closed without another 
   }).toEqual({
     turnId: '#1',
     runId: result.runId,
+    text: '',
     messages: [
       ['user', 'hi'],
       ['assistant', ''],
@@ -280,6 +283,7 @@ test('timeout: the result has the partial text, and the error is retryable', asy
   expect(normal(result, since)).toEqual({
     turnId: '#1',
     runId: 'r',
+    text: 'so far',
     messages: [
       query,
       {
@@ -322,6 +326,7 @@ test('aborted: the result has the partial text, and no error', async () => {
   expect(normal(await run.result, since)).toEqual({
     turnId: '#1',
     runId: 'r',
+    text: 'so far',
     messages: [
       query,
       {
@@ -419,6 +424,7 @@ test('error: only the query, and the finer kind beside the kind', async () => {
   expect(normal(result, since)).toEqual({
     turnId: '#1',
     runId: 'r',
+    text: '',
     messages: [query],
     blocks: [],
     toolCalls: [],
@@ -474,6 +480,7 @@ test('without a ledger the result is the same, with `persisted: false`', async (
   expect(normal(result, since)).toEqual({
     turnId: '#1',
     runId: 'r',
+    text: 'hello',
     messages: [
       query,
       {
@@ -525,6 +532,7 @@ test('over HTTP: the result has the profile, the status, the response id and eve
   expect(normal(result, since)).toEqual({
     turnId: '#1',
     runId: 'r',
+    text: 'Hello',
     messages: [
       query,
       {

@@ -116,6 +116,8 @@ describe('a turn with tools', () => {
           error_retryable: null,
           attempts_json: JSON.stringify(result.attempts),
           error_code: null,
+          n: 1,
+          first_child: null,
         },
       ])
       expect([turns[0]?.id, turns[0]?.response_message_id]).toEqual([result.turnId, answer?.id])

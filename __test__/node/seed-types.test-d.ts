@@ -206,3 +206,9 @@ new AgentEngine({
 })
 engine.run('Hello?', { model: maybe.text, thinkingConfig: { type: 'adaptive', effort: undefined } })
 engine.ledger.sessions({ prefix: maybe.text, limit: maybe.number })
+
+async function scoped() {
+  await using inner = new AgentEngine()
+  return inner.run('Hello?', { model: 'p/m' }).result
+}
+scoped() satisfies Promise<AgentResult>

@@ -8,6 +8,7 @@ import type {
   AssembledContext,
   AttachOptions,
   BudgetState,
+  CloseOptions,
   CompactionResult,
   CompactOptions,
   CoreStreamEvent,
@@ -41,6 +42,7 @@ import { AgentEngineError, guarded, refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
 import { listed, listing, noted, type Problems } from '../values/problems.ts'
 import { type Fields, readFields, readName } from '../values/reader.ts'
+import { readClosing } from './closing.ts'
 import { compact } from './compaction.ts'
 import { requestKey } from './key-functions.ts'
 import { noteOptionProblems, readOptions } from './options.ts'
@@ -62,11 +64,15 @@ class AgentEngine implements Declared {
   /** The groups of events that are left out, where a context does not decide. */
   #skipped: number
   #closing: Promise<void> | undefined
+  /** The runs that have not ended. */
+  #runs = new Set<AgentRun>()
   #ledger: Ledger | undefined
   #defaults: Readonly<Fields>
   /** The number that identifies the key functions for the native side; 0 where no key is a function. */
   #keys = 0
   readonly recovered: Promise<RecoveredTurn[]>
+  /** Added below, where the runtime has the symbol. */
+  declare [Symbol.asyncDispose]: () => Promise<void>
 
   constructor(options: AgentEngineOptions = {}) {
     const checked = <Value>(call: () => Value) =>
@@ -166,6 +172,8 @@ class AgentEngine implements Declared {
     } = readContext(context)
     const crossing = this.#given.prepare(fields)
     const run = new AgentRun({
+      // One that is no text is refused when the run begins.
+      id: fields.runId as string,
       tools,
       callbacks,
       detached: fields.detached === true,
@@ -181,7 +189,11 @@ class AgentEngine implements Declared {
       const all = aborted ? always | ABORTED : always
       return crossing((json, known) => guarded(() => start(number, json, known, all)))
     }
-    return run.begin(native, drain)
+    run.begin(native, drain)
+    this.#runs.add(run)
+    const ended = () => void this.#runs.delete(run)
+    run.result.then(ended, ended)
+    return run
   }
 
   models(filter: ModelFilter = {}): ModelInfo[] {
@@ -271,12 +283,23 @@ class AgentEngine implements Declared {
     return steerSession(this.#native, label, text)
   }
 
-  close(): Promise<void> {
+  /** Aborts all runs of this engine, and resolves when they have ended. */
+  async abortAll(): Promise<void> {
+    const runs = [...this.#runs]
+    for (const run of runs) run.abort()
+    await Promise.allSettled(runs.map(({ result }) => result))
+  }
+
+  close(options: CloseOptions = {}): Promise<void> {
+    const { abort, graceMs } = readClosing(options)
     this.#given.clear()
     this.#closing ??= hub
       .request<void>((id) => this.#native.close(id))
       .finally(() => hub.removeKeySource(this.#keys))
-    return this.#closing
+    if (abort) void this.abortAll()
+    if (graceMs === undefined) return this.#closing
+    const timer = setTimeout(() => void this.abortAll(), graceMs)
+    return this.#closing.finally(() => clearTimeout(timer))
   }
 }
 

@@ -40,6 +40,7 @@ type LiveEvent = Extract<StreamEvent, { sub: number }>
 
 /** The parts of a run. */
 interface RunOptions {
+  id: string
   tools: Map<string, Tool>
   callbacks: AgentEngineCallbacks
   detached: boolean
@@ -53,6 +54,7 @@ interface RunOptions {
 type Delta = Extract<StreamEvent, { type: 'token' | 'reasoning' }>
 
 class AgentRun implements Declared, hub.RecordTarget {
+  readonly id: string
   readonly result: Promise<AgentResult>
   readonly stream: BrokerStreamHandle
   /** Its number in the queue; 0 until it has begun. */
@@ -88,7 +90,17 @@ class AgentRun implements Declared, hub.RecordTarget {
   #reject!: (error: unknown) => void
   #warned = false
 
-  constructor({ tools, callbacks, detached, coalesce, signal, onRequest, skipped }: RunOptions) {
+  constructor({
+    id,
+    tools,
+    callbacks,
+    detached,
+    coalesce,
+    signal,
+    onRequest,
+    skipped,
+  }: RunOptions) {
+    this.id = id
     this.#tools = tools
     this.#callbacks = callbacks
     this.#detached = detached
@@ -380,6 +392,7 @@ class AgentRun implements Declared, hub.RecordTarget {
       const [block, ...others] = message.blocks ?? []
       if (block?.type === 'text' && others.length === 0) message.content = block.text
     }
+    result.text = result.messages.findLast(({ role }) => role === 'assistant')?.content ?? ''
     for (const call of result.toolCalls) {
       // The caller gets back the very object its tool returned, with details that JSON cannot hold.
       const value = this.#values.get(call.callId)

@@ -97,6 +97,8 @@ pub(crate) fn result(
     AgentResult {
         turn_id: ended.turn_id,
         run_id: context.run_id.clone(),
+        // It crosses with its message, from which the other side copies it.
+        text: String::new(),
         messages: messages.into_iter().map(AgentMessage::from).collect(),
         blocks,
         tool_calls,

@@ -253,6 +253,9 @@ pub struct AgentResult {
     pub turn_id: String,
     /// The host's id of the run.
     pub run_id: String,
+    /// The text of the last assistant message; empty where there is none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub text: String,
     /// All messages in order: the query, assistant messages, tool results.
     pub messages: Vec<AgentMessage>,
     /// The blocks of the last assistant message, in order; empty where there is none.
