@@ -17,7 +17,7 @@ function counting(ran: unknown[]) {
     properties: { n: { type: 'integer', maximum: 9 } },
     required: ['n'],
   }
-  return { name: 'count', parameters, run: (params: unknown) => void ran.push(params) }
+  return { name: 'count', parameters, run: (params: unknown) => ran.push(params) }
 }
 
 test.each([
@@ -108,7 +108,7 @@ test('changed params are validated, reach the tool, and are those of the events 
   expect(ran).toEqual([{ n: 7 }])
   expect(result.toolCalls).toMatchObject([
     { status: 'completed', params: { n: 7 } },
-    { status: 'failed', error: expect.stringContaining('maximum') },
+    { status: 'failed', error: expect.stringContaining('must be <= 9') },
   ])
   const started = events.filter((event) => event.type === 'tool_status' && event.params)
   expect(started).toMatchObject([{ params: { n: 7 } }])
@@ -250,6 +250,7 @@ test.each([
         highest = Math.max(highest, ++running)
         await new Promise((resolve) => setTimeout(resolve, 5))
         running--
+        return 'done'
       },
     }
     const { engine } = scriptedEngine([calls(...Array<string>(12).fill('slow')), 'ok'])
