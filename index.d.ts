@@ -350,7 +350,7 @@ export declare function createCodingTools(
 ): CodingTool[]
 
 /** The broker interface's context. A field that it requires is required here. */
-export interface AssembledContext {
+export interface AssembledContext extends RunHooks {
   /** Layer 1. */
   systemPrompt: string
   /** Layer 2. Left out, the engine reads the session's history from its ledger. */
@@ -416,6 +416,61 @@ export interface AssembledContext {
   detached?: boolean | undefined
   /** Which events the run delivers; replaces the engine's `events`. All are numbered and stored. */
   events?: EventsOption | undefined
+  /** How many tools with `executionMode: 'parallel'` run at once. Default 8. */
+  maxParallelTools?: number | undefined
+}
+
+/** A tool call as the hooks of a run receive it. */
+export interface ToolCallRequest {
+  toolName: string
+  /** The arguments: parsed, coerced and valid. */
+  params: Record<string, unknown>
+  /** The provider's id of the call. */
+  toolCallId: string
+  /** The engine's id of the call: `callId` elsewhere. */
+  idempotencyKey: string
+  runId: string
+  turnId: string
+  sessionLabel: string
+  messageId: string
+  /** Aborted when the run is, and when nobody waits for the hook any more. */
+  signal: AbortSignal
+}
+
+/**
+ * What `beforeToolCall` decides. `deny` is a failure that the model reads, with the reason where there is one. Other `params` are
+ * validated as those of the model were.
+ */
+export type ToolVerdict = 'allow' | 'deny' | { deny: string } | { params: Record<string, unknown> }
+
+/** The last answer of a run and its calls, as `stopWhen` receives them. */
+export interface RunStep {
+  runId: string
+  turnId: string
+  sessionLabel: string
+  /** The number of answers so far. */
+  step: number
+  messageId: string
+  text: string
+  toolCalls: AgentToolCall[]
+  /** The tokens of the run so far. */
+  usage: TokenUsage
+}
+
+/** Functions of the host that a run calls; those of a context replace those of the engine, one by one. */
+export interface RunHooks {
+  /**
+   * Decides about each call before it runs. Whatever is no decision is a deny: a throw, another value, 30 seconds of silence. It is not
+   * called again for a call that had started before a crash.
+   */
+  beforeToolCall?(call: ToolCallRequest): ToolVerdict | Promise<ToolVerdict>
+  /** Receives what a tool returned; a returned value other than undefined replaces it. A throw is a process warning. */
+  afterToolCall?(call: ToolCallRequest, result: unknown): unknown
+  /**
+   * Called after an answer with tools, before the next call of the model; true ends the run, completed, with the stop reason
+   * `tool_use`. A throw is a process warning.
+   */
+  stopWhen?(step: RunStep): boolean | Promise<boolean>
 }
 
 /** The broker interface's six events. */
@@ -607,7 +662,7 @@ export interface SessionEvent {
  * Options of {@link AgentEngine.resume}: values that the ledger does not store, or that may change. All others are those with
  * which the turn began.
  */
-export interface ResumeOptions {
+export interface ResumeOptions extends RunHooks {
   /** The tools, with their functions. Default: none. */
   tools?: readonly AgentTool[] | undefined
   callbacks?: AgentEngineCallbacks | undefined
@@ -629,7 +684,7 @@ export type RecoveredTurn =
   | { turn: InterruptedTurn; outcome: 'discarded' | 'left' }
   | { turn: InterruptedTurn; outcome: 'failed'; error: unknown }
 
-export interface AgentEngineOptions {
+export interface AgentEngineOptions extends RunHooks {
   /**
    * What a context, or the options of a run, leave out. Tools are those of every run that passes none.
    *

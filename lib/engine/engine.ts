@@ -24,6 +24,7 @@ import type {
   ProfileState,
   RecoveredTurn,
   ResumeOptions,
+  RunHooks,
   RunOptions,
   StreamEvent,
   TokenCount,
@@ -36,7 +37,7 @@ import { noteProblems, readCallbacks, readContext } from '../run/context.ts'
 import { abortSession, attach, steerSession } from '../run/follow.ts'
 import { GivenHistories } from '../run/given-histories.ts'
 import { AgentRun } from '../run/run.ts'
-import { ABORTED, HOOKED, PHASES, SKIPPED_SHIFT } from '../run/run-flags.ts'
+import { ABORTED, DECIDES, HOOKED, PHASES, SKIPPED_SHIFT, STOPS } from '../run/run-flags.ts'
 import { type RunInput, readInput } from '../run/run-input.ts'
 import { AgentEngineError, guarded, refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
@@ -61,6 +62,8 @@ class AgentEngine implements Declared {
   #native: NativeEngine
   #given = new GivenHistories((number) => this.#native.forgetHistory(number))
   #onRequest: OnRequest | undefined
+  /** The hooks of runs whose context has none of that name. */
+  #hooks: RunHooks
   /** The groups of events that are left out, where a context does not decide. */
   #skipped: number
   #closing: Promise<void> | undefined
@@ -77,11 +80,12 @@ class AgentEngine implements Declared {
   constructor(options: AgentEngineOptions = {}) {
     const checked = <Value>(call: () => Value) =>
       listing(call, (problems) => noteOptionProblems(options, problems))
-    const { json, functions, onRequest, skipped, providers, recovery, defaults } = checked(() =>
-      readOptions(options),
+    const { json, functions, onRequest, hooks, skipped, providers, recovery, defaults } = checked(
+      () => readOptions(options),
     )
     this.#onRequest = onRequest
     this.#skipped = skipped
+    this.#hooks = hooks
     this.#defaults = defaults
     if (functions.size > 0) {
       this.#keys = hub.addKeySource((number, index, refused) => {
@@ -168,8 +172,10 @@ class AgentEngine implements Declared {
       tools,
       signal,
       onRequest = this.#onRequest,
+      hooks: own,
       skipped = this.#skipped,
     } = readContext(context)
+    const hooks = { ...this.#hooks, ...own }
     const crossing = this.#given.prepare(fields)
     const run = new AgentRun({
       // One that is no text is refused when the run begins.
@@ -180,11 +186,14 @@ class AgentEngine implements Declared {
       coalesce: fields.coalesce !== false,
       signal,
       onRequest,
+      hooks,
       skipped,
     })
     const listened = callbacks.onAgentEvent === undefined ? 0 : PHASES
     const hooked = onRequest === undefined ? 0 : HOOKED
-    const always = hooked | listened | (skipped << SKIPPED_SHIFT)
+    const decides = hooks.beforeToolCall === undefined ? 0 : DECIDES
+    const stops = hooks.stopWhen === undefined ? 0 : STOPS
+    const always = hooked | listened | decides | stops | (skipped << SKIPPED_SHIFT)
     const native = (number: number, aborted: boolean) => {
       const all = aborted ? always | ABORTED : always
       return crossing((json, known) => guarded(() => start(number, json, known, all)))

@@ -1,10 +1,11 @@
 // The engine's options, prepared for the native side: refuses what it would misread; it checks everything else itself.
 // It must never store or print a key.
 
-import type { OnRequest } from '../../index.d.ts'
+import type { OnRequest, RunHooks } from '../../index.d.ts'
 import { NativeEngine } from '../native/addon.ts'
 import { readHook } from '../run/context.ts'
 import { BY_DEFAULT, readSkipped } from '../run/event-groups.ts'
+import { takeHooks } from '../run/hooks.ts'
 import { readDefaults } from '../run/run-input.ts'
 import type { Code } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
@@ -27,6 +28,7 @@ interface ReadOptions {
   /** The key functions, by the index of their profile. */
   functions: Map<number, KeyFunction>
   onRequest: OnRequest | undefined
+  hooks: RunHooks
   /** The groups of events that are left out, as bits. */
   skipped: number
   /** The providers as they were passed. */
@@ -42,7 +44,8 @@ function readOptions(given: unknown, refuse: Refuse = throwing): ReadOptions {
   const { recovery: _recovery, toolsFor: _toolsFor, ...others } = read
   const none = { recovery: {}, rest: others }
   const { recovery, rest } = noted(refuse, () => readRecovery(read), none)
-  const { onRequest, events, defaults, ...options } = rest
+  const { hooks, rest: own } = takeHooks(rest, CODE, refuse)
+  const { onRequest, events, defaults, ...options } = own
   for (const [field, value] of Object.entries(options)) {
     try {
       refuseLost(value, field, CODE)
@@ -64,6 +67,7 @@ function readOptions(given: unknown, refuse: Refuse = throwing): ReadOptions {
     json,
     functions,
     onRequest: noted(refuse, () => readHook(onRequest, CODE)),
+    hooks,
     skipped: noted(refuse, () => readSkipped(events, CODE), BY_DEFAULT),
     providers: isObject(providers) ? providers : {},
     recovery: { ...recovery, ledger: isObject(options.ledger) },

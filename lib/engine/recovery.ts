@@ -23,6 +23,9 @@ const CHANGES: readonly string[] = [
   'toolTimeoutMs',
   'abortSignal',
   'events',
+  'beforeToolCall',
+  'afterToolCall',
+  'stopWhen',
 ] satisfies (keyof ResumeOptions)[]
 
 /** How an engine handles interrupted turns when it is opened. */

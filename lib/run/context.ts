@@ -1,7 +1,7 @@
 // A caller's context, prepared for the native side: JSON text, and separately the values that JSON cannot hold.
 // It must never treat a value that JSON would drop or change as absent.
 
-import type { AgentEngineCallbacks, AssembledContext, OnRequest } from '../../index.d.ts'
+import type { AgentEngineCallbacks, AssembledContext, OnRequest, RunHooks } from '../../index.d.ts'
 import { readTools, type Tool } from '../tools/tools.ts'
 import { type Code, refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
@@ -9,6 +9,7 @@ import { noted, type Problems, type Refuse, throwing } from '../values/problems.
 import { type Fields, isObject, readNamed, refuseList, refuseLost } from '../values/reader.ts'
 import { readSignal, type Signal } from '../values/signals.ts'
 import { readSkipped } from './event-groups.ts'
+import { takeHooks } from './hooks.ts'
 
 const CODE = 'invalid_context'
 
@@ -34,6 +35,7 @@ const OPTIONAL: readonly (keyof AssembledContext)[] = [
   'sourceEventId',
   'maxIterations',
   'toolTimeoutMs',
+  'maxParallelTools',
   'coalesce',
   'detached',
 ]
@@ -72,13 +74,15 @@ interface ReadContext {
   tools: Map<string, Tool>
   signal: Signal | undefined
   onRequest: OnRequest | undefined
+  hooks: RunHooks
   /** The groups of events that are left out; undefined where the context has no `events`. */
   skipped: number | undefined
 }
 
 /** A context whose fields were read: without functions and signals, and the tools by their names. */
 function readContext(context: Readonly<Fields>, refuse: Refuse = throwing): ReadContext {
-  const { abortSignal, onRequest, tools, events, ...rest }: Fields = context
+  const { hooks, rest: fields } = takeHooks(context, CODE, refuse)
+  const { abortSignal, onRequest, tools, events, ...rest }: Fields = fields
   const signal = noted(refuse, () => readSignal(abortSignal, 'abortSignal', CODE))
   const check = (field: string, judge: typeof refuseLost) => {
     try {
@@ -97,6 +101,7 @@ function readContext(context: Readonly<Fields>, refuse: Refuse = throwing): Read
     tools: byName,
     signal,
     onRequest: noted(refuse, () => readHook(onRequest, CODE)),
+    hooks,
     skipped:
       events === undefined ? undefined : noted(refuse, () => readSkipped(events, CODE), undefined),
   }

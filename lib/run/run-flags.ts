@@ -7,7 +7,11 @@ const HOOKED = 2
 /** It has an `onAgentEvent`. */
 const PHASES = 4
 
+/** It has a `beforeToolCall`. */
+const DECIDES = 8
+/** It has a `stopWhen`. */
+const STOPS = 16
 /** From this bit on: the groups of events that do not cross (`event-groups.ts`). */
 const SKIPPED_SHIFT = 8
 
-export { ABORTED, HOOKED, PHASES, SKIPPED_SHIFT }
+export { ABORTED, DECIDES, HOOKED, PHASES, SKIPPED_SHIFT, STOPS }

@@ -51,6 +51,10 @@ const FIELDS: Readonly<Record<keyof AssembledContext, true>> = {
   coalesce: true,
   detached: true,
   events: true,
+  maxParallelTools: true,
+  beforeToolCall: true,
+  afterToolCall: true,
+  stopWhen: true,
 }
 const CONTEXT: readonly string[] = Object.keys(FIELDS)
 /** Fields that belong to one run. */

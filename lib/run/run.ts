@@ -9,7 +9,10 @@ import type {
   AgentRun as Declared,
   OnRequest,
   OutgoingRequest,
+  RunHooks,
+  RunStep,
   StreamEvent,
+  ToolCallRequest,
 } from '../../index.d.ts'
 import * as hub from '../native/hub.ts'
 import { callRequestHook } from '../native/request-hook.ts'
@@ -20,6 +23,7 @@ import * as signals from '../values/signals.ts'
 import { type EventsFrom, readAfterSeq } from './after-seq.ts'
 import { GROUPS } from './event-groups.ts'
 import { EventLog, type EventReader } from './event-log.ts'
+import { afterCall, decide, stops } from './hooks.ts'
 import {
   DEFECT,
   EVENT,
@@ -38,6 +42,17 @@ import {
 /** An event that is neither numbered nor stored. */
 type LiveEvent = Extract<StreamEvent, { sub: number }>
 
+/** What a hook is asked: about a call, or about the run after an answer. */
+type Asked = ToolCall | { execution: number; step: RunStep }
+
+/** A call as hooks receive it. */
+function requestOf(call: ToolCall, signal: AbortSignal): ToolCallRequest {
+  const { callId: idempotencyKey, toolCallId, name: toolName, arguments: params } = call
+  const { runId, turnId, sessionLabel, messageId } = call
+  const about = { runId, turnId, sessionLabel, messageId, toolCallId, idempotencyKey }
+  return { toolName, params: params as ToolCallRequest['params'], ...about, signal }
+}
+
 /** The parts of a run. */
 interface RunOptions {
   id: string
@@ -47,6 +62,7 @@ interface RunOptions {
   coalesce: boolean
   signal: signals.Signal | undefined
   onRequest: OnRequest | undefined
+  hooks: RunHooks
   /** The groups of events that are left out, as bits. */
   skipped: number
 }
@@ -66,6 +82,7 @@ class AgentRun implements Declared, hub.RecordTarget {
   #coalesce: boolean
   #signal: signals.Signal | undefined
   #onRequest: OnRequest | undefined
+  #hooks: RunHooks
   #progress: boolean
   #listeners: readonly { callback: (event: StreamEvent) => unknown }[] = []
   #log: EventLog
@@ -98,6 +115,7 @@ class AgentRun implements Declared, hub.RecordTarget {
     coalesce,
     signal,
     onRequest,
+    hooks,
     skipped,
   }: RunOptions) {
     this.id = id
@@ -107,6 +125,7 @@ class AgentRun implements Declared, hub.RecordTarget {
     this.#coalesce = coalesce
     this.#signal = signal
     this.#onRequest = onRequest
+    this.#hooks = hooks
     this.#progress = (skipped & GROUPS.toolProgress) === 0
     this.#log = new EventLog(coalesce)
     this.#own = this.#log.reader(0, coalesce ? undefined : () => this.#taken())
@@ -245,9 +264,12 @@ class AgentRun implements Declared, hub.RecordTarget {
       case RESULT:
         this.#finish(JSON.parse(text.slice(start, end)))
         break
-      case TOOL:
-        this.#runTool(JSON.parse(text.slice(start, end)))
+      case TOOL: {
+        const asked: ToolCall | Asked = JSON.parse(text.slice(start, end))
+        if ('step' in asked || asked.instead === 'decide') this.#decide(asked)
+        else this.#runTool(asked)
         break
+      }
       case TOOL_CANCEL:
         this.#cancelTool(Number(text.slice(start, end)))
         break
@@ -360,11 +382,35 @@ class AgentRun implements Declared, hub.RecordTarget {
       const type = 'tool_progress'
       this.#deliverLive({ type, toolName, toolCallId, callId, partial, seq: 0, sub: 0 })
     }
-    runTool(this.#tools.get(toolName), call, controller.signal, onUpdate)
+    const after = this.#hooks.afterToolCall
+    const replace = (value: unknown) =>
+      afterCall(after, requestOf(call, controller.signal), value, (error) => this.#warn(error))
+    const tool = this.#tools.get(toolName)
+    runTool(tool, call, controller.signal, onUpdate, after && replace)
       .then(({ json, value }) => {
         if (!this.#executions.delete(execution)) return
         if (value !== undefined) this.#values.set(callId, value)
         this.#native.answerTool(this.#number, execution, json)
+      })
+      .catch((error) => this.fail(error))
+  }
+
+  /** Answers what is asked about a call, or about the run after an answer, by a hook. */
+  #decide(asked: Asked): void {
+    if (this.#aborted) return
+    const { execution } = asked
+    const controller = toolController((error) => this.#warn(error))
+    this.#executions.set(execution, controller)
+    const { beforeToolCall, stopWhen } = this.#hooks
+    const deciding =
+      'step' in asked
+        ? stops(stopWhen, asked.step, (error) => this.#warn(error))
+        : decide(beforeToolCall, requestOf(asked, controller.signal))
+    deciding
+      .then((json) => {
+        if (this.#executions.delete(execution)) {
+          this.#native.answerTool(this.#number, execution, json)
+        }
       })
       .catch((error) => this.fail(error))
   }

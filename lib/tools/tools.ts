@@ -37,8 +37,8 @@ interface ToolCall {
   messageId: string
   name: string
   arguments: unknown
-  /** Set for a call in doubt: `reconcile` is called instead of the tool. */
-  reconcile?: boolean
+  /** Set for a call in doubt, where the tool's `reconcile` is called, and for one that `beforeToolCall` decides about. */
+  instead?: 'reconcile' | 'decide'
 }
 
 /** The JSON of an answer, and the value as the tool returned it. */
@@ -132,6 +132,7 @@ async function runTool(
   call: ToolCall,
   signal: AbortSignal,
   onUpdate: (partial: unknown) => void,
+  after?: (value: unknown) => Promise<unknown>,
 ): Promise<ToolAnswer> {
   try {
     const { toolCallId, callId: idempotencyKey, arguments: params } = call
@@ -139,11 +140,13 @@ async function runTool(
     const about = { runId, turnId, sessionLabel, messageId, toolCallId, idempotencyKey }
     const info: ToolCallInfo = { ...about, signal, onUpdate }
     if (tool === undefined) throw new Error(`there is no tool \`${call.name}\``)
-    if (call.reconcile) return await reconcile(tool, params, info)
+    if (call.instead === 'reconcile') return await reconcile(tool, params, info)
     const returned: unknown = await (typeof tool.execute === 'function'
       ? Reflect.apply(tool.execute, tool.self, [toolCallId, params, signal, onUpdate, info])
       : Reflect.apply(tool.run as Callable, tool.self, [params, info]))
-    const value = await conclude(returned, info)
+    const concluded = await conclude(returned, info)
+    if (isError(concluded)) throw concluded
+    const value = after === undefined ? concluded : await after(concluded)
     if (isError(value)) throw value
     return { json: answer(value), value }
   } catch (error) {

@@ -179,7 +179,12 @@ impl NativeEngine {
         };
         let queue = EventQueue::new(run, delivery, notify);
         let answers = Arc::new(ToolAnswers::default());
-        let host = JsToolHost { queue: Arc::clone(&queue), answers: Arc::clone(&answers) };
+        let host = JsToolHost {
+            queue: Arc::clone(&queue),
+            answers: Arc::clone(&answers),
+            decides: flags.decides(),
+            stops: flags.stops(),
+        };
         let request_hooks = Arc::new(RequestAnswers::default());
         let hook = flags.hooked().then(|| {
             let asker = Asker::Run(Arc::clone(&queue));

@@ -11,28 +11,30 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 use model::ExecutionMode;
 
-/// The number of permits: a sequential tool takes all, a parallel tool one.
-const PERMITS: u32 = 1 << 16;
+/// The most permits: a sequential tool takes all, a parallel tool one.
+const MOST: u32 = 1 << 16;
 
 /// One per run. Cheap to create.
 #[derive(Debug, Clone)]
 pub(crate) struct AdmissionQueue {
     permits: Arc<Semaphore>,
-}
-
-impl Default for AdmissionQueue {
-    fn default() -> Self {
-        Self { permits: Arc::new(Semaphore::new(usize::try_from(PERMITS).unwrap_or(1))) }
-    }
+    all: u32,
 }
 
 impl AdmissionQueue {
+    /// A queue that admits at most `parallel` tools at once.
+    #[must_use]
+    pub(crate) fn new(parallel: u32) -> Self {
+        let all = parallel.clamp(1, MOST);
+        Self { permits: Arc::new(Semaphore::new(usize::try_from(all).unwrap_or(1))), all }
+    }
+
     /// Queues a call. The order of these calls is the order of admission, regardless of the order in which the tickets are
     /// awaited. Dropping a ticket returns its permits.
     #[must_use]
     pub(crate) fn queue(&self, mode: ExecutionMode) -> Ticket {
         let permits = match mode {
-            ExecutionMode::Sequential => PERMITS,
+            ExecutionMode::Sequential => self.all,
             ExecutionMode::Parallel => 1,
         };
         let mut admission: Admission =
@@ -67,8 +69,20 @@ mod tests {
     use model::ExecutionMode::{Parallel, Sequential};
 
     #[test]
+    fn no_more_parallel_tools_run_at_once_than_the_limit() {
+        for limit in [0, 1, 2, 5] {
+            let admissions = AdmissionQueue::new(limit);
+            let mut waiting: Vec<_> =
+                (0..8).map(|_| Box::pin(admissions.queue(Parallel).admitted())).collect();
+            let running: Vec<_> =
+                waiting.iter_mut().filter_map(|it| it.now_or_never().flatten()).collect();
+            assert_eq!(running.len(), usize::try_from(limit.max(1)).unwrap());
+        }
+    }
+
+    #[test]
     fn a_dropped_ticket_and_a_finished_call_admit_the_next_in_order() {
-        let admissions = AdmissionQueue::default();
+        let admissions = AdmissionQueue::new(8);
         let first = admissions.queue(Sequential).admitted().now_or_never().flatten();
         assert!(first.is_some());
         let withdrawn = admissions.queue(Sequential);

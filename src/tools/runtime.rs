@@ -51,8 +51,47 @@ pub(crate) enum Reconciled {
 /// A reconciliation under way. Dropping it discards the report.
 pub(crate) type ReconcileFuture = Pin<Box<dyn Future<Output = Reconciled> + Send>>;
 
-/// Runs tools: JavaScript, or a script in tests.
+/// What the host decides about a call before it may run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It runs.
+    Allow,
+    /// It does not; the text is for the model.
+    Deny(String),
+    /// It runs with these arguments, JSON text, if they are valid.
+    Params(String),
+}
+
+/// A decision under way.
+pub(crate) type VerdictFuture = Pin<Box<dyn Future<Output = Verdict> + Send>>;
+
+/// Whether the run stops before its next call of the model.
+pub(crate) type StopFuture = Pin<Box<dyn Future<Output = bool> + Send>>;
+
+/// Runs tools, and decides about them: JavaScript, or a script in tests.
 pub(crate) trait ToolHost: Send + Sync {
+    /// Whether [`ToolHost::decide`] is to be called before each call.
+    fn decides(&self) -> bool {
+        false
+    }
+
+    /// Decides about a valid call that has not started.
+    fn decide(&self, invocation: Invocation) -> VerdictFuture {
+        drop(invocation);
+        Box::pin(std::future::ready(Verdict::Allow))
+    }
+
+    /// Whether [`ToolHost::stops`] is to be called between an answer with tools and the next one.
+    fn may_stop(&self) -> bool {
+        false
+    }
+
+    /// Whether the run stops after `step`, JSON text.
+    fn stops(&self, step: String) -> StopFuture {
+        drop(step);
+        Box::pin(std::future::ready(false))
+    }
+
     /// Runs one call. `cancel` is cancelled at the call's time limit and at the run's abort; the result of a host that ignores
     /// it is discarded.
     fn execute(&self, invocation: Invocation, cancel: CancellationToken) -> ToolFuture;

@@ -15,9 +15,11 @@ use crate::engine::active_run::ActiveRun;
 use crate::engine::call::{NextCall, announce_wait};
 use crate::engine::context::Session;
 use crate::engine::state::{JournalState, LaneTicket, RunUsage, millis};
+use serde::Serialize;
+
 use model::{
-    AgentPhase, Block, CallPurpose, FailureKind, Role, RunWarning, StopReason, StreamEvent,
-    response_message_id,
+    AgentPhase, AgentToolCall, Block, CallPurpose, FailureKind, Role, RunWarning, StopReason,
+    StreamEvent, TokenUsage, response_message_id,
 };
 use turn::machine::{Event, Interrupt, Machine, Step};
 
@@ -71,6 +73,9 @@ async fn run_turn(
             // A tool's time limit may end with the run's: another call would be useless.
             Step::CallModel if active.remaining().is_zero() => {
                 interrupt(active, machine, Interrupt::Timeout)
+            }
+            Step::CallModel if may_stop(driver, machine) && stops(driver, machine).await => {
+                active.feed(machine, Event::Stopped)
             }
             Step::CallModel => {
                 let steered = active.run.control.take();
@@ -143,6 +148,48 @@ async fn run_turn(
             }
         };
     }
+}
+
+/// Whether the host is to be asked before the next call: after an answer, whose calls have their results.
+fn may_stop(driver: &Driver, machine: &Machine) -> bool {
+    driver.host.may_stop() && machine.messages().iter().any(|it| it.role == Role::Assistant)
+}
+
+/// The last answer and its calls, as the host's `stopWhen` receives them.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LastStep<'a> {
+    run_id: &'a str,
+    turn_id: &'a str,
+    session_label: &'a str,
+    step: u32,
+    message_id: &'a str,
+    text: String,
+    tool_calls: Vec<&'a AgentToolCall>,
+    usage: TokenUsage,
+}
+
+/// Whether the host stops the run after its last answer. A run that ends meanwhile is not stopped by it.
+async fn stops(driver: &Driver, machine: &Machine) -> bool {
+    let run = &driver.active.run;
+    let answers = machine.messages().iter().filter(|message| message.role == Role::Assistant);
+    let Some(answer) = answers.clone().next_back() else { return false };
+    let step = LastStep {
+        run_id: &run.context.run_id,
+        turn_id: &run.turn_id,
+        session_label: &run.context.session_label,
+        step: u32::try_from(answers.count()).unwrap_or(u32::MAX),
+        message_id: &answer.id,
+        text: answer.blocks.iter().filter_map(Block::as_text).collect(),
+        tool_calls: machine
+            .calls()
+            .map(|state| state.row)
+            .filter(|call| call.message_id == answer.id)
+            .collect(),
+        usage: machine.usage().0,
+    };
+    let json = serde_json::to_string(&step).unwrap_or_default();
+    driver.active.guard(driver.host.stops(json)).await.unwrap_or(false)
 }
 
 fn interrupt(active: &ActiveRun, machine: &mut Machine, cause: Interrupt) -> Step {

@@ -9,6 +9,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::task::Poll;
+use std::time::Duration;
 
 use base::telemetry::Instrument as _;
 use futures_util::StreamExt;
@@ -23,12 +24,16 @@ use crate::engine::context::{Recaller, storage_error};
 use crate::engine::state::{JournalState, Starting, needs_record};
 use crate::tools::{
     AdmissionQueue, CallRequest, Ending, First, Invocation, Limits, Prepared, Ticket, ToolHost,
-    run_call,
+    Verdict, run_call,
 };
 use base::telemetry;
 use model::{Block, OUTCOME_UNKNOWN, RECALL, RunWarning, StorageError};
 use turn::machine::{Event, Interrupt, Machine, PendingCall, Step, ToolFinish};
 
+/// How long the host may take to decide about a call, and the result of a call about which it did not decide
+/// (docs/rules/turns-and-streams.md#hooks).
+const SILENCE: Duration = Duration::from_secs(30);
+const SILENT: &str = "This tool was not run: nobody decided about the call in time.";
 /// The result of a skipped call (docs/rules/sessions-and-ledger.md#steering-in-a-tool-batch).
 const SKIPPED: &str = "Skipped due to queued user message.";
 
@@ -68,13 +73,19 @@ pub(super) async fn run(
     let active = &driver.active;
     let control = &active.run.control;
     let skip = control.open_batch();
-    let admissions = AdmissionQueue::default();
+    let admissions = AdmissionQueue::new(active.run.context.max_parallel_tools);
     let any = AtomicBool::new(false);
     let admitted = Mutex::new(Admitted::default());
+    if driver.host.decides()
+        && let JournalState::Open(recorder) = journal
+    {
+        // The answer is written before the host decides about its calls, which may take long.
+        recorder.record_in_background(machine).await;
+    }
     // Checked and queued in call order, which is the order of admission.
     let mut queued = Vec::with_capacity(calls.len());
     for call in &calls {
-        match active.guard(announced(active, admit(active, &admissions, call))).await {
+        match active.guard(announced(active, admit(driver, &admissions, call))).await {
             Ok(prepared) => queued.push((call, prepared)),
             Err(cause) => {
                 let step = interrupted(active, machine, cause, &calls);
@@ -317,12 +328,22 @@ async fn announced<T>(active: &ActiveRun, check: impl Future<Output = T>) -> T {
 
 /// Checks a call and queues it.
 async fn admit(
-    active: &ActiveRun,
+    driver: &Driver,
     admissions: &AdmissionQueue,
     call: &PendingCall,
 ) -> Result<(Prepared, Ticket), String> {
-    let tool_set = &active.run.tool_set;
-    let prepared = tool_set.prepare(&call.tool_name, &call.arguments_json).await?;
+    let tool_set = &driver.active.run.tool_set;
+    let mut prepared = tool_set.prepare(&call.tool_name, &call.arguments_json).await?;
+    // A call in doubt was allowed before it started.
+    if driver.host.decides() && !call.reconcile {
+        let invocation = invocation(&driver.active, call, prepared.arguments_json.clone());
+        prepared = match tokio::time::timeout(SILENCE, driver.host.decide(invocation)).await {
+            Ok(Verdict::Allow) => prepared,
+            Ok(Verdict::Deny(reason)) => return Err(reason),
+            Ok(Verdict::Params(changed)) => tool_set.prepare(&call.tool_name, &changed).await?,
+            Err(_) => return Err(SILENT.to_owned()),
+        };
+    }
     let mode =
         tool_set.tools().get(prepared.index).map(|tool| tool.execution_mode).unwrap_or_default();
     Ok((prepared, admissions.queue(mode)))
@@ -349,16 +370,7 @@ async fn run_one(
     // The batch guards the run's time: a call that it ends stays open for the run
     // (docs/rules/turns-and-streams.md#open-calls-at-the-end).
     let limits = Limits::of(tool, driver.tool_timeout, None, Some(run.target.model.context_window));
-    let invocation = Invocation {
-        call_id: call.call_id.clone(),
-        provider_call_id: call.provider_call_id.clone(),
-        run_id: run.context.run_id.clone(),
-        turn_id: run.turn_id.clone(),
-        session_label: run.context.session_label.clone(),
-        message_id: call.message_id.clone(),
-        tool_name: call.tool_name.clone(),
-        arguments_json: prepared.arguments_json,
-    };
+    let invocation = invocation(active, call, prepared.arguments_json);
     let abort = run.control.abort_token();
     let span = telemetry::tool_span(&call.tool_name, &call.call_id);
     let first = if call.reconcile { First::Reconcile } else { First::Run };
@@ -378,6 +390,20 @@ async fn run_one(
     let unreadable_images = end.unreadable_images;
     let finish = ToolFinish { content: end.answer.content, result: end.answer.result_json, error };
     Some(Answered { finish, unreadable_images })
+}
+
+fn invocation(active: &ActiveRun, call: &PendingCall, arguments_json: String) -> Invocation {
+    let run = &active.run;
+    Invocation {
+        call_id: call.call_id.clone(),
+        provider_call_id: call.provider_call_id.clone(),
+        run_id: run.context.run_id.clone(),
+        turn_id: run.turn_id.clone(),
+        session_label: run.context.session_label.clone(),
+        message_id: call.message_id.clone(),
+        tool_name: call.tool_name.clone(),
+        arguments_json,
+    }
 }
 
 /// The engine as the host of `tool`, where the engine runs that tool.

@@ -15,7 +15,8 @@ use super::answers::Answers;
 use crate::engine::{EventQueue, RecordKind};
 use crate::node::errors::js_error;
 use crate::tools::{
-    Invocation, ReconcileFuture, Reconciled, ResultSchema, ToolAnswer, ToolFuture, ToolHost,
+    Invocation, ReconcileFuture, Reconciled, ResultSchema, StopFuture, ToolAnswer, ToolFuture,
+    ToolHost, Verdict, VerdictFuture,
 };
 use model::{Block, repair_text};
 
@@ -31,18 +32,40 @@ struct Request<'a> {
     message_id: &'a str,
     name: &'a str,
     arguments: &'a RawValue,
-    /// The tool's `reconcile` reports the outcome of the call; the tool does not run.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    reconcile: bool,
+    /// What JavaScript is to do, unless it runs the tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instead: Option<Instead>,
+}
+
+/// What JavaScript does about a call, besides running its tool.
+#[derive(Serialize, Clone, Copy)]
+#[serde(rename_all = "snake_case")]
+enum Instead {
+    /// The tool's `reconcile` reports the outcome of the call.
+    Reconcile,
+    /// `beforeToolCall` decides about it.
+    Decide,
+}
+
+/// What JavaScript decides about after an answer.
+#[derive(Serialize)]
+struct StopRequest<'a> {
+    execution: u32,
+    step: &'a RawValue,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Answer {
+    #[serde(default)]
     content: Vec<Block>,
     #[serde(default)]
     result_json: Option<String>,
+    #[serde(default)]
     is_error: bool,
+    /// What `beforeToolCall` or `stopWhen` decided.
+    #[serde(default)]
+    decision: Option<Decision>,
     /// The outcome of a call that the tool reconciles.
     #[serde(default)]
     outcome: Option<Outcome>,
@@ -56,10 +79,24 @@ pub(in crate::node) enum Outcome {
     Unknown,
 }
 
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::node) enum Decision {
+    /// The call runs.
+    Allow,
+    /// It does not run, for this reason.
+    Deny(String),
+    /// It runs with these arguments: JSON text.
+    Params(String),
+    /// The run stops, or goes on.
+    Stop(bool),
+}
+
 /// The answer of an execution.
 pub(in crate::node) struct Returned {
     answer: ToolAnswer,
     outcome: Option<Outcome>,
+    decision: Option<Decision>,
 }
 
 /// The executions of one run that JavaScript has not answered yet. A retry of a call is a new execution with a new number.
@@ -81,6 +118,7 @@ impl Answers<Returned> {
                     is_error: answer.is_error,
                 },
                 outcome: answer.outcome,
+                decision: answer.decision,
             },
         );
         // The run may have ended while the tool worked; then the answer is dropped.
@@ -93,6 +131,10 @@ impl Answers<Returned> {
 pub(in crate::node) struct JsToolHost {
     pub(in crate::node) queue: Arc<EventQueue>,
     pub(in crate::node) answers: Arc<ToolAnswers>,
+    /// It has a `beforeToolCall`.
+    pub(in crate::node) decides: bool,
+    /// It has a `stopWhen`.
+    pub(in crate::node) stops: bool,
 }
 
 /// Notifies JavaScript that a call was cancelled, unless it was answered.
@@ -114,7 +156,7 @@ impl Drop for Outstanding<'_> {
 impl JsToolHost {
     /// Sends a request and waits for its answer. The caller cancels it by dropping this future; `tools` decides how a
     /// cancelled call ends.
-    async fn request(self, invocation: Invocation, reconcile: bool) -> Returned {
+    async fn request(self, invocation: Invocation, instead: Option<Instead>) -> Returned {
         let Ok(arguments) = serde_json::from_str::<&RawValue>(&invocation.arguments_json) else {
             return failed("the arguments are not JSON");
         };
@@ -130,7 +172,7 @@ impl JsToolHost {
             message_id: &invocation.message_id,
             name: &invocation.tool_name,
             arguments,
-            reconcile,
+            instead,
         };
         let json = serde_json::to_string(&request).unwrap_or_default();
         self.queue.host(RecordKind::Tool, &json);
@@ -138,18 +180,54 @@ impl JsToolHost {
         outstanding.answered = answer.is_ok();
         answer.unwrap_or_else(|_| failed("the tool's JavaScript environment has ended"))
     }
+
+    async fn stop(self, step: String) -> bool {
+        let Ok(step) = serde_json::from_str::<&RawValue>(&step) else { return false };
+        let (execution, answer) = self.answers.expect();
+        let mut outstanding = Outstanding { host: &self, execution, answered: false };
+        let json = serde_json::to_string(&StopRequest { execution, step }).unwrap_or_default();
+        self.queue.host(RecordKind::Tool, &json);
+        let answer = answer.await;
+        outstanding.answered = answer.is_ok();
+        matches!(answer, Ok(Returned { decision: Some(Decision::Stop(true)), .. }))
+    }
 }
 
 impl ToolHost for JsToolHost {
+    fn decides(&self) -> bool {
+        self.decides
+    }
+
+    fn decide(&self, invocation: Invocation) -> VerdictFuture {
+        let host = self.clone();
+        Box::pin(async move {
+            let returned = host.request(invocation, Some(Instead::Decide)).await;
+            match returned.decision {
+                Some(Decision::Allow) => Verdict::Allow,
+                Some(Decision::Deny(reason)) => Verdict::Deny(reason),
+                Some(Decision::Params(json)) => Verdict::Params(repair_text(&json).into_owned()),
+                Some(Decision::Stop(_)) | None => Verdict::Deny(UNDECIDED.to_owned()),
+            }
+        })
+    }
+
+    fn may_stop(&self) -> bool {
+        self.stops
+    }
+
+    fn stops(&self, step: String) -> StopFuture {
+        Box::pin(self.clone().stop(step))
+    }
+
     fn execute(&self, invocation: Invocation, _cancel: CancellationToken) -> ToolFuture {
         let host = self.clone();
-        Box::pin(async move { host.request(invocation, false).await.answer })
+        Box::pin(async move { host.request(invocation, None).await.answer })
     }
 
     fn reconcile(&self, invocation: Invocation, _cancel: CancellationToken) -> ReconcileFuture {
         let host = self.clone();
         Box::pin(async move {
-            let returned = host.request(invocation, true).await;
+            let returned = host.request(invocation, Some(Instead::Reconcile)).await;
             match returned.outcome {
                 Some(Outcome::Done) => Reconciled::Done(returned.answer),
                 Some(Outcome::NotDone) => Reconciled::NotDone,
@@ -159,10 +237,13 @@ impl ToolHost for JsToolHost {
     }
 }
 
+/// The result of a call about which JavaScript gave no decision.
+const UNDECIDED: &str = "This tool was not run: the decision about the call could not be read.";
+
 fn failed(message: &str) -> Returned {
     let answer =
         ToolAnswer { content: vec![Block::text(message)], result_json: None, is_error: true };
-    Returned { answer, outcome: None }
+    Returned { answer, outcome: None, decision: None }
 }
 
 /// The schema of what a tool returns, compiled, as JavaScript holds it.

@@ -138,6 +138,16 @@ impl RunFlags {
         self.0 & 4 != 0
     }
 
+    /// It has a `beforeToolCall`.
+    pub(in crate::node) fn decides(self) -> bool {
+        self.0 & 8 != 0
+    }
+
+    /// It has a `stopWhen`.
+    pub(in crate::node) fn stops(self) -> bool {
+        self.0 & 16 != 0
+    }
+
     /// The bits of the event groups that its reader does not receive.
     pub(in crate::node) fn skipped(self) -> u32 {
         self.0 >> 8

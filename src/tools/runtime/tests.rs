@@ -141,7 +141,7 @@ async fn parallel_calls_overlap_and_sequential_ones_do_not() {
         }
     }
     let host = Meet(Arc::new(Barrier::new(2)), Arc::default());
-    let admissions = AdmissionQueue::default();
+    let admissions = AdmissionQueue::new(8);
     let abort = CancellationToken::new();
     // 0 and 1 wait for each other at the barrier, so they must overlap; 3 and 4 too, but only after 2.
     let modes = [
@@ -175,7 +175,7 @@ async fn parallel_calls_overlap_and_sequential_ones_do_not() {
 #[tokio::test(start_paused = true)]
 async fn a_timeout_cancels_the_token_and_does_not_wait_for_the_host() {
     let host = Script { acts: vec![Act::Hang, Act::Answer(1)], ..Script::default() };
-    let admissions = AdmissionQueue::default();
+    let admissions = AdmissionQueue::new(8);
     let abort = CancellationToken::new();
     let hung = admissions.queue(ExecutionMode::Sequential);
     let next = admissions.queue(ExecutionMode::Sequential);
@@ -205,7 +205,7 @@ async fn the_host_is_notified_of_a_timeout_an_abort_and_a_dropped_call_but_not_o
     }
     let tokens = Arc::new(Mutex::new(Vec::new()));
     let host = Watch(Arc::clone(&tokens));
-    let admissions = AdmissionQueue::default();
+    let admissions = AdmissionQueue::new(8);
     let abort = CancellationToken::new();
     let call = |n, abort| {
         run_call(
@@ -236,7 +236,7 @@ async fn the_host_is_notified_of_a_timeout_an_abort_and_a_dropped_call_but_not_o
 #[tokio::test(start_paused = true)]
 async fn the_deadline_of_the_run_bounds_a_tool_without_a_limit_and_is_never_retried() {
     let host = Script { acts: vec![Act::Hang], ..Script::default() };
-    let admissions = AdmissionQueue::default();
+    let admissions = AdmissionQueue::new(8);
     let limits = Limits {
         timeout: None,
         deadline: Some(Clock::default().instant() + Duration::from_secs(3)),
@@ -263,7 +263,7 @@ async fn the_deadline_of_the_run_bounds_a_tool_without_a_limit_and_is_never_retr
 #[tokio::test(start_paused = true)]
 async fn an_abort_returns_immediately_and_starts_no_other_call() {
     let host = Script { acts: vec![Act::Hang, Act::Answer(0)], ..Script::default() };
-    let admissions = AdmissionQueue::default();
+    let admissions = AdmissionQueue::new(8);
     let abort = CancellationToken::new();
     let started = Notify::new();
     let running = admissions.queue(ExecutionMode::Sequential);
@@ -321,7 +321,7 @@ async fn only_declared_tools_are_retried_with_the_same_key() {
         let limits = Limits::of(&tool(replay), Some(Duration::from_secs(9)), None, None);
         assert_eq!(limits.timeout, Some(Duration::from_millis(50)));
         let starts = AtomicUsize::new(0);
-        let ticket = AdmissionQueue::default().queue(ExecutionMode::Sequential);
+        let ticket = AdmissionQueue::new(8).queue(ExecutionMode::Sequential);
         let start = async {
             starts.fetch_add(1, Ordering::SeqCst);
             true
@@ -337,7 +337,7 @@ async fn only_declared_tools_are_retried_with_the_same_key() {
 fn a_call_can_move_between_threads() {
     fn is_send<T: Send>(_: &T) {}
     let (host, abort) = (Script::default(), CancellationToken::new());
-    let ticket = AdmissionQueue::default().queue(ExecutionMode::Parallel);
+    let ticket = AdmissionQueue::new(8).queue(ExecutionMode::Parallel);
     is_send(&run_call(&host, first_run(invocation(0)), LIMITS, ticket, &abort, async { true }));
 }
 
@@ -367,7 +367,7 @@ proptest! {
         let (acts, modes): (Vec<_>, Vec<_>) = script.into_iter().unzip();
         let host = Script { acts: acts.clone(), ..Script::default() };
         let abort = CancellationToken::new();
-        let admissions = AdmissionQueue::default();
+        let admissions = AdmissionQueue::new(8);
         let starts = Mutex::new(Vec::new());
         let ends: Vec<CallEnd> = run_async(async {
             let calls: Vec<_> = modes.iter().enumerate().map(|(n, &mode)| {

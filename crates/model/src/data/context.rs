@@ -216,6 +216,8 @@ pub struct AssembledContext {
     pub max_iterations: u32,
     /// Limit of one tool in milliseconds, where the tool names none.
     pub tool_timeout_ms: Option<u64>,
+    /// How many parallel tools run at once; at least 1.
+    pub max_parallel_tools: u32,
     /// False: the socket waits for a slow reader instead of merging deltas (docs/rules/turns-and-streams.md#coalescing).
     pub coalesce: bool,
     /// True: leaving the iterator does not abort the run.

@@ -175,6 +175,7 @@ struct StoredContext<'a> {
     workspace_path: &'a str,
     max_iterations: u32,
     tool_timeout_ms: Option<u64>,
+    max_parallel_tools: u32,
     coalesce: bool,
     detached: bool,
 }
@@ -224,6 +225,7 @@ impl AssembledContext {
             workspace_path: &self.workspace_path,
             max_iterations: self.max_iterations,
             tool_timeout_ms: self.tool_timeout_ms,
+            max_parallel_tools: self.max_parallel_tools,
             coalesce: self.coalesce,
             detached: self.detached,
         };

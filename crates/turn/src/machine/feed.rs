@@ -26,6 +26,11 @@ impl Machine {
             Event::ToolFinished { call_id, finish } => self.tool_finished(&call_id, finish, tick),
             Event::Steered(texts) => self.steered(texts, tick),
             Event::Interrupted { cause, partial } => self.interrupted(cause, partial, tick),
+            Event::Stopped => {
+                if matches!(self.state, State::Ready) {
+                    self.finish(StopReason::ToolUse, None);
+                }
+            }
             Event::Broken(error) => {
                 if !self.is_finished() {
                     self.close_calls("interrupted", tick);

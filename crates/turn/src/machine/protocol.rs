@@ -104,6 +104,8 @@ pub enum Event {
         /// The part of a response received so far.
         partial: Option<Reply>,
     },
+    /// The host ends the run before its next call of the model. Accepted only there.
+    Stopped,
     /// Something outside the loop failed (the ledger could not be read).
     Broken(AgentError),
 }

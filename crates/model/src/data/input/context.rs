@@ -21,6 +21,8 @@ use crate::{
     ToolChoice, is_base64,
 };
 
+/// How many parallel tools run at once, unless the host sets it (docs/rules/turns-and-streams.md#tool-execution).
+const MAX_PARALLEL_TOOLS: u32 = 8;
 /// The longest session label in bytes (docs/rules/sessions-and-ledger.md#labels).
 const MAX_LABEL_BYTES: usize = 512;
 
@@ -118,6 +120,8 @@ pub fn continue_context(
         target: raw.target.map(|raw| value("target", raw).map(|_| raw.to_owned())).transpose()?,
         max_iterations,
         tool_timeout_ms: positive("toolTimeoutMs", raw.tool_timeout_ms)?,
+        max_parallel_tools: positive("maxParallelTools", raw.max_parallel_tools)?
+            .map_or(MAX_PARALLEL_TOOLS, |most| u32::try_from(most).unwrap_or(u32::MAX)),
         coalesce: optional("coalesce", raw.coalesce)?.unwrap_or(true),
         detached: optional("detached", raw.detached)?.unwrap_or(false),
     })

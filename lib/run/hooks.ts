@@ -1,0 +1,90 @@
+// The caller's hooks of a run: `beforeToolCall` decides about a call, `afterToolCall` may replace a result, `stopWhen` ends the run.
+// A throw of the gate must never let a tool run; a throw of the others must never fail a run.
+
+import type { RunHooks, RunStep, ToolCallRequest } from '../../index.d.ts'
+import { type Code, messageOf, refusal } from '../values/errors.ts'
+import type { Refuse } from '../values/problems.ts'
+import type { Fields } from '../values/reader.ts'
+
+const HOOKS = [
+  'beforeToolCall',
+  'afterToolCall',
+  'stopWhen',
+] as const satisfies readonly (keyof RunHooks)[]
+
+type Warn = (error: unknown) => void
+
+/** The hooks among `fields`, each a function, and the other fields. */
+function takeHooks(
+  fields: Readonly<Fields>,
+  code: Code,
+  refuse: Refuse,
+): { hooks: RunHooks; rest: Fields } {
+  const rest = { ...fields }
+  const hooks: Fields = {}
+  for (const name of HOOKS) {
+    const hook = rest[name]
+    delete rest[name]
+    if (hook === undefined || hook === null) continue
+    if (typeof hook === 'function') hooks[name] = hook
+    else refuse(refusal(code, name, 'is not a function'))
+  }
+  return { hooks, rest }
+}
+
+/** The decision of `beforeToolCall` as JSON for the native side. Never rejects: whatever is no decision is a deny. */
+async function decide(hook: RunHooks['beforeToolCall'], call: ToolCallRequest): Promise<string> {
+  const { toolName } = call
+  const deny = (reason: string) => JSON.stringify({ decision: { deny: reason } })
+  try {
+    const verdict: unknown = await hook?.(call)
+    if (verdict === 'allow') return '{"decision":"allow"}'
+    if (verdict === 'deny') return deny(`The call of \`${toolName}\` was denied.`)
+    if (typeof verdict === 'object' && verdict !== null) {
+      const { deny: reason, params, ...others } = verdict as Fields
+      const isAlone = Object.keys(others).length === 0
+      if (isAlone && typeof reason === 'string' && params === undefined) return deny(reason)
+      if (isAlone && params !== undefined && reason === undefined) {
+        const json: string | undefined = JSON.stringify(params)
+        if (json !== undefined) return JSON.stringify({ decision: { params: json } })
+      }
+    }
+    return deny(
+      `The call of \`${toolName}\` was denied: its gate returned none of 'allow', 'deny', { deny: reason } and { params }.`,
+    )
+  } catch (error) {
+    return deny(
+      `The call of \`${toolName}\` was denied: its gate failed: ${messageOf(error, 'it')}`,
+    )
+  }
+}
+
+/** What the model reads instead of `value`, or `value`. A throw is a warning. */
+async function afterCall(
+  hook: RunHooks['afterToolCall'],
+  call: ToolCallRequest,
+  value: unknown,
+  warn: Warn,
+): Promise<unknown> {
+  if (hook === undefined) return value
+  try {
+    const changed = await hook(call, value)
+    return changed === undefined ? value : changed
+  } catch (error) {
+    warn(error)
+    return value
+  }
+}
+
+/** The answer of `stopWhen` as JSON for the native side. Never rejects: a throw is a warning, and the run goes on. */
+async function stops(hook: RunHooks['stopWhen'], step: RunStep, warn: Warn): Promise<string> {
+  let stop = false
+  try {
+    stop = (await hook?.(step)) === true
+  } catch (error) {
+    warn(error)
+  }
+  return JSON.stringify({ decision: { stop } })
+}
+
+export { afterCall, decide, stops, takeHooks }
