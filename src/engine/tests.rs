@@ -1,6 +1,7 @@
 //! Whole runs with the scripted provider, without JavaScript: every end, every abort point, the order of the events.
 
 mod failover;
+mod hooks;
 mod long_histories;
 
 use std::collections::HashMap;
@@ -299,6 +300,10 @@ impl Rig {
 
 /// Starts a run of a context with these changes.
 fn start(engine: &Engine, host: &Arc<Host>, changes: &Value) -> Started {
+    start_with(engine, Arc::clone(host) as Arc<dyn ToolHost>, changes)
+}
+
+fn start_with(engine: &Engine, host: Arc<dyn ToolHost>, changes: &Value) -> Started {
     let tool = |name: &str, mode: &str| json!({ "name": name, "parameters": { "type": "object" }, "executionMode": mode });
     let mut context = json!({
         "systemPrompt": "s", "currentMessage": { "role": "user", "content": "hi" },
@@ -320,7 +325,6 @@ fn start(engine: &Engine, host: &Arc<Host>, changes: &Value) -> Started {
         Delivery { coalesce: true, phases: true, skipped: EventGroup::Usage as u32 },
         Arc::clone(&notify) as Arc<dyn Notify>,
     );
-    let host = Arc::clone(host) as Arc<dyn ToolHost>;
     let control = Arc::new(RunControl::default());
     engine.start(context, host, Arc::clone(&queue), Arc::clone(&control), None).unwrap();
     Started { control, queue, notify, seen: Vec::new() }

@@ -209,6 +209,23 @@ fn a_message_that_arrives_with_the_last_answer_continues_the_same_turn() {
 }
 
 #[test]
+fn a_host_ends_a_run_between_two_calls_of_the_model_only() {
+    let mut world = World::new();
+    let mut machine = Machine::new(query(), 25);
+    let step = world.feed(&mut machine, replied("a", vec![call("1")], Stop::ToolUse));
+    assert!(matches!(step, Step::RunTools(_)));
+    // The call has no result yet.
+    assert_eq!(world.feed(&mut machine, Event::Stopped), step);
+    let Step::RunTools(calls) = step else { unreachable!() };
+    let finish = done("done");
+    let call_id = calls[0].call_id.clone();
+    assert_eq!(world.feed(&mut machine, Event::ToolFinished { call_id, finish }), Step::CallModel);
+    assert_eq!(world.feed(&mut machine, Event::Stopped), Step::Done);
+    assert_eq!(machine.outcome().unwrap().stop_reason, StopReason::ToolUse);
+    assert_eq!(machine.messages().last().unwrap().role, Role::Tool);
+}
+
+#[test]
 fn a_paused_answer_is_continued_eight_times_at_most() {
     let mut world = World::new();
     let mut machine = Machine::new(query(), 100);
