@@ -8,10 +8,10 @@ use serde::de::DeserializeOwned;
 use super::engine::NativeEngine;
 use super::errors::js_error;
 use super::reply::json;
-use base::error::{EngineError, ErrorCode};
+use base::error::EngineError;
 use broker::prompt::{PromptParts, build_system_prompt};
 use broker::routing::{AgentDirectory, DmScope, RoutedEvent, build_session_key};
-use model::input_error;
+use model::from_json;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -79,10 +79,5 @@ impl NativeEngine {
 }
 
 fn checked<T: DeserializeOwned>(args: &str) -> Result<T> {
-    let mut reader = serde_json::Deserializer::from_str(args);
-    serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-        let path = error.path().to_string();
-        let error = input_error(path, &error.into_inner());
-        js_error(&EngineError::at(ErrorCode::InvalidOptions, error))
-    })
+    from_json(args).map_err(|error| js_error(&EngineError::option(error)))
 }

@@ -14,7 +14,7 @@ use super::errors::js_error;
 use super::reply::{json, reply};
 use crate::engine::ManualCompaction;
 use base::error::{EngineError, ErrorCode};
-use model::{input_error, session_label};
+use model::{from_json, session_label};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -29,12 +29,7 @@ struct CompactionArguments {
 }
 
 fn parse(json: &str) -> std::result::Result<ManualCompaction, EngineError> {
-    let mut reader = serde_json::Deserializer::from_str(json);
-    let arguments: CompactionArguments =
-        serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-            let path = error.path().to_string();
-            EngineError::at(ErrorCode::InvalidOptions, input_error(path, &error.into_inner()))
-        })?;
+    let arguments: CompactionArguments = from_json(json).map_err(EngineError::option)?;
     let label = session_label("label", &arguments.label)
         .map_err(|error| EngineError::at(ErrorCode::InvalidLabel, error))?;
     let CompactionArguments { instructions, provider, model, .. } = arguments;

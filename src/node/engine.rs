@@ -24,7 +24,7 @@ use base::clock::Clock;
 use base::config::Environment;
 use base::error::{EngineError, ErrorCode};
 use base::telemetry;
-use model::{LedgerPorts, ModelFilter, ModelInfo, input_error};
+use model::{InputError, LedgerPorts, ModelFilter, ModelInfo, from_json};
 use napi::Result;
 use napi_derive::napi;
 use provider::{
@@ -250,12 +250,10 @@ impl NativeEngine {
     /// The models of the catalogue that match `filter`, the JSON of a `ModelFilter`: a JSON array.
     #[napi(catch_unwind)]
     pub fn models(&self, filter: String) -> Result<String> {
-        let mut reader = serde_json::Deserializer::from_str(&filter);
-        let filter: ModelFilter =
-            serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-                let path = format!("filter.{}", error.path());
-                js_error(&EngineError::option(input_error(path, &error.into_inner())))
-            })?;
+        let filter: ModelFilter = from_json(&filter).map_err(|error: InputError| {
+            let path = format!("filter.{}", error.path);
+            js_error(&EngineError::option(InputError { path, ..error }))
+        })?;
         let models = self.engine.models(&filter);
         let models: Vec<&ModelInfo> = models.iter().map(AsRef::as_ref).collect();
         json(&models).map_err(|error| js_error(&error))

@@ -14,7 +14,7 @@ use super::errors::js_error;
 use super::hub::NativeHub;
 use super::reply::{json, reply};
 use base::error::{EngineError, ErrorCode};
-use model::input_error;
+use model::from_json;
 use patch::{ChangeKind, FileChange, HunkReport, Leniency, PatchError};
 
 #[derive(Deserialize)]
@@ -28,12 +28,8 @@ impl NativeHub {
     /// Applies a patch to texts; answers request `id` with a `PatchOutcome`. `args`: the JSON of `{ patch, files }`.
     #[napi(catch_unwind)]
     pub fn apply_patch(&self, id: u32, args: String) -> Result<()> {
-        let mut reader = serde_json::Deserializer::from_str(&args);
         let Args { patch, files } =
-            serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-                let error = input_error(error.path().to_string(), &error.into_inner());
-                js_error(&EngineError::at(ErrorCode::InvalidOptions, error))
-            })?;
+            from_json(&args).map_err(|error| js_error(&EngineError::option(error)))?;
         let hub = Arc::clone(self.core());
         self.tasks().spawn(async move {
             let done = tokio::task::spawn_blocking(move || outcome(&patch, &files)).await;

@@ -13,7 +13,7 @@ use super::reply::json;
 use base::error::{EngineError, ErrorCode};
 use model::{
     LedgerPorts, PageOptions, SearchOptions, SessionFilter, SessionKey, StorageErrorKind,
-    ToolCallFilter, UsageFilter, input_error, session_label,
+    ToolCallFilter, UsageFilter, from_json, session_label,
 };
 
 type Checked<T> = std::result::Result<T, EngineError>;
@@ -113,14 +113,8 @@ struct Personas {
 }
 
 fn checked<T: DeserializeOwned>(args: &str) -> Checked<T> {
-    let mut reader = serde_json::Deserializer::from_str(args);
-    serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-        let path = error.path().to_string();
-        EngineError::at(
-            ErrorCode::Storage(StorageErrorKind::InvalidQuery),
-            input_error(path, &error.into_inner()),
-        )
-    })
+    let code = ErrorCode::Storage(StorageErrorKind::InvalidQuery);
+    from_json(args).map_err(|error| EngineError::at(code, error))
 }
 
 /// A label, checked by docs/rules/sessions-and-ledger.md#labels.

@@ -14,7 +14,7 @@ use super::errors::js_error;
 use super::hub::NativeHub;
 use super::reply::{json, reply};
 use base::error::{EngineError, ErrorCode};
-use model::{InputError, input_error, repair_surrogates};
+use model::{InputError, from_json, repair_surrogates};
 use workspace::{Cancel, OpenError, ToolError, Workspace, WorkspaceOptions};
 
 /// Calls of file tools that run at the same time in this process; the others wait.
@@ -33,12 +33,7 @@ impl NativeWorkspace {
     /// `options`: the JSON of `{ workspace, readRoots, protect }`, with absolute paths.
     #[napi(constructor, catch_unwind)]
     pub fn new(options: String) -> Result<Self> {
-        let mut reader = serde_json::Deserializer::from_str(&options);
-        let options: WorkspaceOptions =
-            serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-                let path = error.path().to_string();
-                refused(input_error(path, &error.into_inner()))
-            })?;
+        let options: WorkspaceOptions = from_json(&options).map_err(refused)?;
         let workspace = Workspace::open(&options)
             .map_err(|OpenError { field, message }| refused(InputError { path: field, message }))?;
         Ok(Self { workspace: Arc::new(workspace), calls: Arc::default() })

@@ -12,7 +12,7 @@ use crate::engine::{
 };
 use base::config::Environment;
 use base::error::EngineError;
-use model::{Catalogue, InputError, ModelDeclaration, input_error, typed};
+use model::{Catalogue, InputError, ModelDeclaration, from_json, typed};
 use provider::{KeyHost, ProviderKeys, ProviderSet, parse_hosted_providers};
 
 /// The options of an engine.
@@ -39,13 +39,11 @@ impl ReadOptions {
         host: Option<&Arc<dyn KeyHost>>,
         environment: &Environment,
     ) -> Result<Self, EngineError> {
-        let mut reader = serde_json::Deserializer::from_str(json);
-        let options: Options<'_> =
-            serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-                let path = error.path().to_string();
-                let path = if path == "." { "options".to_owned() } else { path };
-                EngineError::option(input_error(path, &error.into_inner()))
-            })?;
+        let options: Options<'_> = from_json(json).map_err(|error: InputError| {
+            let is_whole = error.path == ".";
+            let path = if is_whole { "options".to_owned() } else { error.path };
+            EngineError::option(InputError { path, ..error })
+        })?;
         Self::checked(options, host, environment).map_err(EngineError::option)
     }
 

@@ -2,7 +2,7 @@
 //!
 //! It must never quote a value that may be a secret.
 
-use serde::de::DeserializeOwned;
+use serde::de::{Deserialize, DeserializeOwned};
 use serde_json::{Value, value::RawValue};
 
 use crate::data::input::quote::quoted;
@@ -49,8 +49,15 @@ pub fn typed<T: DeserializeOwned>(path: &str, raw: &RawValue) -> Parsed<T> {
     })
 }
 
+/// JSON text as a `T`, or where in it the input is wrong; the whole of it is at `.`.
+pub fn from_json<'t, T: Deserialize<'t>>(text: &'t str) -> Parsed<T> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    serde_path_to_error::deserialize(&mut reader)
+        .map_err(|error| input_error(error.path().to_string(), &error.into_inner()))
+}
+
 /// The error of serde for the value at `path`, with the name of a missing field in the path.
-pub fn input_error(path: String, error: &serde_json::Error) -> InputError {
+fn input_error(path: String, error: &serde_json::Error) -> InputError {
     let text = plain(error);
     match text.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
         Some(field) => missing(&format!("{path}.{field}")),
