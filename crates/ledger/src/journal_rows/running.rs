@@ -11,7 +11,7 @@ use crate::lease::held::RunningTurn;
 use crate::lease::waits;
 use crate::sqlite::error::Stored;
 use model::TurnLease;
-use turn::lease::{Holder, Lease, Place};
+use turn::lease::{Holder, Lease, QueuePosition};
 
 /// The turn that runs in the session, in this process or in another one.
 pub(crate) fn running_turn(
@@ -47,11 +47,11 @@ pub(crate) fn enter(
         None => false,
     };
     match waits::of_session(connection, claim, label)? {
-        Place::First(own) if !runs => {
+        QueuePosition::First(own) if !runs => {
             let left = lease.filter(|lease| lease.continues(claim.held.idle(label)));
             Ok(Some(FreeSession { left, waited: own.is_some() }))
         }
-        Place::First(own) | Place::Behind(own) => {
+        QueuePosition::First(own) | QueuePosition::Behind(own) => {
             waits::wait(connection, claim, label, own)?;
             Ok(None)
         }

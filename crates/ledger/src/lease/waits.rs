@@ -12,7 +12,7 @@ use crate::sqlite::checksum::{insert_all, set};
 use crate::sqlite::columns::{columns, list, values};
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
-use turn::lease::{Holder, Lease, Place, ends_at, place};
+use turn::lease::{Holder, Lease, QueuePosition, ends_at, queue_position};
 
 struct Wait {
     session_label: String,
@@ -32,8 +32,12 @@ static RENEW: LazyLock<String> = LazyLock::new(|| {
     format!("UPDATE session_waits SET {change} WHERE session_label = ?1 AND owner = ?2")
 });
 
-/// The place of this ledger among those that wait for the session.
-pub(crate) fn of_session(connection: &Connection, claim: &Claim, label: &str) -> Stored<Place> {
+/// The position of this ledger among those that wait for the session.
+pub(crate) fn of_session(
+    connection: &Connection,
+    claim: &Claim,
+    label: &str,
+) -> Stored<QueuePosition> {
     let doing = format_args!("read the queue for session `{label}`");
     let entries = sql::map(connection, &OF_SESSION, (label,), doing, |fields| {
         let row: Wait = fields.next()?;
@@ -44,7 +48,7 @@ pub(crate) fn of_session(connection: &Connection, claim: &Claim, label: &str) ->
         };
         Ok(Lease { epoch: 0, holder, expires_at: row.expires_at, heartbeat_at: row.heartbeat_at })
     })?;
-    Ok(place(&entries, claim.now()))
+    Ok(queue_position(&entries, claim.now()))
 }
 
 /// Adds this ledger to the queue, or renews its entry.

@@ -101,21 +101,25 @@ pub fn ends_at(now: Now, lease_ms: i64) -> i64 {
     now.ms.saturating_add(lease_ms)
 }
 
-/// The place of a ledger in the queue for a session.
+/// The position of a ledger in the queue for a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum QueuePosition {
     /// It may begin when no turn runs. The lease is its own entry, if it has one.
     First(Option<Lease>),
     /// Another ledger goes first. The lease is its own entry, if it has one.
     Behind(Option<Lease>),
 }
 
-/// The place of this ledger among those that wait for a session, in their order. An entry has the holder and the times of a
+/// The position of this ledger among those that wait for a session, in their order. An entry has the holder and the times of a
 /// lease, and counts as long as a lease with them is live: a process that ended or hangs delays nobody for longer.
 #[must_use]
-pub fn place(entries: &[Lease], now: Now) -> Place {
+pub fn queue_position(entries: &[Lease], now: Now) -> QueuePosition {
     let is_own = |entry: &&Lease| matches!(entry.holder, Holder::Own { .. });
     let own = entries.iter().find(is_own).copied();
     let mut earlier = entries.iter().take_while(|entry| !is_own(entry));
-    if earlier.any(|entry| entry.is_live(now)) { Place::Behind(own) } else { Place::First(own) }
+    if earlier.any(|entry| entry.is_live(now)) {
+        QueuePosition::Behind(own)
+    } else {
+        QueuePosition::First(own)
+    }
 }

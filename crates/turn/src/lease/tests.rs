@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{Holder, Lease, Now, Place, ends_at, place};
+use super::{Holder, Lease, Now, QueuePosition, ends_at, queue_position};
 
 const OTHER: Holder = Holder::Other { known_dead: false };
 
@@ -70,15 +70,15 @@ fn the_first_in_the_queue_that_may_be_alive_has_the_session() {
     let dead = lease(Holder::Other { known_dead: true });
     let other = lease(OTHER);
     for (name, entries, ms, expected) in [
-        ("nobody waits", vec![], 1_500, Place::First(None)),
-        ("another waits", vec![other], 1_500, Place::Behind(None)),
-        ("another waits behind", vec![own, other], 1_500, Place::First(Some(own))),
-        ("another waits before", vec![other, own], 1_500, Place::Behind(Some(own))),
-        ("a dead one waits before", vec![dead, own], 1_500, Place::First(Some(own))),
-        ("a dead one and another", vec![dead, other, own], 1_500, Place::Behind(Some(own))),
-        ("an expired one waits before", vec![other, own], 2_000, Place::First(Some(own))),
+        ("nobody waits", vec![], 1_500, QueuePosition::First(None)),
+        ("another waits", vec![other], 1_500, QueuePosition::Behind(None)),
+        ("another waits behind", vec![own, other], 1_500, QueuePosition::First(Some(own))),
+        ("another waits before", vec![other, own], 1_500, QueuePosition::Behind(Some(own))),
+        ("a dead one waits before", vec![dead, own], 1_500, QueuePosition::First(Some(own))),
+        ("a dead one and another", vec![dead, other, own], 1_500, QueuePosition::Behind(Some(own))),
+        ("an expired one waits before", vec![other, own], 2_000, QueuePosition::First(Some(own))),
     ] {
-        assert_eq!(place(&entries, at(ms)), expected, "{name}");
+        assert_eq!(queue_position(&entries, at(ms)), expected, "{name}");
     }
 }
 
