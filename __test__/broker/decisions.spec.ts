@@ -22,7 +22,7 @@ const thrown = (call: () => unknown) => {
   return undefined
 }
 
-test("the labels of the seed's table", () => {
+test('the labels of events, as the table of session keys has them', () => {
   const peer = (kind: 'dm' | 'group', id: string) => ({ channel: 'telegram', peer: { kind, id } })
   expect([
     buildSessionKey({}),

@@ -12,7 +12,7 @@ import {
 } from '../../index.js'
 
 /** What the interface names and leaves open, as its neighbours declare it. */
-declare namespace seed {
+declare namespace broker {
   type DeliveryTarget = { platform: string; container: string }
   type Permission = { resource: string; level: 'read' | 'write' }
   type AgentRole = 'manager' | 'worker' | 'unified'
@@ -166,9 +166,9 @@ declare namespace seed {
   }
 }
 
-declare const context: seed.AssembledContext
-declare const callbacks: seed.AgentEngineCallbacks
-declare const result: seed.AgentResult
+declare const context: broker.AssembledContext
+declare const callbacks: broker.AgentEngineCallbacks
+declare const result: broker.AgentResult
 
 // A context of the interface is one of the package, and its callbacks are.
 context satisfies AssembledContext
@@ -182,17 +182,17 @@ const execution: BrokerExecution = run
 const stream: BrokerStreamHandle = execution.stream
 stream.steer('Go on.') satisfies boolean
 declare const made: AgentResult
-made satisfies seed.AgentResult
-async function whole(): Promise<seed.AgentResult> {
+made satisfies broker.AgentResult
+async function whole(): Promise<broker.AgentResult> {
   return execution.result
 }
-whole() satisfies Promise<seed.AgentResult>
+whole() satisfies Promise<broker.AgentResult>
 
 // A result that a broker has made itself is written as it is.
 engine.ledger.writeTurn(context, result) satisfies Promise<string>
 
 // Its six events, as an event of the package has them; the delivery target is the host's own.
-type Six = Exclude<seed.StreamEvent, { type: 'stream_start' }>
+type Six = Exclude<broker.StreamEvent, { type: 'stream_start' }>
 declare const event: Extract<StreamEvent, { type: Six['type'] }>
 event satisfies Six
 

@@ -32,7 +32,7 @@ const broken = {
 const ofType = <Type extends StreamEvent['type']>(events: StreamEvent[], type: Type) =>
   events.filter((event): event is Extract<StreamEvent, { type: Type }> => event.type === type)
 
-test('a tool tells its arguments when it starts, and its result, time and failure when it ends', async () => {
+test('a tool has its arguments in its start event, and its result, time and failure in its end event', async () => {
   const { engine } = scriptedEngine([
     { toolCalls: [{ name: 'echo', arguments: { of: '1' } }, { name: 'broken' }, { name: 'none' }] },
     'done',
@@ -74,7 +74,7 @@ test('a tool tells its arguments when it starts, and its result, time and failur
   ])
 })
 
-test('each call of the model tells what it used, and the end tells the outcome of the run', async () => {
+test('each call of the model has an event with its usage, and the end has the outcome of the run', async () => {
   const { engine } = scriptedEngine([{ text: 'a', toolCalls: [{ name: 'echo' }] }, { text: 'b' }], {
     models: [{ ...testModel, cost: price }],
   })
@@ -111,7 +111,7 @@ test('each call of the model tells what it used, and the end tells the outcome o
   expect(result.cost).toBeGreaterThan(0)
 })
 
-test('a failed run tells kind, whether and when it may be tried again', async () => {
+test('a failed run has its kind in its end event, and whether and when it may be tried again', async () => {
   const { engine } = scriptedEngine([
     { error: { status: 429, kind: 'rate_limit', retryAfterMs: 3_600_000 } },
   ])
@@ -137,7 +137,7 @@ test('a failed run tells kind, whether and when it may be tried again', async ()
   expect(result.error?.detail.retryAfterMs).toBe(3_600_000)
 })
 
-test('a failure that is retried tells why, and the wait before the next call', async () => {
+test('a failure that is retried is an event with the reason, and the wait before the next call', async () => {
   const server = await serving((response, seen) => {
     if (server.seen.length > 1) return sse(anthropic.answer('ok'))(response, seen)
     response.writeHead(500, { 'content-type': 'application/json' })

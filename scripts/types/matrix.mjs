@@ -8,7 +8,9 @@ import { fileURLToPath } from 'node:url'
 
 const folder = dirname(fileURLToPath(import.meta.url))
 const root = join(folder, '..', '..')
-const files = ['index.d.ts', '__test__/node/seed-types.test-d.ts'].map((file) => join(root, file))
+const files = ['index.d.ts', '__test__/node/broker-interface.test-d.ts'].map((file) =>
+  join(root, file),
+)
 
 const compilers = [
   ['5.5', join(folder, 'node_modules', 'typescript-5.5', 'bin', 'tsc')],
