@@ -136,7 +136,7 @@ function readDefaults(given: unknown, refuse: Refuse = throwing): Readonly<Field
   const check = (json: string) => NativeEngine.fieldProblems(json)
   noteProblems({ ...SMALLEST, ...fields }, problems, check)
   for (const { path, message } of problems.list) refuse(refusal(code, `defaults.${path}`, message))
-  return fields
+  return withProvider(fields)
 }
 
 /**
@@ -196,21 +196,19 @@ function short(
 
 /** The fields of `fields`, and the defaults of those that it does not have. */
 function merged(defaults: Readonly<Fields>, fields: Fields): Fields {
-  const context: Fields = withProvider(defaults)
-  const own = withProvider(fields)
-  for (const [name, value] of Object.entries(own)) {
+  const context: Fields = { ...defaults }
+  for (const [name, value] of Object.entries(withProvider(fields))) {
     if (value !== undefined) context[name] = value
   }
   return context
 }
 
 /** A `model` without a `provider` beside it names both: `anthropic/claude-haiku-4-5`. */
-function withProvider(fields: Readonly<Fields>): Fields {
+function withProvider(fields: Readonly<Fields>): Readonly<Fields> {
   const { model, provider } = fields
-  if (typeof model !== 'string' || (provider !== undefined && provider !== null))
-    return { ...fields }
+  if (typeof model !== 'string' || (provider !== undefined && provider !== null)) return fields
   const slash = model.indexOf('/')
-  if (slash < 0) return { ...fields }
+  if (slash < 0) return fields
   return { ...fields, provider: model.slice(0, slash), model: model.slice(slash + 1) }
 }
 
@@ -233,7 +231,7 @@ function renamed(fields: Fields, name: keyof RunOptions, to: keyof AssembledCont
 function known(context: Fields, warns: boolean): Fields {
   const fields: Fields = {}
   for (const [name, value] of Object.entries(context)) {
-    if (CONTEXT.includes(name)) fields[name] = value
+    if (Object.hasOwn(FIELDS, name)) fields[name] = value
     else if (warns && value !== undefined) warnOfUnknown(name)
   }
   return fields
