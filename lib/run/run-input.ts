@@ -55,6 +55,8 @@ const FIELDS: Readonly<Record<keyof AssembledContext, true>> = {
   beforeToolCall: true,
   afterToolCall: true,
   stopWhen: true,
+  onApproval: true,
+  approvalExpiresMs: true,
 }
 const CONTEXT: readonly string[] = Object.keys(FIELDS)
 /** Fields that belong to one run. */

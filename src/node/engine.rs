@@ -117,6 +117,7 @@ impl NativeEngine {
             catalogue,
             journal: port.map(|ledger| Arc::clone(&ledger.journal)),
             journal_mode,
+            approvals: port.map(|ledger| Arc::clone(&ledger.approvals)),
             clock: clock.clone(),
             tasks: tasks.sibling(),
             tool_timeout_ms,

@@ -8,6 +8,7 @@ mod cache;
 mod coerce;
 mod complexity;
 mod explain;
+mod grants;
 mod instance;
 mod meter;
 mod name_patterns;
@@ -22,10 +23,11 @@ mod validator;
 
 pub(crate) use admission::{AdmissionQueue, Ticket};
 pub(crate) use cache::ToolSetCache;
+pub(crate) use grants::Grants;
 pub(crate) use result::{ToolAnswer, result_cap};
 pub(crate) use result_schema::ResultSchema;
 pub(crate) use runtime::{
-    CallRequest, Ending, First, Invocation, Limits, ReconcileFuture, Reconciled, StopFuture,
+    Ask, CallRequest, Ending, First, Invocation, Limits, ReconcileFuture, Reconciled, StopFuture,
     ToolFuture, ToolHost, Verdict, VerdictFuture, run_call,
 };
 pub(crate) use set::{Prepared, ToolSet};

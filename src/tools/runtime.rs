@@ -60,6 +60,19 @@ pub(crate) enum Verdict {
     Deny(String),
     /// It runs with these arguments, JSON text, if they are valid.
     Params(String),
+    /// It waits for an approval.
+    Ask(Ask),
+}
+
+/// A call that the host lets wait for an approval.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Ask {
+    /// The arguments to approve, JSON text, if others than those of the model.
+    pub(crate) params: Option<String>,
+    /// What the person who decides is told.
+    pub(crate) question: Option<String>,
+    /// After how many milliseconds the approval expires.
+    pub(crate) expires_ms: Option<u64>,
 }
 
 /// A decision under way.

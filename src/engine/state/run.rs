@@ -12,7 +12,7 @@ use super::request_template::RequestTemplate;
 use super::session_head::SessionHead;
 use super::target::ModelTarget;
 use crate::tools::ToolSet;
-use model::{AssembledContext, RunWarning, TurnHeader, TurnOpening, TurnSettings};
+use model::{Approval, AssembledContext, RunWarning, TurnHeader, TurnOpening, TurnSettings};
 use turn::fallback::Plan;
 
 /// The data of one run.
@@ -31,6 +31,8 @@ pub(crate) struct Run {
     /// The failover plan of the run.
     pub(crate) plan: Plan,
     pub(crate) control: Arc<RunControl>,
+    /// The approvals of its calls as they were when the turn was taken over; empty in a run that has never waited.
+    pub(crate) approvals: Vec<Approval>,
     /// Its abort and its deadline.
     pub(crate) bounds: Bounds,
     pub(crate) started: Instant,

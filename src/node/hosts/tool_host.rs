@@ -15,7 +15,7 @@ use super::answers::Answers;
 use crate::engine::{EventQueue, RecordKind};
 use crate::node::errors::js_error;
 use crate::tools::{
-    Invocation, ReconcileFuture, Reconciled, ResultSchema, StopFuture, ToolAnswer, ToolFuture,
+    Ask, Invocation, ReconcileFuture, Reconciled, ResultSchema, StopFuture, ToolAnswer, ToolFuture,
     ToolHost, Verdict, VerdictFuture,
 };
 use model::{Block, repair_text};
@@ -88,8 +88,23 @@ pub(in crate::node) enum Decision {
     Deny(String),
     /// It runs with these arguments: JSON text.
     Params(String),
+    /// It waits for an approval.
+    Ask(AskFields),
     /// The run stops, or goes on.
     Stop(bool),
+}
+
+/// How a call waits for an approval.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::node) struct AskFields {
+    /// JSON text.
+    #[serde(default)]
+    params: Option<String>,
+    #[serde(default)]
+    question: Option<String>,
+    #[serde(default)]
+    expires_ms: Option<u64>,
 }
 
 /// The answer of an execution.
@@ -206,6 +221,10 @@ impl ToolHost for JsToolHost {
                 Some(Decision::Allow) => Verdict::Allow,
                 Some(Decision::Deny(reason)) => Verdict::Deny(reason),
                 Some(Decision::Params(json)) => Verdict::Params(repair_text(&json).into_owned()),
+                Some(Decision::Ask(AskFields { params, question, expires_ms })) => {
+                    let params = params.map(|json| repair_text(&json).into_owned());
+                    Verdict::Ask(Ask { params, question, expires_ms })
+                }
                 Some(Decision::Stop(_)) | None => Verdict::Deny(UNDECIDED.to_owned()),
             }
         })
