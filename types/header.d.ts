@@ -128,7 +128,7 @@ export interface PlainTool extends ToolPolicy {
  * A tool that runs elsewhere: a call waits until {@link AgentEngine.provideToolResult} gives its result, in any process and also
  * after a restart. Needs a ledger.
  */
-export interface ExternalTool extends Pick<ToolPolicy, 'permission'> {
+export interface ExternalTool extends ToolPolicy {
   name: string
   label?: string
   description?: string
@@ -529,6 +529,32 @@ export interface RunStep {
   usage: TokenUsage
 }
 
+/** The next call of a run, as `prepareStep` receives it. */
+export interface NextStep {
+  runId: string
+  turnId: string
+  sessionLabel: string
+  /** The number of the answer, from 1. */
+  step: number
+  provider: string
+  model: string
+  /** The names of the run's tools. */
+  tools: string[]
+  /** The tokens of the run so far. */
+  usage: TokenUsage
+  /** The answer before, with its calls; null before the first. */
+  last: RunStep | null
+}
+
+/** What changes for one answer of a run. */
+export interface StepChanges {
+  /** A model of the run: that of the context or one of its `fallbacks`, as `provider/model`, or a model of the same provider. It stays until it is changed. */
+  model?: string
+  /** The names of the tools on offer. A call of another one is a failure that the model reads. */
+  tools?: readonly string[]
+  toolChoice?: ToolChoice
+}
+
 /** Functions of the host that a run calls; those of a context replace those of the engine, one by one. */
 export interface RunHooks {
   /**
@@ -543,6 +569,13 @@ export interface RunHooks {
    * `tool_use`. A throw is a process warning.
    */
   stopWhen?(step: RunStep): boolean | Promise<boolean>
+  /**
+   * Called before each answer, and may change how it is called for; a retry of the call is not another answer. What is wrong with the changes is a
+   * warning of the result (`prepare_step`), and then nothing is changed; a throw is a process warning.
+   */
+  prepareStep?(
+    step: NextStep,
+  ): StepChanges | undefined | void | Promise<StepChanges | undefined | void>
 }
 
 /** The broker interface's six events. */

@@ -42,7 +42,15 @@ import { noteProblems, readCallbacks, readContext } from '../run/context.ts'
 import { abortSession, attach, steerSession } from '../run/follow.ts'
 import { GivenHistories } from '../run/given-histories.ts'
 import { AgentRun } from '../run/run.ts'
-import { ABORTED, DECIDES, HOOKED, PHASES, SKIPPED_SHIFT, STOPS } from '../run/run-flags.ts'
+import {
+  ABORTED,
+  DECIDES,
+  HOOKED,
+  PHASES,
+  PREPARES,
+  SKIPPED_SHIFT,
+  STOPS,
+} from '../run/run-flags.ts'
 import { type RunInput, readInput } from '../run/run-input.ts'
 import { AgentEngineError, guarded, refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
@@ -199,7 +207,8 @@ class AgentEngine implements Declared {
     const hooked = onRequest === undefined ? 0 : HOOKED
     const decides = hooks.beforeToolCall === undefined ? 0 : DECIDES
     const stops = hooks.stopWhen === undefined ? 0 : STOPS
-    const always = hooked | listened | decides | stops | (skipped << SKIPPED_SHIFT)
+    const prepares = hooks.prepareStep === undefined ? 0 : PREPARES
+    const always = hooked | listened | decides | stops | prepares | (skipped << SKIPPED_SHIFT)
     const native = (number: number, aborted: boolean) => {
       const all = aborted ? always | ABORTED : always
       return crossing((json, known) => guarded(() => start(number, json, known, all)))

@@ -26,6 +26,7 @@ const CHANGES: readonly string[] = [
   'beforeToolCall',
   'afterToolCall',
   'stopWhen',
+  'prepareStep',
   'onApproval',
 ] satisfies (keyof ResumeOptions)[]
 

@@ -1,7 +1,8 @@
-// The caller's hooks of a run: `beforeToolCall` decides about a call, `afterToolCall` may replace a result, `stopWhen` ends the run.
+// The caller's hooks of a run: `beforeToolCall` decides about a call, `afterToolCall` may replace a result, `stopWhen` ends the run,
+// `prepareStep` changes its next call.
 // A throw of the gate must never let a tool run; a throw of the others must never fail a run.
 
-import type { RunHooks, RunStep, ToolCallRequest } from '../../index.d.ts'
+import type { NextStep, RunHooks, RunStep, ToolCallRequest } from '../../index.d.ts'
 import { type Code, messageOf, refusal } from '../values/errors.ts'
 import type { Refuse } from '../values/problems.ts'
 import type { Fields } from '../values/reader.ts'
@@ -10,6 +11,7 @@ const HOOKS = [
   'beforeToolCall',
   'afterToolCall',
   'stopWhen',
+  'prepareStep',
 ] as const satisfies readonly (keyof RunHooks)[]
 
 type Warn = (error: unknown) => void
@@ -104,4 +106,20 @@ async function stops(hook: RunHooks['stopWhen'], step: RunStep, warn: Warn): Pro
   return JSON.stringify({ decision: { stop } })
 }
 
-export { afterCall, decide, stops, takeHooks }
+/** What `prepareStep` changes as JSON for the native side. Never rejects: a throw is a warning, and nothing is changed. */
+async function prepares(
+  hook: RunHooks['prepareStep'],
+  step: NextStep,
+  warn: Warn,
+): Promise<string> {
+  let plan: string | undefined
+  try {
+    const changes = await hook?.(step)
+    if (changes !== undefined && changes !== null) plan = JSON.stringify(changes)
+  } catch (error) {
+    warn(error)
+  }
+  return JSON.stringify({ decision: { prepare: plan ?? null } })
+}
+
+export { afterCall, decide, prepares, stops, takeHooks }

@@ -55,6 +55,7 @@ const FIELDS: Readonly<Record<keyof AssembledContext, true>> = {
   beforeToolCall: true,
   afterToolCall: true,
   stopWhen: true,
+  prepareStep: true,
   onApproval: true,
   approvalExpiresMs: true,
 }

@@ -185,6 +185,7 @@ impl NativeEngine {
             answers: Arc::clone(&answers),
             decides: flags.decides(),
             stops: flags.stops(),
+            prepares: flags.prepares(),
         };
         let request_hooks = Arc::new(RequestAnswers::default());
         let hook = flags.hooked().then(|| {

@@ -81,6 +81,9 @@ pub(crate) type VerdictFuture = Pin<Box<dyn Future<Output = Verdict> + Send>>;
 /// Whether the run stops before its next call of the model.
 pub(crate) type StopFuture = Pin<Box<dyn Future<Output = bool> + Send>>;
 
+/// What changes for the next call of the model.
+pub(crate) type StepFuture = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
+
 /// Runs tools, and decides about them: JavaScript, or a script in tests.
 pub(crate) trait ToolHost: Send + Sync {
     /// Whether [`ToolHost::decide`] is to be called before each call.
@@ -103,6 +106,17 @@ pub(crate) trait ToolHost: Send + Sync {
     fn stops(&self, step: String) -> StopFuture {
         drop(step);
         Box::pin(std::future::ready(false))
+    }
+
+    /// Whether [`ToolHost::prepare_step`] is to be called before each answer.
+    fn prepares(&self) -> bool {
+        false
+    }
+
+    /// What changes for the next call of the model, JSON text; `None` for nothing. `step` is JSON text.
+    fn prepare_step(&self, step: String) -> StepFuture {
+        drop(step);
+        Box::pin(std::future::ready(None))
     }
 
     /// Runs one call. `cancel` is cancelled at the call's time limit and at the run's abort; the result of a host that ignores

@@ -50,6 +50,11 @@ pub(super) async fn admit(
     if let Some(approval) = known {
         return decided(driver, admissions, call, approval).await;
     }
+    if !run.tools().iter().any(|tool| tool.name == call.tool_name)
+        && tool_set.tools().iter().any(|tool| tool.name == call.tool_name)
+    {
+        return Err(format!("Tool {} is not offered in this step", call.tool_name));
+    }
     let mut prepared = tool_set.prepare(&call.tool_name, &call.arguments_json).await?;
     let mut ask = Ask::default();
     let (mut asks, mut allowed) = (false, false);

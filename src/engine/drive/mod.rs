@@ -17,6 +17,7 @@ mod parked_end;
 mod parking;
 mod permissions;
 mod run_loop;
+mod step;
 mod switch;
 mod tool_batch;
 mod tool_events;

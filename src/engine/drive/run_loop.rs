@@ -12,16 +12,15 @@ use super::finish::finish;
 use super::opening::{NotEntered, enter};
 use super::parked_end::{deliver_end, end_parked, reject_closed, reject_failed, return_parked};
 use super::parking::{Wakes, continued, wait};
+use super::step::{may_stop, prepare, stops};
 use super::tool_batch::{self, BatchEnd};
 use crate::engine::active_run::ActiveRun;
 use crate::engine::call::{NextCall, announce_wait};
 use crate::engine::context::Session;
 use crate::engine::state::{JournalState, LaneTicket, RunUsage, millis};
-use serde::Serialize;
-
 use model::{
-    AgentPhase, AgentToolCall, Approval, Block, CallPurpose, FailureKind, OnApproval, Role,
-    RunWarning, StopReason, StreamEvent, TokenUsage, response_message_id,
+    AgentPhase, Approval, Block, CallPurpose, FailureKind, OnApproval, Role, RunWarning,
+    StopReason, StreamEvent, response_message_id,
 };
 use turn::machine::{Event, Interrupt, Machine, Step};
 
@@ -135,7 +134,7 @@ async fn run_turn(
 ) -> TurnPause {
     let mut sent = 0;
     let mut entered = machine.messages().len();
-    let mut failed = None;
+    let (mut failed, mut prepared) = (None, None);
     let mut step = machine.step();
     loop {
         let active = &driver.active;
@@ -148,6 +147,15 @@ async fn run_turn(
                 active.feed(machine, Event::Stopped)
             }
             Step::CallModel => {
+                if driver.host.prepares() && prepared != Some(answers(machine)) {
+                    // Once for each answer: a retry is the same step.
+                    prepared = Some(answers(machine));
+                    if let Err(outcome) = prepare(driver, machine, session, usage).await {
+                        step = driver.active.feed(machine, outcome.into_event());
+                        continue;
+                    }
+                }
+                let active = &driver.active;
                 let steered = active.run.control.take();
                 if !steered.is_empty() {
                     active.feed(machine, Event::Steered(steered));
@@ -223,46 +231,8 @@ async fn run_turn(
     }
 }
 
-/// Whether the host is to be asked before the next call: after an answer, whose calls have their results.
-fn may_stop(driver: &Driver, machine: &Machine) -> bool {
-    driver.host.may_stop() && machine.messages().iter().any(|it| it.role == Role::Assistant)
-}
-
-/// The last answer and its calls, as the host's `stopWhen` receives them.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct LastStep<'a> {
-    run_id: &'a str,
-    turn_id: &'a str,
-    session_label: &'a str,
-    step: u32,
-    message_id: &'a str,
-    text: String,
-    tool_calls: Vec<&'a AgentToolCall>,
-    usage: TokenUsage,
-}
-
-/// Whether the host stops the run after its last answer. A run that ends meanwhile is not stopped by it.
-async fn stops(driver: &Driver, machine: &Machine) -> bool {
-    let run = &driver.active.run;
-    let answers = machine.messages().iter().filter(|message| message.role == Role::Assistant);
-    let Some(answer) = answers.clone().next_back() else { return false };
-    let step = LastStep {
-        run_id: &run.context.run_id,
-        turn_id: &run.turn_id,
-        session_label: &run.context.session_label,
-        step: u32::try_from(answers.count()).unwrap_or(u32::MAX),
-        message_id: &answer.id,
-        text: answer.blocks.iter().filter_map(Block::as_text).collect(),
-        tool_calls: machine
-            .calls()
-            .map(|state| state.row)
-            .filter(|call| call.message_id == answer.id)
-            .collect(),
-        usage: machine.usage().0,
-    };
-    let json = serde_json::to_string(&step).unwrap_or_default();
-    driver.active.guard(driver.host.stops(json)).await.unwrap_or(false)
+fn answers(machine: &Machine) -> usize {
+    machine.messages().iter().filter(|message| message.role == Role::Assistant).count()
 }
 
 fn interrupt(active: &ActiveRun, machine: &mut Machine, cause: Interrupt) -> Step {

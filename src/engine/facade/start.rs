@@ -21,7 +21,7 @@ use super::super::parts::RunHandles;
 use super::super::providers::ProviderEntry;
 use super::super::recovery;
 use super::super::shared::{JournalMode, engine_closed};
-use super::super::state::{Bounds, RequestTemplate, Run, RunControl};
+use super::super::state::{Bounds, RequestTemplate, Run, RunControl, StepChanges};
 use super::engine::Engine;
 use crate::tools::{ToolHost, ToolSet};
 use base::error::{EngineError, ErrorCode};
@@ -224,6 +224,7 @@ impl Engine {
                 deadline: clock.instant() + Duration::from_millis(context.timeout_ms),
             },
             approvals: Vec::new(),
+            step: StepChanges::default(),
             control,
             started: clock.instant(),
             started_ms: clock.now_ms(),

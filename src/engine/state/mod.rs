@@ -19,7 +19,7 @@ pub(crate) use recorder::{
     JournalState, LeasedTurn, Recorder, Starting, arguments_hash, needs_record,
 };
 pub(crate) use request_template::RequestTemplate;
-pub(crate) use run::Run;
+pub(crate) use run::{Run, StepChanges};
 pub(crate) use session_head::SessionHead;
 pub(crate) use target::ModelTarget;
 pub(crate) use usage::RunUsage;

@@ -223,14 +223,16 @@ pub enum StreamEvent {
         #[serde(skip_serializing_if = "Option::is_none")]
         seq_from: Option<u64>,
     },
-    /// The run continues with another model because the previous one failed. Only before any token of a message was delivered.
+    /// The run continues with another model, because the previous one failed or `prepareStep` chose it. Only before any token of a
+    /// message was delivered.
     ModelSwitch {
         /// The model that failed.
         from: ModelName,
         /// The model that is called now.
         to: ModelName,
-        /// Why.
-        reason: FailureKind,
+        /// Why the previous one failed; absent where `prepareStep` chose the model.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<FailureKind>,
         /// The event's number.
         seq: u64,
     },
