@@ -8,7 +8,6 @@ mod cache;
 mod coerce;
 mod complexity;
 mod explain;
-mod grants;
 mod instance;
 mod meter;
 mod name_patterns;
@@ -23,7 +22,6 @@ mod validator;
 
 pub(crate) use admission::{AdmissionQueue, Ticket};
 pub(crate) use cache::ToolSetCache;
-pub(crate) use grants::Grants;
 pub(crate) use result::{ToolAnswer, result_cap};
 pub(crate) use result_schema::ResultSchema;
 pub(crate) use runtime::{

@@ -10,13 +10,12 @@ use serde_json::value::RawValue;
 use super::driver::Driver;
 use crate::engine::active_run::ActiveRun;
 use crate::engine::state::arguments_hash;
-use crate::tools::{
-    AdmissionQueue, Ask, Grants, Invocation, Prepared, Ticket, ToolAnswer, Verdict,
-};
+use crate::tools::{AdmissionQueue, Ask, Invocation, Prepared, Ticket, ToolAnswer, Verdict};
 use model::{
     Approval, ApprovalKind, ApprovalPhase, ApprovalStatus, StreamEvent, ToolDefinition,
     ToolPermission,
 };
+use turn::grants::Grants;
 use turn::machine::PendingCall;
 
 /// How long the host may take to decide about a call, and the result of a call about which it did not decide

@@ -7,8 +7,8 @@ use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::engine::state::Run;
-use crate::tools::Grants;
 use model::{Approval, ApprovalStatus, ToolCallStatus, ToolPermission};
+use turn::grants::Grants;
 use turn::machine::Machine;
 
 /// What the calls of the run needed, each once, in call order; `None` where none needed a permission.

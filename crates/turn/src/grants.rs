@@ -6,7 +6,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// The entries of a permissions snapshot that name tools, in their order.
-pub(crate) struct Grants {
+pub struct Grants {
     entries: Vec<Grant>,
 }
 
@@ -25,7 +25,8 @@ struct Condition {
 
 impl Grants {
     /// Those of a snapshot, the JSON text of an array.
-    pub(crate) fn of(granted: &RawValue) -> Self {
+    #[must_use]
+    pub fn of(granted: &RawValue) -> Self {
         let given: Vec<Value> = serde_json::from_str(granted.get()).unwrap_or_default();
         let texts = given.into_iter().filter_map(|entry| match entry {
             Value::String(text) => Some(text),
@@ -39,7 +40,8 @@ impl Grants {
     }
 
     /// The first entry that covers a call with these arguments.
-    pub(crate) fn covering(&self, tool: &str, arguments_json: &str) -> Option<&str> {
+    #[must_use]
+    pub fn covering(&self, tool: &str, arguments_json: &str) -> Option<&str> {
         let mut of_tool = self.entries.iter().filter(|it| it.tool == tool).peekable();
         of_tool.peek()?;
         let arguments: Value = serde_json::from_str(arguments_json).ok()?;
