@@ -323,7 +323,8 @@ describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
     ],
     [
       'no turn follows one that runs',
-      `UPDATE runs SET turn_id = (SELECT parent_turn_id FROM turns WHERE id = ${one}) WHERE ended_at IS NULL`,
+      `UPDATE turn_rows SET id = (SELECT turn_id FROM runs WHERE ended_at IS NULL)
+        WHERE n = (SELECT parent FROM turn_rows WHERE id = ${one})`,
     ],
     [
       'the tokens of a thread are those of its turns',

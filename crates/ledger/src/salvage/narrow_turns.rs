@@ -49,6 +49,15 @@ impl NarrowTurns {
         true
     }
 
+    /// Adds an entry of the index of `strings`, which has a copy of each text.
+    pub(super) fn take_entry(&mut self, entry: &[Value]) {
+        if let [Value::Integer(sum), Value::Text(text), Value::Integer(number)] = entry
+            && strings::sum(text) == *sum
+        {
+            self.strings.insert(*number, text.clone());
+        }
+    }
+
     /// The rows with the columns of `turns`; `id_of` has the id of a turn by its number.
     pub(super) fn turns(
         self,

@@ -115,7 +115,7 @@ impl Tables {
             }
             // The rowid is the first column.
             (Some(number), _) => self.take_move(number, &values),
-            (None, _) => {}
+            (None, _) => self.narrow.take_entry(&values),
         }
     }
 

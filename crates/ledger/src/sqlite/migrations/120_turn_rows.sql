@@ -19,7 +19,8 @@ SELECT text, checksum_of('text', text) FROM (
   UNION SELECT tools_available FROM turns UNION SELECT permissions_granted FROM turns
   UNION SELECT permissions_used FROM turns UNION SELECT workspace_path FROM turns UNION SELECT error_code FROM turns)
 WHERE text IS NOT NULL;
-CREATE INDEX strings_by_checksum ON strings (row_checksum);
+-- With the text, so that a second copy of it is on another page.
+CREATE INDEX strings_by_checksum ON strings (row_checksum, text);
 
 -- Other tables refer to it by its new name from here on.
 ALTER TABLE turns RENAME TO turn_rows;
