@@ -70,11 +70,11 @@ const proofs = {
     env: { GIVEN_SEQUENCES: '100000' },
     command: spec('node/given-histories', 'addon'),
   },
-  'coding-race': {
+  workspace: {
     about:
       'the file tools for a minute while another thread swaps names for links that lead outside',
     env: { CODING_RACE_SECONDS: '60' },
-    command: spec('tools/coding-hostile'),
+    command: spec('tools/coding/hostile'),
   },
   flips: {
     about: '1,000 changed bytes in live values of a ledger, each of which `verify()` finds',

@@ -1,13 +1,13 @@
 // The file tools of createCodingTools: alone by `execute()`, and in a run. It must never repeat what the comparison with pi's tools
-// (coding-pi.spec.ts) and the hostile paths (coding-hostile.spec.ts) prove.
+// (pi-*.spec.ts) and the hostile paths (hostile.spec.ts) prove.
 
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { AgentTool as PiAgentTool } from '@mariozechner/pi-agent-core'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { AgentEngine, type CodingTool, createCodingTools, type ToolCallInfo } from '../../index.js'
-import { tempDir } from '../support/engine.js'
-import { callTools, runTools, textOf } from '../support/tools.js'
+import { AgentEngine, type CodingTool, createCodingTools, type ToolCallInfo } from '../../../index.js'
+import { tempDir } from '../../support/engine.js'
+import { callTools, runTools, textOf } from '../../support/tools.js'
 
 let dir: ReturnType<typeof tempDir>
 let cwd: string

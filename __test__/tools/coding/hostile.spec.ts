@@ -17,7 +17,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { type CodingTool, createCodingTools } from '../../index.js'
+import { type CodingTool, createCodingTools } from '../../../index.js'
 
 const SECONDS = Number(process.env.CODING_RACE_SECONDS ?? 3)
 const SECRET = 'nothing inside has this text'
