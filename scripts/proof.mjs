@@ -76,6 +76,12 @@ const proofs = {
     env: { CODING_RACE_SECONDS: '60' },
     command: spec('tools/coding/hostile'),
   },
+  patches: {
+    about:
+      'a patch of 20 files, killed at every step, and its recovery killed at every step of it: all of it or nothing',
+    env: { NEXUS_PATCH_KILLS: '1' },
+    command: core('a_patch_that_is_killed'),
+  },
   flips: {
     about: '1,000 changed bytes in live values of a ledger, each of which `verify()` finds',
     env: { FLIPS: '1000' },
