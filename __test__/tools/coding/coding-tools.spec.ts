@@ -5,7 +5,12 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { AgentTool as PiAgentTool } from '@mariozechner/pi-agent-core'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { AgentEngine, type CodingTool, createCodingTools, type ToolCallInfo } from '../../../index.js'
+import {
+  AgentEngine,
+  type CodingTool,
+  createCodingTools,
+  type ToolCallInfo,
+} from '../../../index.js'
 import { tempDir } from '../../support/engine.js'
 import { callTools, runTools, textOf } from '../../support/tools.js'
 

@@ -182,7 +182,8 @@ test('200 hostile paths lead no tool outside', async () => {
       for (const foreign of [SECRET, 'root:x:', 'PATH=']) {
         expect(text ?? '', `${name} ${JSON.stringify(path)}`).not.toContain(foreign)
       }
-      if (name === 'ls' || name === 'find') expect(text ?? '', path).not.toMatch(/only-outside|etc\/|passwd/)
+      if (name === 'ls' || name === 'find')
+        expect(text ?? '', path).not.toMatch(/only-outside|etc\/|passwd/)
     }
   }
   server.close()

@@ -45,7 +45,7 @@ beforeAll(() => {
     put(`${folder}file${at}.${end}`, lines.join('\n'))
   }
   put('long.txt', `alpha ${'y'.repeat(600)}`)
-  put('crlf.txt', 'alpha\r\nomega\r\n')
+  put('crlf.txt', 'alphax\r\nomegax\r\n')
 })
 
 afterAll(() => rmSync(cwd, { recursive: true, force: true }))

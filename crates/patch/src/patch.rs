@@ -138,6 +138,17 @@ impl FilePatch<'_> {
 impl<'p> Hunk<'p> {
     fn reversed(&self) -> Self {
         let mut hunk = self.clone();
+        // Without old lines, a hunk is after its line.
+        let has = |kind| {
+            self.lines.iter().any(|line| line.kind == kind || line.kind == LineKind::Context)
+        };
+        if let Position::Numbered(line) = &mut hunk.position {
+            match (has(LineKind::Removed), has(LineKind::Added)) {
+                (true, false) => *line = line.saturating_sub(1),
+                (false, true) => *line += 1,
+                (true, true) | (false, false) => {}
+            }
+        }
         for line in &mut hunk.lines {
             line.kind = match line.kind {
                 LineKind::Context => LineKind::Context,

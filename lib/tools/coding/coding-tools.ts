@@ -73,9 +73,7 @@ function codingTool(native: NativeWorkspace, name: CodingToolName): CodingTool {
       )
       if (outcome !== 'done') return { outcome }
       const text =
-        name === 'edit'
-          ? `Successfully replaced text in ${params.path}.`
-          : 'The patch was applied.'
+        name === 'edit' ? `Successfully replaced text in ${params.path}.` : 'The patch was applied.'
       return { outcome, result: { content: [{ type: 'text', text }], details: undefined } }
     }
   }
