@@ -44,7 +44,7 @@ impl Version {
             inode: stat.st_ino,
             size: stat.st_size,
             seconds: stat.st_mtime,
-            nanoseconds: i64::try_from(stat.st_mtime_nsec).unwrap_or(0),
+            nanoseconds: stat.st_mtime_nsec,
         }
     }
 }

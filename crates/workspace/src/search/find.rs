@@ -82,6 +82,5 @@ fn matched(found: Found) -> Option<Match> {
     if kind == FileType::Directory {
         path.push('/');
     }
-    let nanoseconds = i64::try_from(stat.st_mtime_nsec).unwrap_or(0);
-    Some(Match { age: (-stat.st_mtime, -nanoseconds), path })
+    Some(Match { age: (-stat.st_mtime, -stat.st_mtime_nsec), path })
 }
