@@ -77,12 +77,13 @@ class AgentEngine implements Declared {
   #given = new GivenHistories((number) => this.#native.forgetHistory(number))
   #onRequest: OnRequest | undefined
   /** The hooks of runs whose context has none of that name. */
-  #hooks: RunHooks
+  #hooks: RunHooks | undefined
   /** The groups of events that are left out, where a context does not decide. */
   #skipped: number
   #closing: Promise<void> | undefined
   /** The runs that have not ended. */
   #runs = new Set<AgentRun>()
+  #ended = (run: AgentRun): void => void this.#runs.delete(run)
   #ledger: Ledger | undefined
   #defaults: Readonly<Fields>
   /** The number that identifies the key functions for the native side; 0 where no key is a function. */
@@ -189,7 +190,7 @@ class AgentEngine implements Declared {
       hooks: own,
       skipped = this.#skipped,
     } = readContext(context)
-    const hooks = { ...this.#hooks, ...own }
+    const hooks = own === undefined ? this.#hooks : { ...this.#hooks, ...own }
     const crossing = this.#given.prepare(fields)
     const run = new AgentRun({
       // One that is no text is refused when the run begins.
@@ -202,12 +203,13 @@ class AgentEngine implements Declared {
       onRequest,
       hooks,
       skipped,
+      onEnd: this.#ended,
     })
     const listened = callbacks.onAgentEvent === undefined ? 0 : PHASES
     const hooked = onRequest === undefined ? 0 : HOOKED
-    const decides = hooks.beforeToolCall === undefined ? 0 : DECIDES
-    const stops = hooks.stopWhen === undefined ? 0 : STOPS
-    const prepares = hooks.prepareStep === undefined ? 0 : PREPARES
+    const decides = hooks?.beforeToolCall === undefined ? 0 : DECIDES
+    const stops = hooks?.stopWhen === undefined ? 0 : STOPS
+    const prepares = hooks?.prepareStep === undefined ? 0 : PREPARES
     const always = hooked | listened | decides | stops | prepares | (skipped << SKIPPED_SHIFT)
     const native = (number: number, aborted: boolean) => {
       const all = aborted ? always | ABORTED : always
@@ -215,8 +217,6 @@ class AgentEngine implements Declared {
     }
     run.begin(native, drain)
     this.#runs.add(run)
-    const ended = () => void this.#runs.delete(run)
-    run.result.then(ended, ended)
     return run
   }
 

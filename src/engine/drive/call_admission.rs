@@ -49,8 +49,10 @@ pub(super) async fn admit(
     if let Some(approval) = known {
         return decided(driver, admissions, call, approval).await;
     }
-    if !run.tools().iter().any(|tool| tool.name == call.tool_name)
-        && tool_set.tools().iter().any(|tool| tool.name == call.tool_name)
+    let is_named = |tool: &ToolDefinition| tool.name == call.tool_name;
+    if let Some(offered) = &run.step.tools
+        && !offered.iter().any(is_named)
+        && tool_set.tools().iter().any(is_named)
     {
         return Err(format!("Tool {} is not offered in this step", call.tool_name));
     }
