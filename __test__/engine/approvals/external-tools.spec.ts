@@ -87,5 +87,5 @@ test('a tool without `run` is refused where its calls could not wait', async () 
     expect.objectContaining({ code: 'invalid_tool', path: 'tools[0].run' }),
   )
   expect(server.seen).toEqual([])
-  await expect(engine.provideToolResult('', 1)).rejects.toMatchObject({ code: 'unknown_approval' })
+  await expect(engine.provideToolResult('c', 1)).rejects.toMatchObject({ code: 'no_ledger' })
 })
