@@ -201,10 +201,20 @@ test('a reader of the run, and one of the session, see the same events while it 
   const reading = (async () => {
     for await (const event of other.attach('r1')) attached.push(event)
   })()
-  while (!attached.some((event) => event.type === 'approval')) await pending(engine)
+  const watched: StreamEvent[] = []
+  const watching = (async () => {
+    for await (const { event } of other.ledger.watch('agent:main:main')) {
+      watched.push(event)
+      if (event.type === 'stream_end' && event.final) return
+    }
+  })()
+  while (![attached, watched].every((seen) => seen.some(({ type }) => type === 'approval'))) {
+    await pending(engine)
+  }
   await other.approve(approval.id)
-  await reading
+  await Promise.all([reading, watching])
   expect(attached).toEqual(await events)
+  expect(watched).toEqual(await events)
 })
 
 test('runs that ask nothing write no approval and start no poll for one', async () => {

@@ -9,7 +9,7 @@ pub mod samples;
 
 pub use data::approval::{
     Approval, ApprovalDecision, ApprovalFilter, ApprovalKind, ApprovalName, ApprovalStatus,
-    ApprovalVerdict, ApprovedParams, EndedTurn, Parking, Unparked,
+    ApprovalVerdict, ApprovedParams,
 };
 pub use data::block::Block;
 pub use data::budget::{BudgetOptions, BudgetPer, BudgetState, Expense, SpentBy};
@@ -85,10 +85,10 @@ pub use data::tool::{
     ExecutionMode, OUTCOME_UNKNOWN, OUTCOME_UNKNOWN_TEXT, ReplayClass, ToolDefinition,
     ToolPermission,
 };
-pub use ports::approvals::ApprovalStore;
+pub use ports::approvals::{ApprovalStore, EndedTurn, Unparked};
 pub use ports::broker_turn::parse_result;
 pub use ports::commit::{
-    CallStep, CommitReceipt, CompactionCommit, CompactionUsage, OnStaleHead, Opened,
+    CallStep, CommitReceipt, CompactionCommit, CompactionUsage, OnStaleHead, Opened, Parking,
     ToolCallRecord, TurnEnd, TurnHeader, TurnLease, TurnOpening, TurnSettings, TurnStep,
     query_message_ids, response_message_id,
 };

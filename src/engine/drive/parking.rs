@@ -3,8 +3,6 @@
 //!
 //! It must never hold a socket, a lease or a lane while it waits, and never decide.
 
-use tokio::time::Instant;
-
 use super::driver::Driver;
 use crate::engine::state::{JournalState, LaneTicket, RunUsage};
 use model::{
@@ -85,7 +83,7 @@ pub(super) async fn wait(driver: &mut Driver, approvals: &[Approval]) -> Wakes {
     let Wakes::Decision(_) = wakes else { return wakes };
     active.run.control.unpark();
     let ticket = shared.lanes.queue(&active.run.context.session_label);
-    driver.active.run.bounds.deadline = Instant::now() + remaining;
+    driver.active.run.bounds.deadline = shared.clock.instant() + remaining;
     driver.active.run.resumes = true;
     driver.continues = true;
     driver.registration = driver.active.register();

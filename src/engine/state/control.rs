@@ -157,6 +157,17 @@ mod tests {
     }
 
     #[test]
+    fn a_parked_turn_accepts_no_message_and_does_not_park_before_one_that_waits() {
+        let control = RunControl::default();
+        assert!(control.steer("first"));
+        assert!(!control.park() && control.steer("second"));
+        assert_eq!(control.take(), ["first", "second"]);
+        assert!(control.park() && !control.steer("too early"));
+        control.unpark();
+        assert!(control.steer("third"));
+    }
+
+    #[test]
     fn a_message_during_a_batch_skips_the_calls_that_have_not_started() {
         let control = RunControl::default();
         let batch = control.open_batch();

@@ -193,32 +193,3 @@ pub struct ApprovalDecision {
     /// Who decides.
     pub by: Option<String>,
 }
-
-/// The calls with which a turn parks: it gives up its lease until somebody decides.
-#[derive(Debug, Clone, Default)]
-pub struct Parking {
-    /// The approvals that are new.
-    pub requested: Vec<Approval>,
-    /// The ids of all approvals that the turn waits for.
-    pub waits_for: Vec<String>,
-    /// The events of the parking, without numbers.
-    pub events: Vec<crate::StreamEvent>,
-}
-
-/// Why a parked turn waits no longer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unparked {
-    /// Somebody has decided about a call, or nobody in time.
-    Decided,
-    /// Its turn has ended.
-    Ended,
-}
-
-/// How a turn has ended.
-#[derive(Debug)]
-pub struct EndedTurn {
-    /// Its events after a number, as JSON; empty where events are not stored.
-    pub events: Vec<String>,
-    /// Its row.
-    pub turn: Box<crate::TurnRow>,
-}

@@ -2,9 +2,7 @@
 //!
 //! A turn parks through [`crate::Journal::record`], in the same transaction as its approvals. It must never name a backend.
 
-use crate::{
-    Approval, ApprovalDecision, ApprovalFilter, EndedTurn, OpenTurn, PortFuture, Unparked,
-};
+use crate::{Approval, ApprovalDecision, ApprovalFilter, OpenTurn, PortFuture, TurnRow};
 
 /// The approvals of a ledger. They are shared by its processes: any of them may decide.
 pub trait ApprovalStore: Send + Sync {
@@ -31,4 +29,22 @@ pub trait ApprovalStore: Send + Sync {
 
     /// The turn that a session is parked in: it has no lease, and waits for a decision.
     fn parked_turn(&self, session_label: &str) -> PortFuture<'static, Option<String>>;
+}
+
+/// Why a parked turn waits no longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unparked {
+    /// Somebody has decided about a call, or nobody in time.
+    Decided,
+    /// Its turn has ended.
+    Ended,
+}
+
+/// How a turn has ended.
+#[derive(Debug)]
+pub struct EndedTurn {
+    /// Its events after a number, as JSON; empty where events are not stored.
+    pub events: Vec<String>,
+    /// Its row.
+    pub turn: Box<TurnRow>,
 }

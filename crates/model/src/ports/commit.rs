@@ -3,9 +3,9 @@
 //! Plain data for [`crate::Journal`]. It must never hold a value that only one backend has.
 
 use crate::{
-    AgentError, AgentRole, AgentToolCall, AssembledContext, Attempt, CacheStep, CompactionResult,
-    Message, Parking, ReplayClass, Role, StopReason, StorageError, StreamEvent, TokenUsage,
-    TurnStatus,
+    AgentError, AgentRole, AgentToolCall, Approval, AssembledContext, Attempt, CacheStep,
+    CompactionResult, Message, ReplayClass, Role, StopReason, StorageError, StreamEvent,
+    TokenUsage, TurnStatus,
 };
 
 /// A tool call with the ids that the ledger stores.
@@ -203,6 +203,17 @@ pub struct TurnStep {
     pub progress: Option<String>,
     /// The turn parks: its approvals are written, and its lease is released, in the same transaction.
     pub parking: Option<Box<Parking>>,
+}
+
+/// The calls with which a turn parks: it gives up its lease until somebody decides.
+#[derive(Debug, Clone, Default)]
+pub struct Parking {
+    /// The approvals that are new.
+    pub requested: Vec<Approval>,
+    /// The ids of all approvals that the turn waits for.
+    pub waits_for: Vec<String>,
+    /// The events of the parking, without numbers.
+    pub events: Vec<StreamEvent>,
 }
 
 /// A compaction, written as soon as it is made and not with the turn that needed it: it stays, however that turn ends.
