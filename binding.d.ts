@@ -2,6 +2,47 @@
 /* eslint-disable */
 
 /**
+ * The driver of a broker.
+ * @internal
+ */
+export declare class NativeBroker {
+  /** `options` is the JSON of the queue's and the lanes' limits; `number` is the broker's in this environment. */
+  constructor(engine: NativeEngine, options: string, number: number)
+  /** Queues a message; answers request `id` with its receipt. */
+  send(id: number, args: string): void
+  /**
+   * Begins turn `turn` of a session as run number `run`: `items` are its messages of the queue and the dropped ones that it
+   * names, `earlier` the JSON of its user messages before the context's current one. The other arguments are those of
+   * `NativeEngine.run`.
+   */
+  run(engine: NativeEngine, run: number, turn: QueuedTurnArgs, context: string, known: KnownHistory | undefined | null, flags: number): number | null
+  /** Resumes turn `turn` of a session as run number `run`, after event `last_event`. */
+  resume(engine: NativeEngine, run: number, turn: QueuedTurnArgs, context: string, known: KnownHistory | undefined | null, flags: number): number | null
+  /** A turn cannot begin: its messages fail with this reason. */
+  refuse(sessionLabel: string, turnId: string, detail: string): void
+  /** The engine closes: a turn is neither begun nor resumed, and its messages are left for the next broker. */
+  abandon(sessionLabel: string, turnId: string): void
+  /** An interrupted turn cannot be resumed: it is closed. */
+  closeTurn(sessionLabel: string, turnId: string): void
+  /** The messages of a session that wait or are in a turn; answers request `id`. */
+  queue(id: number, label: string): void
+  /** Cancels a message that waits; answers request `id` with whether it did. */
+  cancel(id: number, item: string): void
+  /** Cancels all messages of a session that wait; answers request `id`. */
+  clear(id: number, label: string): void
+  /** Suspends a session's queue, or ends that; answers request `id`. */
+  suspend(id: number, label: string, isSuspended: boolean): void
+  /** Aborts the turn of a session that runs here; false where none does. */
+  abort(label: string): boolean
+  /** What a session is doing here. */
+  state(label: string): string
+  /** Begins no turn from now on; answers request `id` when those that run have ended. */
+  close(id: number): void
+  /** Aborts all turns that run here. */
+  abortAll(): void
+}
+
+/**
  * An engine of one JavaScript environment.
  * @internal
  */
@@ -18,6 +59,8 @@ export declare class NativeEngine {
   static listAgentIds(args: string): string
   /** The agent of a session. `args`: the JSON of `{ config }`. */
   static resolveSessionAgentId(args: string, label: string): string
+  /** The session and the agent of a target, as JSON. `args`: the JSON of `{ config, target, smart }`. */
+  static resolveRoute(args: string): string
   /** An agent's models, as the JSON of an `AgentModel` or null. `args`: the JSON of `{ config }`. */
   static resolveAgentModel(args: string, agentId: string): string
   /**
@@ -164,6 +207,23 @@ export interface KnownHistory {
   number: number
   /** The number of its messages. */
   length: number
+}
+
+/**
+ * A turn of a queue.
+ * @internal
+ */
+export interface QueuedTurnArgs {
+  /** Its ULID. */
+  turnId: string
+  /** Its session. */
+  sessionLabel: string
+  /** Its messages of the queue. */
+  items: Array<string>
+  /** The JSON of the user messages before its current one. */
+  earlier: string
+  /** The number of its newest stored event; 0 for a new turn. */
+  lastEvent: number
 }
 
 /**

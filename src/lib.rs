@@ -6,6 +6,7 @@
     allow(dead_code, unused_imports, reason = "without the addon, only the tests use the engine")
 )]
 
+mod dispatch;
 mod engine;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;

@@ -8,7 +8,10 @@ use ts_rs::{Config, TS};
 use broker::prompt::{
     FileCaps, PromptFile, PromptMode, PromptParts, PromptRuntime, PromptSkill, PromptTool,
 };
-use broker::routing::{AgentModel, Binding, BindingMatch, DmScope, Peer, PeerKind, RoutedEvent};
+use broker::routing::{
+    AgentModel, Binding, BindingMatch, DmScope, Peer, PeerKind, RoutedEvent, RoutingTarget,
+    SmartFallback,
+};
 use ledger::LedgerSalvage;
 use model::*;
 use provider::*;
@@ -158,6 +161,13 @@ fn the_typescript_declarations_match_the_rust_types() {
         PeerKind,
         Peer,
         RoutedEvent,
+        RoutingTarget,
+        SmartFallback,
+        QueueMode,
+        Route,
+        DropPolicy,
+        FailedReason,
+        ItemStatus,
         DmScope,
         BindingMatch,
         Binding,

@@ -3403,6 +3403,73 @@ guildId?: string,
 threadId?: string, };
 
 /**
+ * Where a message goes, as the host writes it.
+ */
+export type RoutingTarget = { 
+/**
+ * A turn: its conversation goes on from there.
+ */
+thread?: string, 
+/**
+ * A session, by its label or an alias.
+ */
+session?: string, 
+/**
+ * A persona: its main session.
+ */
+persona?: string, 
+/**
+ * Where the message came from: the bindings decide which agent, and the session's label is built.
+ */
+event?: RoutedEvent, 
+/**
+ * Whether the host's smart route is tried first.
+ */
+smart?: boolean, };
+
+/**
+ * Why the given target is taken.
+ */
+export type SmartFallback = "threw" | "timeout" | "no_answer" | "invalid" | "low_confidence" | "unknown";
+
+/**
+ * How a message is delivered to a session that is busy. An idle session runs it at once.
+ */
+export type QueueMode = "queue" | "followup" | "collect" | "interrupt" | "steer" | "steer-backlog";
+
+/**
+ * Where a message came from and where its answer goes. Messages of different routes are never collected in one turn.
+ */
+export type Route = { 
+/**
+ * The platform: `telegram`, `discord`, …
+ */
+channel?: string, 
+/**
+ * The account of the host on it.
+ */
+account?: string, 
+/**
+ * The thread.
+ */
+thread?: string, };
+
+/**
+ * Which message a full queue drops.
+ */
+export type DropPolicy = "old" | "new" | "summarize";
+
+/**
+ * Why a message has failed for good.
+ */
+export type FailedReason = "run_failed" | "interrupted" | "poisoned" | "dropped" | "cancelled" | "rejected";
+
+/**
+ * What became of a message so far.
+ */
+export type ItemStatus = "pending" | "processing" | "delivered" | "failed";
+
+/**
  * Which session direct messages go to.
  */
 export type DmScope = "main" | "per-peer";

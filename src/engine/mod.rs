@@ -26,10 +26,10 @@ pub(crate) use events::{Delivery, EventQueue, Notify, RECORD_BYTES, RecordBatch,
 pub(crate) use facade::Engine;
 pub(crate) use failover::FailoverOptions;
 pub(crate) use limits::{Budgets, GovernorOptions};
-pub(crate) use parts::{EngineParts, RunHandles};
+pub(crate) use parts::{EngineParts, QueuedTurn, RunHandles};
 pub(crate) use providers::ProviderEntry;
 pub(crate) use shared::JournalMode;
-pub(crate) use state::RunControl;
+pub(crate) use state::{RunControl, Steered};
 pub(crate) use tasks::Tasks;
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use base::clock::Clock;
-use model::{ApprovalStore, Catalogue, Journal, ProfileStore, RatioStore};
+use model::{ApprovalStore, Catalogue, Journal, Message, ProfileStore, RatioStore};
 use provider::RequestHost;
 
 use super::compaction::{CompactionOptions, PruningOptions};
@@ -28,6 +28,20 @@ pub(crate) struct RunHandles {
     pub control: Arc<RunControl>,
     /// Inspects its requests before they are sent.
     pub hook: Option<Arc<dyn RequestHost>>,
+    /// The messages of its session's queue that its turn takes; `None` for a run that no queue has started.
+    pub queued: Option<QueuedTurn>,
+}
+
+/// A turn that a queue has started.
+pub(crate) struct QueuedTurn {
+    /// Its ULID.
+    pub turn_id: String,
+    /// The messages of the queue that it takes.
+    pub items: Vec<String>,
+    /// The user messages before the context's current one.
+    pub earlier: Vec<Message>,
+    /// Dropped when the run has ended.
+    pub ended: Box<dyn Send>,
 }
 
 /// The parts of an engine.

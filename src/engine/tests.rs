@@ -327,7 +327,14 @@ fn start_with(engine: &Engine, host: Arc<dyn ToolHost>, changes: &Value) -> Star
         Arc::clone(&notify) as Arc<dyn Notify>,
     );
     let control = Arc::new(RunControl::default());
-    engine.start(context, host, Arc::clone(&queue), Arc::clone(&control), None).unwrap();
+    let handles = RunHandles {
+        host,
+        queue: Arc::clone(&queue),
+        control: Arc::clone(&control),
+        hook: None,
+        queued: None,
+    };
+    engine.start(context, handles).unwrap();
     Started { control, queue, notify, seen: Vec::new() }
 }
 

@@ -2,16 +2,19 @@
 
 use napi::Result;
 use napi_derive::napi;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use super::engine::NativeEngine;
 use super::errors::js_error;
 use super::reply::json;
-use base::error::EngineError;
+use base::error::{EngineError, ErrorCode};
 use broker::prompt::{PromptParts, build_system_prompt};
-use broker::routing::{AgentDirectory, DmScope, RoutedEvent, build_session_key};
-use model::from_json;
+use broker::routing::{
+    AgentDirectory, DmScope, RoutedEvent, RoutingTarget, SmartAnswer, SmartFallback, Target,
+    TargetError, build_session_key, smart_route,
+};
+use model::{InputError, from_json, quoted};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -70,11 +73,104 @@ impl NativeEngine {
         Ok(config.session_agent_id(&label).to_owned())
     }
 
+    /// The session and the agent of a target, as JSON. `args`: the JSON of `{ config, target, smart }`.
+    #[napi(catch_unwind)]
+    pub fn resolve_route(args: String) -> Result<String> {
+        let routed = routed(checked(&args)?);
+        let at = |error| js_error(&EngineError::at(ErrorCode::InvalidTarget, error));
+        json(&routed.map_err(at)?).map_err(|error| js_error(&error))
+    }
+
     /// An agent's models, as the JSON of an `AgentModel` or null. `args`: the JSON of `{ config }`.
     #[napi(catch_unwind)]
     pub fn resolve_agent_model(args: String, agent_id: String) -> Result<String> {
         let DirectoryArgs { config } = checked(&args)?;
         json(&config.agent_model(&agent_id)).map_err(|error| js_error(&error))
+    }
+}
+
+/// A target, with the answer of a smart route where one was asked.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RouteArgs {
+    config: AgentDirectory,
+    target: RoutingTarget,
+    #[serde(default)]
+    smart: Option<SmartArgs>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SmartArgs {
+    #[serde(default)]
+    answer: Option<SmartAnswer>,
+    /// Why there is no answer.
+    #[serde(default)]
+    failed: Option<SmartFallback>,
+    /// Whether the ledger, or the configuration, has what it names.
+    #[serde(default)]
+    exists: bool,
+    #[serde(default)]
+    confidence: Option<f64>,
+}
+
+/// Where a message goes.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Routed {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thread: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_label: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    smart_fallback: Option<SmartFallback>,
+}
+
+fn routed(args: RouteArgs) -> std::result::Result<Routed, InputError> {
+    let RouteArgs { config, target, smart } = args;
+    // The given target is checked also where another one is taken.
+    target.target().map_err(|error| no_target(&error))?;
+    let (target, smart_fallback) = match smart {
+        None => (target, None),
+        Some(SmartArgs { answer, failed, exists, confidence }) => {
+            let answer = failed.map_or(Ok(answer), Err);
+            match smart_route(answer, confidence, |_| exists) {
+                Ok(named) => (named, None),
+                Err(fallback) => (target, Some(fallback)),
+            }
+        }
+    };
+    let session_label = match target.target().map_err(|error| no_target(&error))? {
+        Target::Thread(turn) => {
+            let thread = Some(turn.to_owned());
+            return Ok(Routed { thread, session_label: None, agent_id: None, smart_fallback });
+        }
+        Target::Session(label) => label.to_owned(),
+        Target::Persona(id) => config.persona_session(id).ok_or_else(|| {
+            let known = config.personas.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+            InputError::new(
+                "to.persona",
+                format!("{} is not configured; known: {known}", quoted(id)),
+            )
+        })?,
+        Target::Event(event) => {
+            build_session_key(config.event_agent_id(event), event, DmScope::default())
+        }
+    };
+    let agent_id = Some(config.session_agent_id(&session_label).to_owned());
+    Ok(Routed { thread: None, session_label: Some(session_label), agent_id, smart_fallback })
+}
+
+fn no_target(error: &TargetError) -> InputError {
+    const FIELDS: &str = "`thread`, `session`, `persona` or `event`";
+    match error {
+        TargetError::Nothing => InputError::new("to", format!("names nothing; pass {FIELDS}")),
+        TargetError::Several => {
+            InputError::new("to", format!("names more than one thing; pass one of {FIELDS}"))
+        }
+        TargetError::Empty(field) => InputError::new(format!("to.{field}"), "is empty"),
     }
 }
 

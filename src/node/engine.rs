@@ -17,8 +17,8 @@ use super::options::JournalName;
 use super::pending::{Compactions, Followers, end_all, followers};
 use super::reply::{Answer, json, reply};
 use crate::engine::{
-    Delivery, Engine, EngineParts, EventQueue, JournalMode, Notify, ProviderEntry, RunControl,
-    RunHandles, Tasks,
+    Delivery, Engine, EngineParts, EventQueue, JournalMode, Notify, ProviderEntry, QueuedTurn,
+    RunControl, RunHandles, Tasks,
 };
 use base::clock::Clock;
 use base::config::Environment;
@@ -31,6 +31,16 @@ use provider::{
     HostKey, HttpClient, HttpProvider, KeyHost, Provider, ProviderSettings, RequestHost,
     ScriptedProvider, wire_of,
 };
+
+/// How a run begins.
+pub(super) enum Begin {
+    /// With a new turn.
+    New,
+    /// With a new turn that takes messages of its session's queue.
+    Queued(QueuedTurn),
+    /// With an interrupted turn, after that number of its events.
+    Resumed(String, u64, Option<QueuedTurn>),
+}
 
 /// An engine of one JavaScript environment.
 /// @internal
@@ -167,7 +177,7 @@ impl NativeEngine {
     pub(super) fn start(
         &self,
         run: u32,
-        resumed: Option<(String, u64)>,
+        begin: Begin,
         crossing: &CrossingContext,
         flags: RunFlags,
     ) -> std::result::Result<Option<i64>, EngineError> {
@@ -199,12 +209,13 @@ impl NativeEngine {
             control.abort();
         }
         let (host, events, handle) = (Arc::new(host), Arc::clone(&queue), Arc::clone(&control));
-        match resumed {
-            None => self.engine.start(context, host, events, handle, hook)?,
-            Some((turn, last_seq)) => {
+        let handles = |queued| RunHandles { host, queue: events, control: handle, hook, queued };
+        match begin {
+            Begin::New => self.engine.start(context, handles(None))?,
+            Begin::Queued(queued) => self.engine.start(context, handles(Some(queued)))?,
+            Begin::Resumed(turn, last_seq, queued) => {
                 queue.continue_after(last_seq);
-                let handles = RunHandles { host, queue: events, control: handle, hook };
-                self.engine.resume(turn, context, handles)?;
+                self.engine.resume(turn, context, handles(queued))?;
             }
         }
         self.hub.add_run(run, RunEntry { queue, control, answers, request_hooks });
@@ -234,7 +245,7 @@ impl NativeEngine {
     ) -> Result<Option<i64>> {
         self.hub.expect_drain();
         let crossing = CrossingContext { json: context, known };
-        self.start(run, None, &crossing, RunFlags(flags)).map_err(|error| js_error(&error))
+        self.start(run, Begin::New, &crossing, RunFlags(flags)).map_err(|error| js_error(&error))
     }
 
     /// A new ULID: of a run whose caller gives no id.

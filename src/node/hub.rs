@@ -101,6 +101,11 @@ impl HubCore {
         }
     }
 
+    /// Whether its environment has not ended.
+    pub(super) fn is_open(&self) -> bool {
+        !self.lock().shut
+    }
+
     /// JavaScript drains the queues before it does anything else: no wake is needed until then.
     pub(super) fn expect_drain(&self) {
         self.lock().waking = true;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use napi::Result;
 use napi_derive::napi;
 
-use super::engine::NativeEngine;
+use super::engine::{Begin, NativeEngine};
 use super::errors::js_error;
 use super::input::{CrossingContext, KnownHistory, RunFlags};
 use super::reply::json;
@@ -49,7 +49,7 @@ impl NativeEngine {
         flags: u32,
     ) -> Result<Option<i64>> {
         self.hub().expect_drain();
-        let resumed = Some((from.turn, u64::from(from.last_event)));
+        let resumed = Begin::Resumed(from.turn, u64::from(from.last_event), None);
         let crossing = CrossingContext { json: context, known };
         self.start(run, resumed, &crossing, RunFlags(flags)).map_err(|error| js_error(&error))
     }

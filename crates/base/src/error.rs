@@ -38,6 +38,8 @@ pub enum ErrorCode {
     InvalidTool,
     /// The session label is not usable.
     InvalidLabel,
+    /// A message has no target, or more than one, or one that does not exist.
+    InvalidTarget,
     /// The arguments or the result of a call do not fit its tool.
     InvalidParams,
     /// The engine is closed.
@@ -68,6 +70,7 @@ impl ErrorCode {
             Self::UnknownModel => "unknown_model",
             Self::InvalidTool => "invalid_tool",
             Self::InvalidLabel => "invalid_label",
+            Self::InvalidTarget => "invalid_target",
             Self::InvalidParams => "invalid_params",
             Self::EngineClosed => "engine_closed",
             Self::NoLedger => "no_ledger",

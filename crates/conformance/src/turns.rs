@@ -152,6 +152,7 @@ pub fn turn(id: &str, label: &str, parent: Option<&str>) -> TurnEnd {
         on_stale_head: OnStaleHead::Refuse,
         last_event: None,
         cache: None,
+        queue: None,
         permissions_used: None,
         has_approvals: false,
     }
@@ -175,6 +176,7 @@ pub fn opening(turn: &TurnEnd) -> Box<TurnOpening> {
         messages: turn.messages[..1].to_vec(),
         context: r#"{"systemPrompt":"s","maxIterations":25}"#.to_owned(),
         target: Some(r#"{"to":1}"#.to_owned()),
+        items: Vec::new(),
     })
 }
 
@@ -216,6 +218,7 @@ pub fn step(
             arguments_hash: (status != ToolCallStatus::Pending).then(|| "hash".to_owned()),
         }],
         progress: Some(r#"{"iterations":1}"#.to_owned()),
+        items: Vec::new(),
         parking: None,
     })
 }

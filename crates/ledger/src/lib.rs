@@ -12,6 +12,7 @@ mod journal_rows;
 mod lease;
 mod maintenance;
 mod open;
+mod queue;
 mod reading;
 mod rows;
 mod salvage;

@@ -77,6 +77,9 @@ pub use data::ledger::turn::{
 pub use data::ledger::usage_report::{UsageBy, UsageFilter, UsageRow};
 pub use data::message::{AgentMessage, Message, Provenance, Role, summary_of, summary_text};
 pub use data::profile::{AuthType, ModelName, ProfileState, ProfileUsage, ProfileWindow};
+pub use data::queue::{
+    DropPolicy, FailedReason, ItemStatus, QueueItem, QueueLimits, QueueMode, Route, StoredItem,
+};
 pub use data::result::{
     AgentResult, AgentToolCall, Attempt, CallPurpose, CompactionResult, PersistError, RunWarning,
     StopReason, ToolCallStatus,
@@ -89,7 +92,7 @@ pub use ports::approvals::{ApprovalStore, EndedTurn, Unparked};
 pub use ports::broker_turn::parse_result;
 pub use ports::commit::{
     CallStep, CommitReceipt, CompactionCommit, CompactionUsage, OnStaleHead, Opened, Parking,
-    ToolCallRecord, TurnEnd, TurnHeader, TurnLease, TurnOpening, TurnSettings, TurnStep,
+    QueueEnd, ToolCallRecord, TurnEnd, TurnHeader, TurnLease, TurnOpening, TurnSettings, TurnStep,
     query_message_ids, response_message_id,
 };
 pub use ports::future::PortFuture;
@@ -99,4 +102,7 @@ pub use ports::ledger_admin::{LedgerAdmin, Supported};
 pub use ports::ledger_read::LedgerRead;
 pub use ports::live::{LiveRun, RunEvent, RunEventKind, RunNames, RunRegistration};
 pub use ports::profiles::{ProfileChange, ProfileStore};
+pub use ports::queue_store::{
+    Enqueued, NewItem, QueueLease, QueueStore, QueueTarget, SessionQueue,
+};
 pub use ports::ratios::{RatioStore, TokenRatio};

@@ -8,8 +8,8 @@ use super::outcome::{Ended, TurnPosition, is_failure, turn_end};
 use crate::engine::shared::EngineShared;
 use base::clock::Clock;
 use model::{
-    Defaults, Journal, OpenTurn, Opened, StorageError, StorageErrorKind, StreamEvent, TokenUsage,
-    TurnEnd, TurnLease, parse_context, quoted, response_message_id,
+    Defaults, Journal, OpenTurn, Opened, QueueEnd, Role, StorageError, StorageErrorKind,
+    StreamEvent, TokenUsage, TurnEnd, TurnLease, parse_context, quoted, response_message_id,
 };
 use turn::machine::{Event, Machine, Tick};
 
@@ -114,7 +114,18 @@ fn closed_turn(
     });
     let (messages, tool_calls) = machine.into_parts();
     let has_approvals = !turn.approvals.is_empty();
-    Ok(TurnEnd { messages, tool_calls, epoch: Some(turn.epoch), last_event, has_approvals, ..end })
+    // The turn may have messages of a queue.
+    let has_effect = messages.iter().any(|message| message.role == Role::Assistant);
+    let queue = QueueEnd { has_effect, is_interrupted: true, ..QueueEnd::default() };
+    Ok(TurnEnd {
+        messages,
+        tool_calls,
+        epoch: Some(turn.epoch),
+        last_event,
+        has_approvals,
+        queue: Some(Box::new(queue)),
+        ..end
+    })
 }
 
 /// The error for a turn that runs, has ended, or never was.

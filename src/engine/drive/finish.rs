@@ -12,8 +12,8 @@ use crate::engine::events::RecordKind;
 use crate::engine::state::{JournalState, RunUsage, millis};
 use base::telemetry::{self, Instrument as _};
 use model::{
-    AgentPhase, AgentResult, Block, Journal, StorageError, StorageErrorKind, StreamEvent, TurnEnd,
-    TurnStatus, response_message_id,
+    AgentPhase, AgentResult, Block, Journal, QueueEnd, StorageError, StorageErrorKind, StreamEvent,
+    TurnEnd, TurnStatus, response_message_id,
 };
 use turn::machine::{Machine, Outcome};
 
@@ -134,6 +134,13 @@ async fn turn_end(
                 format!("turn `{}` was not resumed, and is unchanged", run.turn_id),
             ));
         }
+        // Another turn has the messages of the queue that this one was to take: nothing of it is written.
+        None if run.queued.is_some() && has_lost_messages(outcome) => {
+            return Err(StorageError::new(
+                StorageErrorKind::StaleWriter,
+                format!("turn `{}` was not begun: its messages are in another turn", run.turn_id),
+            ));
+        }
         // The run ended before it had the session: its row is written beside the session's thread.
         None if position.parent_turn_id.is_none() => {
             position.parent_turn_id =
@@ -142,12 +149,20 @@ async fn turn_end(
         None => {}
     }
     let mut end = outcome::turn_end(&run.context, machine, outcome, ended, position);
+    if run.resumes || run.queued.is_some() {
+        let items = run.queued.as_ref().map(|queued| queued.items.clone()).unwrap_or_default();
+        let has_effect = active.queue.has_delta() || machine.calls().next().is_some();
+        end.queue = Some(Box::new(QueueEnd { items, has_effect, ..QueueEnd::default() }));
+    }
     end.has_approvals = !run.approvals.is_empty();
     match session.as_mut().map(|session| &mut session.head.journal) {
         Some(JournalState::Open(recorder)) => {
             recorder.settle().await;
             let step = recorder.unwritten(machine, &[]);
             end.epoch = Some(recorder.epoch());
+            if let Some(queue) = &mut end.queue {
+                queue.steered = step.items;
+            }
             end.messages = step.messages;
             end.tool_calls = step.calls.into_iter().map(|call| call.row).collect();
         }
@@ -157,6 +172,12 @@ async fn turn_end(
         }
     }
     Ok(end)
+}
+
+fn has_lost_messages(outcome: &Outcome) -> bool {
+    let code = outcome.error.as_ref().and_then(|error| error.detail.code.as_deref());
+    let lost = [StorageErrorKind::StaleWriter, StorageErrorKind::AwaitingApproval];
+    lost.iter().any(|kind| code == Some(kind.code()))
 }
 
 /// The terminal event, without its number.

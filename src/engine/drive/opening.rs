@@ -85,8 +85,12 @@ async fn open(driver: &Driver, journal: &Arc<dyn Journal>) -> Result<Session, Bo
                         session_label: &run.context.session_label,
                         epoch,
                     };
-                    let recorder = Recorder::new(journal, &run.tool_set, leased, 1);
+                    let recorder =
+                        Recorder::new(journal, &run.tool_set, leased, opening.messages.len());
                     session.head.journal = JournalState::Open(Box::new(recorder));
+                    if run.queued.is_some() {
+                        run.control.set_open();
+                    }
                     return Ok(session);
                 }
                 Ok(Opened::Busy) => {
@@ -95,7 +99,10 @@ async fn open(driver: &Driver, journal: &Arc<dyn Journal>) -> Result<Session, Bo
                 }
                 Ok(Opened::Moved) => break,
                 Ok(Opened::Parked(turn)) => return Err(broken(awaits(run, &turn))),
-                Err(error) if error.kind == StorageErrorKind::UnknownTurn => {
+                // A message of a queue is answered by a turn that has taken it, or later.
+                Err(error)
+                    if error.kind == StorageErrorKind::UnknownTurn || run.queued.is_some() =>
+                {
                     return Err(broken(error));
                 }
                 // The answer is still delivered (docs/rules/sessions-and-ledger.md#storage-errors).
@@ -144,6 +151,7 @@ async fn take_over(
     let active = &driver.active;
     let run = &active.run;
     let recorder = Recorder::resumed(journal, &run.tool_set, &turn);
+    run.control.set_open();
     if turn.moved {
         return Err(broken(moved(&turn)).into());
     }

@@ -81,6 +81,7 @@ pub(crate) fn turn_end(
         on_stale_head: OnStaleHead::Beside,
         last_event: None,
         cache: None,
+        queue: None,
         permissions_used: ended.permissions_used.as_ref().map(|used| used.get().to_owned()),
         has_approvals: false,
     }

@@ -33,7 +33,7 @@ pub(super) async fn return_parked(
         cost: usage.cost,
         unseen: usage.unseen,
         unseen_estimated: usage.unseen_estimated,
-        undelivered_steering: run.control.close(),
+        undelivered_steering: run.control.close().into_iter().map(|it| it.text).collect(),
         warnings: usage.warnings.unwrap_or_default().into_iter().chain(usage.notes).collect(),
         compaction: usage.compaction,
         token_budget: usage.budget,

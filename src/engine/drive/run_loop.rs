@@ -17,7 +17,7 @@ use super::tool_batch::{self, BatchEnd};
 use crate::engine::active_run::ActiveRun;
 use crate::engine::call::{NextCall, announce_wait};
 use crate::engine::context::Session;
-use crate::engine::state::{JournalState, LaneTicket, RunUsage, millis};
+use crate::engine::state::{JournalState, LaneTicket, RunUsage, Steered, millis};
 use model::{
     AgentPhase, Approval, Block, CallPurpose, FailureKind, OnApproval, Role, RunWarning,
     StopReason, StreamEvent, response_message_id,
@@ -72,7 +72,10 @@ async fn drive_once(
     mut usage: RunUsage,
 ) -> Option<ParkedRun> {
     let run = &driver.active.run;
-    let mut machine = Machine::new(run.context.current_message.clone(), run.context.max_iterations);
+    let mut machine = match &run.queued {
+        None => Machine::new(run.context.current_message.clone(), run.context.max_iterations),
+        Some(_) => Machine::with_queries(run.queries(), run.context.max_iterations),
+    };
     let entered = match follow_alias(driver, ticket).await {
         // Boxed, as the end is: what lasts is the loop, and the memory of a run should be that of the loop.
         Ok(ticket) => Box::pin(enter(driver, ticket, &mut machine, &mut usage)).await,
@@ -111,7 +114,7 @@ async fn drive_once(
         }
     }
     let active = &driver.active;
-    undelivered.extend(active.run.control.close());
+    undelivered.extend(texts(active.run.control.close()));
     active.shared.budgets.run_ended(&active.run.turn_id);
     Box::pin(finish(active, machine, session, usage, undelivered)).await;
     None
@@ -158,7 +161,8 @@ async fn run_turn(
                 let active = &driver.active;
                 let steered = active.run.control.take();
                 if !steered.is_empty() {
-                    active.feed(machine, Event::Steered(steered));
+                    take_items(session, &steered);
+                    active.feed(machine, Event::Steered(texts(steered)));
                 }
                 if let JournalState::Open(recorder) = &mut session.head.journal
                     && recorder.is_due(machine)
@@ -219,15 +223,27 @@ async fn run_turn(
                 if steered.is_empty() {
                     return TurnPause::Ended(Vec::new());
                 }
-                match active.feed(machine, Event::Steered(steered.clone())) {
-                    Step::Done => return TurnPause::Ended(steered),
+                match active.feed(machine, Event::Steered(texts(steered.clone()))) {
+                    Step::Done => return TurnPause::Ended(texts(steered)),
                     next => {
+                        take_items(session, &steered);
                         message_ended(active, machine);
                         next
                     }
                 }
             }
         };
+    }
+}
+
+fn texts(steered: Vec<Steered>) -> Vec<String> {
+    steered.into_iter().map(|message| message.text).collect()
+}
+
+/// Messages of the session's queue are taken by the write that stores them.
+fn take_items(session: &mut Session, steered: &[Steered]) {
+    if let JournalState::Open(recorder) = &mut session.head.journal {
+        recorder.take_items(steered.iter().filter_map(|message| message.item.clone()));
     }
 }
 

@@ -16,7 +16,7 @@ use super::super::limits::Governor;
 use super::super::parts::EngineParts;
 use super::super::providers::Providers;
 use super::super::recovery;
-use super::super::shared::EngineShared;
+use super::super::shared::{EngineShared, JournalMode};
 use super::super::state::SessionLanes;
 use super::super::tasks::Tasks;
 use crate::tools::ToolSetCache;
@@ -173,6 +173,12 @@ impl Engine {
         for (_, entry) in self.providers.entries() {
             entry.provider.disconnect();
         }
+    }
+
+    /// Whether each step of a turn is stored as it is taken.
+    #[must_use]
+    pub(crate) fn records_steps(&self) -> bool {
+        self.shared.journal.is_some() && self.shared.mode == JournalMode::Full
     }
 
     /// Refuses new runs, and cancels the exact counts under way.

@@ -15,15 +15,15 @@ use super::super::compaction::compactor;
 use super::super::context::offer_recall;
 use super::super::count::{CountParts, count};
 use super::super::drive::{Driver, Fallback, drive};
-use super::super::events::{EventQueue, RecordKind};
+use super::super::events::RecordKind;
 use super::super::failover::{FallbackChain, fallback_chain};
-use super::super::parts::RunHandles;
+use super::super::parts::{QueuedTurn, RunHandles};
 use super::super::providers::ProviderEntry;
 use super::super::recovery;
 use super::super::shared::{JournalMode, engine_closed};
-use super::super::state::{Bounds, RequestTemplate, Run, RunControl, StepChanges};
+use super::super::state::{Bounds, RequestTemplate, Run, StepChanges, TurnItems};
 use super::engine::Engine;
-use crate::tools::{ToolHost, ToolSet};
+use crate::tools::ToolSet;
 use base::error::{EngineError, ErrorCode};
 use base::telemetry;
 use model::{
@@ -49,7 +49,7 @@ struct PreparedRun {
 
 impl Engine {
     /// Starts a run and returns immediately. `stream_start` is in the queue when this returns, or among the stored events. With
-    /// an aborted `control` the run calls no model. `hook` inspects each request before it is sent.
+    /// an aborted control the run calls no model.
     ///
     /// # Errors
     /// The engine is closed, the provider or the model is unknown, or a tool's schema does not compile. Nothing is written or
@@ -57,10 +57,7 @@ impl Engine {
     pub(crate) fn start(
         &self,
         context: AssembledContext,
-        host: Arc<dyn ToolHost>,
-        queue: Arc<EventQueue>,
-        control: Arc<RunControl>,
-        hook: Option<Arc<dyn RequestHost>>,
+        handles: RunHandles,
     ) -> Result<(), EngineError> {
         let blank = |block: &Block| block.as_text().is_some_and(|text| text.trim().is_empty());
         if context.current_message.blocks.iter().all(blank) {
@@ -70,7 +67,7 @@ impl Engine {
                 message: "is empty; pass a text or an image".to_owned(),
             }));
         }
-        self.spawn(context, None, RunHandles { host, queue, control, hook })
+        self.spawn(context, None, handles)
     }
 
     /// Resumes an interrupted turn from its last commit point, as [`Engine::start`] starts a new one. `context` is the turn's
@@ -119,7 +116,14 @@ impl Engine {
         self.check_external(&context)?;
         self.shared.guard.admits(&context, &resolved.model)?;
         let queue = Arc::clone(&handles.queue);
-        let prepared = self.prepare(context, resumed, resolved, handles)?;
+        let mut handles = handles;
+        let (queued, ended) = match handles.queued.take() {
+            Some(QueuedTurn { turn_id, items, earlier, ended }) => {
+                (Some((turn_id, TurnItems { items, earlier })), Some(ended))
+            }
+            None => (None, None),
+        };
+        let prepared = self.prepare(context, (resumed, queued), resolved, handles)?;
         let PreparedRun { mut driver, notes } = prepared;
         driver.registration = driver.active.register();
         let (run, shared) = (&driver.active.run, &self.shared);
@@ -153,6 +157,7 @@ impl Engine {
                 );
             }
             queue.stop_storing();
+            drop(ended);
         });
         Ok(())
     }
@@ -178,12 +183,14 @@ impl Engine {
     fn prepare(
         &self,
         context: AssembledContext,
-        resumed: Option<String>,
+        (resumed, queued): (Option<String>, Option<(String, TurnItems)>),
         resolved: Resolved<'_>,
         handles: RunHandles,
     ) -> Result<PreparedRun, EngineError> {
         let Resolved { entry, model, tool_set, headers } = resolved;
-        let RunHandles { host, queue, control, hook } = handles;
+        let RunHandles { host, queue, control, hook, queued: _ } = handles;
+        let resumes = resumed.is_some();
+        let (named, queued) = queued.unzip();
         let shared = &self.shared;
         let FallbackChain { targets, candidates, warnings } = fallback_chain(
             &self.providers,
@@ -212,8 +219,9 @@ impl Engine {
         let clock = &shared.clock;
         let tool_timeout = context.tool_timeout_ms.or(self.tool_timeout_ms);
         let run = Run {
-            resumes: resumed.is_some(),
-            turn_id: resumed.unwrap_or_else(|| clock.new_id()),
+            resumes,
+            turn_id: resumed.or(named).unwrap_or_else(|| clock.new_id()),
+            queued,
             tool_set,
             target,
             plan: Plan::new(candidates, sticky.clone()).waiting_at_most(self.failover.max_wait()),

@@ -7,15 +7,27 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
+/// A message for the next tool boundary.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Steered {
+    pub(crate) text: String,
+    /// Its id in the session's queue, if it is from there.
+    pub(crate) item: Option<String>,
+}
+
 #[derive(Default)]
 struct Steering {
     /// True once the run accepts no more messages.
     closed: bool,
     /// True while the context is compacted: no message is accepted then.
     compacting: bool,
+    /// True once its turn is stored as open.
+    open: bool,
+    /// It is aborted as soon as its turn is open.
+    aborts_open: bool,
     /// True while the turn waits for a decision: no message is accepted then.
     parked: bool,
-    queue: Vec<String>,
+    queue: Vec<Steered>,
     /// Skips the calls of the running batch that have not started.
     batch: Option<CancellationToken>,
 }
@@ -33,6 +45,29 @@ impl RunControl {
         self.abort.cancel();
     }
 
+    /// Whether the turn waits for a decision.
+    pub(crate) fn is_parked(&self) -> bool {
+        self.lock().parked
+    }
+
+    /// Ends the run as aborted when its turn is open, so that the turn's messages are stored.
+    pub(crate) fn abort_when_open(&self) {
+        let mut steering = self.lock();
+        steering.aborts_open = true;
+        if steering.open {
+            self.abort.cancel();
+        }
+    }
+
+    /// The run's turn is open.
+    pub(crate) fn set_open(&self) {
+        let mut steering = self.lock();
+        steering.open = true;
+        if steering.aborts_open {
+            self.abort.cancel();
+        }
+    }
+
     pub(crate) fn abort_token(&self) -> CancellationToken {
         self.abort.clone()
     }
@@ -44,11 +79,16 @@ impl RunControl {
 
     /// Queues a message for the next tool boundary. False when the run accepts none any more: the caller still has the message.
     pub(crate) fn steer(&self, text: &str) -> bool {
+        self.steer_with(Steered { text: text.to_owned(), item: None })
+    }
+
+    /// As [`Self::steer`], with the message's id in the session's queue.
+    pub(crate) fn steer_with(&self, message: Steered) -> bool {
         let mut steering = self.lock();
         if steering.closed || steering.compacting || steering.parked || self.abort.is_cancelled() {
             return false;
         }
-        steering.queue.push(text.to_owned());
+        steering.queue.push(message);
         if let Some(batch) = &steering.batch {
             batch.cancel();
         }
@@ -113,12 +153,12 @@ impl RunControl {
     }
 
     /// Takes the queued messages.
-    pub(crate) fn take(&self) -> Vec<String> {
+    pub(crate) fn take(&self) -> Vec<Steered> {
         std::mem::take(&mut self.lock().queue)
     }
 
     /// Takes the queued messages; if there are none, closes the queue. One step, so that no message is lost in between.
-    pub(crate) fn take_or_close(&self) -> Vec<String> {
+    pub(crate) fn take_or_close(&self) -> Vec<Steered> {
         let mut steering = self.lock();
         if steering.queue.is_empty() {
             steering.closed = true;
@@ -127,7 +167,7 @@ impl RunControl {
     }
 
     /// Closes the queue, and returns the messages that no call will see.
-    pub(crate) fn close(&self) -> Vec<String> {
+    pub(crate) fn close(&self) -> Vec<Steered> {
         let mut steering = self.lock();
         steering.closed = true;
         std::mem::take(&mut steering.queue)
@@ -136,17 +176,30 @@ impl RunControl {
 
 #[cfg(test)]
 mod tests {
-    use super::RunControl;
+    use super::{RunControl, Steered};
 
     #[test]
     fn a_message_from_before_the_close_is_never_lost() {
         let control = RunControl::default();
         assert!(control.steer("first"));
-        assert_eq!(control.take_or_close(), ["first"]);
+        let first = Steered { text: "first".to_owned(), item: None };
+        assert_eq!(control.take_or_close(), [first]);
         assert!(control.is_streaming());
-        assert_eq!(control.take_or_close(), Vec::<String>::new());
+        assert_eq!(control.take_or_close(), []);
         assert!(!control.is_streaming());
         assert!(!control.steer("too late"));
+    }
+
+    #[test]
+    fn an_interrupted_run_is_aborted_when_its_turn_is_open() {
+        let (before, after) = (RunControl::default(), RunControl::default());
+        before.abort_when_open();
+        assert!(!before.abort_token().is_cancelled());
+        before.set_open();
+        after.set_open();
+        assert!(!after.abort_token().is_cancelled());
+        after.abort_when_open();
+        assert!(before.abort_token().is_cancelled() && after.abort_token().is_cancelled());
     }
 
     #[test]
@@ -161,7 +214,8 @@ mod tests {
         let control = RunControl::default();
         assert!(control.steer("first"));
         assert!(!control.park() && control.steer("second"));
-        assert_eq!(control.take(), ["first", "second"]);
+        let texts: Vec<String> = control.take().into_iter().map(|it| it.text).collect();
+        assert_eq!(texts, ["first", "second"]);
         assert!(control.park() && !control.steer("too early"));
         control.unpark();
         assert!(control.steer("third"));

@@ -57,6 +57,8 @@ pub(crate) struct Recorder {
     calls: Vec<Option<ToolCallStatus>>,
     /// The counters of the run, and whether they are written.
     progress: Option<(String, bool)>,
+    /// The messages of the session's queue that were steered into the turn.
+    items: Vec<String>,
     /// A write in the background.
     pending: Option<PortFuture<'static, ()>>,
 }
@@ -87,6 +89,7 @@ impl Recorder {
             written_ahead: HashSet::new(),
             calls: Vec::new(),
             progress: None,
+            items: Vec::new(),
             pending: None,
         }
     }
@@ -116,6 +119,11 @@ impl Recorder {
     pub(crate) fn count(&mut self, progress: &Progress) {
         // Plain numbers and lists: serde_json cannot fail on them.
         self.progress = serde_json::to_string(progress).ok().map(|json| (json, false));
+    }
+
+    /// Messages of the session's queue are in the turn: the write that stores them takes them.
+    pub(crate) fn take_items(&mut self, items: impl IntoIterator<Item = String>) {
+        self.items.extend(items);
     }
 
     fn class(&self, tool: &str) -> Option<ReplayClass> {
@@ -187,6 +195,8 @@ impl Recorder {
                 .as_ref()
                 .filter(|(_, written)| !written)
                 .map(|(json, _)| json.clone()),
+            // All of them each time: a write that failed is repeated, and whoever has taken one takes it again.
+            items: self.items.clone(),
             parking: None,
         }
     }

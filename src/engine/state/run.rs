@@ -13,10 +13,18 @@ use super::session_head::SessionHead;
 use super::target::ModelTarget;
 use crate::tools::ToolSet;
 use model::{
-    Approval, AssembledContext, RunWarning, ToolChoice, ToolDefinition, TurnHeader, TurnOpening,
-    TurnSettings,
+    Approval, AssembledContext, Message, RunWarning, ToolChoice, ToolDefinition, TurnHeader,
+    TurnOpening, TurnSettings,
 };
 use turn::fallback::Plan;
+
+/// The part of a queue that a turn has.
+pub(crate) struct TurnItems {
+    /// The messages that it takes as it begins.
+    pub(crate) items: Vec<String>,
+    /// The user messages before the context's current one.
+    pub(crate) earlier: Vec<Message>,
+}
 
 /// What the host changes for one call of the model.
 #[derive(Default)]
@@ -48,6 +56,8 @@ pub(crate) struct Run {
     pub(crate) approvals: Vec<Approval>,
     /// Its abort and its deadline.
     pub(crate) bounds: Bounds,
+    /// The messages of its session's queue that its turn takes; `None` for a run that no queue has started.
+    pub(crate) queued: Option<TurnItems>,
     pub(crate) started: Instant,
     pub(crate) started_ms: i64,
 }
@@ -74,6 +84,22 @@ impl Run {
         left_out
     }
 
+    /// The user messages with which its turn begins.
+    pub(crate) fn queries(&self) -> Vec<Message> {
+        let current = self.context.current_message.clone();
+        match &self.queued {
+            None => vec![current],
+            Some(queued) => queued
+                .earlier
+                .iter()
+                .cloned()
+                .chain([current])
+                .zip(0..)
+                .map(|(message, sequence)| Message { sequence, ..message })
+                .collect(),
+        }
+    }
+
     /// The header of its turn, which follows `head`.
     pub(crate) fn header(&self, head: &SessionHead) -> TurnHeader {
         TurnHeader {
@@ -89,7 +115,8 @@ impl Run {
             turn_id: self.turn_id.clone(),
             header: self.header(head),
             settings: TurnSettings::new(&self.context),
-            messages: vec![self.context.current_message.clone()],
+            messages: self.queries(),
+            items: self.queued.as_ref().map(|queued| queued.items.clone()).unwrap_or_default(),
             context: self.context.stored_json(),
             target: self.context.target.as_ref().map(|target| target.get().to_owned()),
         }

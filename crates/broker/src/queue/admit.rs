@@ -1,38 +1,6 @@
 //! Whether a message is queued, and which message is dropped for it (docs/rules/queue.md#cap).
 
-use serde::{Deserialize, Serialize};
-
-use super::item::{QueueItem, QueueMode};
-
-/// Which message a full queue drops.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
-#[serde(rename_all = "snake_case")]
-pub enum DropPolicy {
-    /// The oldest.
-    Old,
-    /// The new one: it is rejected.
-    New,
-    /// The oldest; a line of it stands in a note before the next message.
-    Summarize,
-}
-
-/// The limits of a session's queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct QueueLimits {
-    /// The number of messages that may wait, system messages apart.
-    pub cap: usize,
-    /// What happens to a message over the cap.
-    pub drop: DropPolicy,
-    /// How long a `collect` message of a busy session waits for others, in milliseconds.
-    pub debounce_ms: i64,
-}
-
-impl Default for QueueLimits {
-    fn default() -> Self {
-        Self { cap: 20, drop: DropPolicy::Summarize, debounce_ms: 1_000 }
-    }
-}
+use model::{DropPolicy, QueueItem, QueueLimits, QueueMode};
 
 /// What happens to a new message.
 #[derive(Debug, Clone, PartialEq, Eq)]

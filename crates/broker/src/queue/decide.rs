@@ -3,7 +3,7 @@
 //! It decides from what is stored, so that any process that takes a session over decides the same. It must never remember
 //! anything.
 
-use super::item::{QueueItem, QueueMode};
+use model::{QueueItem, QueueMode};
 
 /// How many debounces a group of `collect` messages waits at most: somebody who never stops writing is answered too.
 const DEBOUNCES: i64 = 10;

@@ -1,7 +1,6 @@
 //! What becomes of a message whose turn has ended (docs/rules/queue.md#retry).
 
-use model::FailureKind;
-use serde::Serialize;
+use model::{FailedReason, FailureKind};
 
 /// The first delay before another try; doubled each time.
 const BASE: i64 = 500;
@@ -30,25 +29,6 @@ pub enum TurnEnd {
     },
     /// Its process ended after a tool began, and it cannot be resumed.
     Interrupted,
-}
-
-/// Why a message has failed for good.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
-#[serde(rename_all = "snake_case")]
-pub enum FailedReason {
-    /// Its turn failed.
-    RunFailed,
-    /// Its turn was interrupted after a tool began.
-    Interrupted,
-    /// Seven turns failed.
-    Poisoned,
-    /// A full queue dropped it.
-    Dropped,
-    /// The host cancelled it.
-    Cancelled,
-    /// A full queue rejected it.
-    Rejected,
 }
 
 /// What becomes of a message.

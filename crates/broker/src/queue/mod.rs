@@ -3,15 +3,13 @@
 mod admit;
 mod decide;
 mod end;
-mod item;
 mod overflow_note;
 #[cfg(test)]
 mod simulation;
 #[cfg(test)]
 mod tests;
 
-pub use admit::{Admission, DropPolicy, QueueLimits, admit};
+pub use admit::{Admission, admit};
 pub use decide::{Decision, SessionRun, decide};
-pub use end::{FailedReason, ItemEnd, TurnEnd, after_turn};
-pub use item::{QueueItem, QueueMode, Route};
+pub use end::{ItemEnd, TurnEnd, after_turn};
 pub use overflow_note::overflow_note;

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use model::FailureKind;
+use model::{DropPolicy, FailedReason, FailureKind, QueueItem, QueueLimits, QueueMode, Route};
 
 const LIMITS: QueueLimits = QueueLimits { cap: 4, drop: DropPolicy::Old, debounce_ms: 1_000 };
 const PRINCIPALS: [&str; 2] = ["owner", "guest"];

@@ -1,7 +1,7 @@
 //! The queue through its public functions.
 
 use super::*;
-use model::FailureKind;
+use model::{DropPolicy, FailedReason, FailureKind, QueueItem, QueueLimits, QueueMode, Route};
 
 fn item(id: &str, mode: QueueMode) -> QueueItem {
     QueueItem {

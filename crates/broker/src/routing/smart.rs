@@ -26,7 +26,7 @@ pub struct SmartAnswer {
 }
 
 /// Why the given target is taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum SmartFallback {

@@ -12,6 +12,7 @@ pub mod journal;
 pub mod leases;
 pub mod naming;
 pub mod profiles;
+pub mod queue;
 pub mod reading;
 pub mod recall;
 pub mod transfer;

@@ -16,6 +16,7 @@ use crate::lease::claim;
 use crate::lease::held::RunningTurn;
 use crate::lease::waits;
 use crate::open::registry::OpenLedger;
+use crate::queue::turn_items;
 use crate::reading::{expense, history, recall};
 use crate::sessions::{persona, pointers};
 use crate::sqlite::error::Stored;
@@ -138,6 +139,8 @@ impl Journal for Ledger {
         let turn_id = opening.turn_id.clone();
         let submitted =
             self.with_events(&opening.turn_id.clone(), move |connection, claim, event_write| {
+                // Before the session is waited for: a turn without its messages must not begin.
+                turn_items::check(connection, &opening.items)?;
                 let owner = event_write.map(EventWrite::owner);
                 let run = match open_turns::begin(connection, &opening, claim, owner)? {
                     Opened::Leased(run) => run,
@@ -145,6 +148,10 @@ impl Journal for Ledger {
                     Opened::Moved => return Ok(Opened::Moved),
                     Opened::Parked(turn) => return Ok(Opened::Parked(turn)),
                 };
+                if !opening.items.is_empty() {
+                    let now = claim.clock.now_ms();
+                    turn_items::take(connection, &opening.items, &opening.turn_id, now)?;
+                }
                 if let Some(event_write) = event_write {
                     event_write.write(connection, Some(&run), Added::Nothing)?;
                 }
@@ -177,6 +184,9 @@ impl Journal for Ledger {
                 if let Some(event_write) = event_write {
                     let added = parking.map_or(Added::Nothing, |it| Added::Parking(&it.events));
                     event_write.write(connection, Some(&run), added)?;
+                }
+                if !step.items.is_empty() {
+                    turn_items::take(connection, &step.items, &step.turn_id, clock.now_ms())?;
                 }
                 open_turns::record(connection, &run, &step, &clock)?;
                 if let Some(parking) = parking {
@@ -241,6 +251,9 @@ impl Journal for Ledger {
                     (None, None) => {}
                 }
                 let receipt = commit::commit_turn(connection, &turn, run.as_ref(), &clock)?;
+                if let Some(queue) = &turn.queue {
+                    turn_items::end(connection, &turn, queue, &receipt, clock.now_ms())?;
+                }
                 let n = match run {
                     Some(run) => Some(run.n),
                     // The run of a turn without commit points has only events.

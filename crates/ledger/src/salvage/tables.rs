@@ -1,6 +1,7 @@
 //! The salvaged rows by table: the table of a row is recognised by the values in its columns.
 //!
-//! Of two copies of a row the later one is used. It must never use a message whose checksum does not match its content.
+//! Of two copies of a row the later one is used. The queues of a broker are left out: what may have been answered is not asked
+//! again. It must never use a message whose checksum does not match its content.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;

@@ -7,6 +7,7 @@ use crate::events::references;
 use crate::journal::{open_turn_reads, profiles};
 use crate::journal_rows::{approval_rows, archive_rows, entry_rows, event_rows, run_rows};
 use crate::lease::waits;
+use crate::queue::{self, item_rows};
 use crate::reading::{history, lists, recall, turn_tree, usage};
 use crate::rows::{blobs, message_rows, session_rows, strings, tool_call_rows, turn_rows};
 use crate::search::{message_search, search_indexer};
@@ -120,6 +121,14 @@ fn no_statement_scans_a_table_or_sorts() {
                 usage::NEXT_DAY,
                 usage::HAS_MODEL,
                 fork::CALLED_AT,
+                &item_rows::OF_ID,
+                &item_rows::WAITING,
+                &item_rows::UNNAMED,
+                &item_rows::OF_TURN,
+                item_rows::NEXT_SESSION,
+                queue::reads::SUSPENDED,
+                queue::enqueue::EVENT,
+                queue::enqueue::OWN_SESSION,
                 fork::RESULTS_END,
                 "SELECT first_kept_turn_id, summarized_through_turn_id FROM compactions WHERE turn_id = ?1",
                 "SELECT total_tokens, depth, persona_id, thread_key FROM threads WHERE turn_id = ?1",

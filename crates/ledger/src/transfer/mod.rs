@@ -1,8 +1,8 @@
 //! Export of sessions to files, and import from files.
 //!
 //! Owns `export` and `import`, which the host calls: an export is one snapshot and leaves no incomplete file; an import
-//! reads line by line, and reports a problem for each line that was not imported. It must never move a session that existed
-//! before.
+//! reads line by line, and reports a problem for each line that was not imported. The queues of a broker are not exported: a
+//! message that ran in two ledgers would be answered twice. It must never move a session that existed before.
 
 mod export;
 mod finish;

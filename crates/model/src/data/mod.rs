@@ -18,5 +18,6 @@ pub(crate) mod interrupted;
 pub(crate) mod ledger;
 pub(crate) mod message;
 pub(crate) mod profile;
+pub(crate) mod queue;
 pub(crate) mod result;
 pub(crate) mod tool;

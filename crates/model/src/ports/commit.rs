@@ -94,6 +94,8 @@ pub struct TurnOpening {
     pub context: String,
     /// Its delivery target: JSON.
     pub target: Option<String>,
+    /// The messages of the session's queue that it takes: each was waiting, or was dropped without a turn that names it.
+    pub items: Vec<String>,
 }
 
 /// W4: a turn that ends (docs/rules/sessions-and-ledger.md#commit-points).
@@ -131,10 +133,25 @@ pub struct TurnEnd {
     pub last_event: Option<StreamEvent>,
     /// The state of the prompt cache after it.
     pub cache: Option<Box<CacheStep>>,
+    /// Set for a turn that may have taken messages of its session's queue.
+    pub queue: Option<Box<QueueEnd>>,
     /// The permissions that its calls needed: a JSON array; `None` where none needed one.
     pub permissions_used: Option<String>,
     /// Whether calls of the turn have waited for a decision: approvals without one are cancelled.
     pub has_approvals: bool,
+}
+
+/// What becomes of the messages of a queue that a turn has taken, besides its own end.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct QueueEnd {
+    /// The messages that it was to take; those that still wait share its end.
+    pub items: Vec<String>,
+    /// The offered messages that are in it.
+    pub steered: Vec<String>,
+    /// Whether a token was delivered, or a tool began.
+    pub has_effect: bool,
+    /// Whether its process has ended, and it was closed.
+    pub is_interrupted: bool,
 }
 
 /// The ids of the user's messages among `all` messages of a turn.
@@ -201,6 +218,8 @@ pub struct TurnStep {
     pub calls: Vec<CallStep>,
     /// The run's counters so far, where they changed: JSON.
     pub progress: Option<String>,
+    /// The offered messages of the session's queue that are among the messages.
+    pub items: Vec<String>,
     /// The turn parks: its approvals are written, and its lease is released, in the same transaction.
     pub parking: Option<Box<Parking>>,
 }

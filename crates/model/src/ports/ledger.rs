@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use crate::{ApprovalStore, Journal, LedgerAdmin, LedgerRead, ProfileStore, RatioStore};
+use crate::{
+    ApprovalStore, Journal, LedgerAdmin, LedgerRead, ProfileStore, QueueStore, RatioStore,
+};
 
 /// The ports of an open ledger.
 #[derive(Clone)]
@@ -21,6 +23,8 @@ pub struct LedgerPorts {
     pub read: Arc<dyn LedgerRead>,
     /// The port of a host's changes and maintenance.
     pub admin: Arc<dyn LedgerAdmin>,
+    /// The port of the broker's queues.
+    pub queue: Arc<dyn QueueStore>,
 }
 
 impl LedgerPorts {
@@ -28,7 +32,14 @@ impl LedgerPorts {
     #[must_use]
     pub fn of<B>(backend: &Arc<B>) -> Self
     where
-        B: Journal + ApprovalStore + ProfileStore + RatioStore + LedgerRead + LedgerAdmin + 'static,
+        B: Journal
+            + ApprovalStore
+            + ProfileStore
+            + RatioStore
+            + LedgerRead
+            + LedgerAdmin
+            + QueueStore
+            + 'static,
     {
         Self {
             journal: Arc::clone(backend) as Arc<dyn Journal>,
@@ -37,6 +48,7 @@ impl LedgerPorts {
             ratios: Arc::clone(backend) as Arc<dyn RatioStore>,
             read: Arc::clone(backend) as Arc<dyn LedgerRead>,
             admin: Arc::clone(backend) as Arc<dyn LedgerAdmin>,
+            queue: Arc::clone(backend) as Arc<dyn QueueStore>,
         }
     }
 }

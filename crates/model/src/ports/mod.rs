@@ -1,7 +1,8 @@
 //! The ports between the engine, the shell for JavaScript and the backends of the ledger.
 //!
 //! A backend implements [`crate::Journal`], [`crate::ApprovalStore`], [`crate::ProfileStore`] and [`crate::RatioStore`] for
-//! the engine, and [`crate::LedgerRead`] and [`crate::LedgerAdmin`] for the host. It must never name one.
+//! the engine, [`crate::LedgerRead`] and [`crate::LedgerAdmin`] for the host, and [`crate::QueueStore`] for the broker. It must
+//! never name one.
 
 pub(crate) mod approvals;
 pub(crate) mod broker_turn;
@@ -13,4 +14,5 @@ pub(crate) mod ledger_admin;
 pub(crate) mod ledger_read;
 pub(crate) mod live;
 pub(crate) mod profiles;
+pub(crate) mod queue_store;
 pub(crate) mod ratios;

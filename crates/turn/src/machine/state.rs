@@ -60,15 +60,28 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// A turn that begins with `queries`, one after the other.
+    #[must_use]
+    pub fn with_queries(queries: Vec<Message>, max_iterations: u32) -> Self {
+        let mut machine =
+            Self { messages: Vec::with_capacity(queries.len()), ..Self::empty(max_iterations) };
+        queries.into_iter().for_each(|query| machine.push(query));
+        machine
+    }
+
     /// A turn that begins with `query`.
     #[must_use]
     pub fn new(query: Message, max_iterations: u32) -> Self {
+        Self { messages: vec![query], ..Self::empty(max_iterations) }
+    }
+
+    fn empty(max_iterations: u32) -> Self {
         Self {
             max_iterations,
             iterations: 0,
             continuations: 0,
             requested_again: false,
-            messages: vec![query],
+            messages: Vec::new(),
             calls: Vec::new(),
             batch: 0,
             state: State::Ready,

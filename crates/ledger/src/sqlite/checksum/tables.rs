@@ -33,7 +33,7 @@ const REMOVED: [Table; 2] = [
 ];
 
 /// Every table with a checksum.
-pub(crate) const TABLES: [Table; 23] = [
+pub(crate) const TABLES: [Table; 26] = [
     Table {
         name: "schema_meta",
         columns: "ledger_id, created_at, engine_version",
@@ -133,6 +133,24 @@ pub(crate) const TABLES: [Table; 23] = [
         name: "auth_profile_usage",
         columns: "profile_id, last_used_at, last_failure_at, failures, refusals, windows_json",
         subject: "profile_id",
+    },
+    Table {
+        // `n` is missing, because only the order of the rows is used.
+        name: "queue_items",
+        columns: "id, session_label, source, mode, channel, account, thread, principal, is_system, message_json, \
+                  request_json, event_id, status, reason, detail, tries, failures, not_before, turn_id, is_summarized, \
+                  created_at, claimed_at, delivered_at",
+        subject: "id",
+    },
+    Table {
+        name: "queue_events",
+        columns: "channel, account, event_id, item_id, created_at",
+        subject: "event_id",
+    },
+    Table {
+        name: "queue_suspensions",
+        columns: "session_label, created_at",
+        subject: "session_label",
     },
     Table { name: "search_progress", columns: "indexed_through", subject: "NULL" },
     Table {

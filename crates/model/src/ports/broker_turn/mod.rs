@@ -122,6 +122,7 @@ pub fn parse_result(
         on_stale_head: OnStaleHead::Refuse,
         last_event: None,
         cache: None,
+        queue: None,
         permissions_used: None,
         has_approvals: false,
     })

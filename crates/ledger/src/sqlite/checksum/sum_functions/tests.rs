@@ -50,6 +50,7 @@ fn every_column_of_the_schema_is_covered_or_checked_otherwise() {
         "journal.kind",
         "journal.run",
         // Rowids, which an index also contains.
+        "queue_items.n",
         "run_contexts.id",
         "session_commands.id",
         "session_history.id",

@@ -1,0 +1,140 @@
+//! A new message: its target, its event, and its position among those that wait, in one transaction.
+//!
+//! It must never write a part of it: every check comes before the first row.
+
+use std::sync::LazyLock;
+
+use broker::queue::{Admission, admit};
+use rusqlite::Connection;
+
+use crate::journal_rows::running::running_turn;
+use crate::lease::claim::Claim;
+use crate::queue::{item_rows, reads};
+use crate::sessions::{aliases, fork};
+use crate::sqlite::checksum::{insert, numbered};
+use crate::sqlite::error::Stored;
+use crate::sqlite::sql;
+use model::{
+    DropPolicy, Enqueued, FailedReason, ItemStatus, NewItem, QueueItem, QueueLimits, QueueTarget,
+    StoredItem,
+};
+
+/// How long an event is remembered, in milliseconds: seven days.
+const EVENTS: i64 = 7 * 24 * 3_600 * 1_000;
+
+pub(crate) const EVENT: &str =
+    "SELECT i.id, i.session_label FROM queue_events e JOIN queue_items i ON i.id = e.item_id
+     WHERE e.channel = ?1 AND e.account = ?2 AND e.event_id = ?3";
+/// The session in which a turn ran, if it is still its head: no other session with that head is older.
+pub(crate) const OWN_SESSION: &str =
+    "SELECT s.label FROM turns t JOIN sessions s ON s.label = t.session_label
+     WHERE t.id = ?1 AND s.thread_id = t.id AND s.status = 'active'";
+/// Another session whose head is a turn: a fork without a turn of its own. All sessions are read, because an index would cost
+/// every turn a write, and threads are rarely continued twice.
+const OF_HEAD: &str =
+    "SELECT label FROM sessions WHERE thread_id = ?1 AND status = 'active' AND opening = 0
+     ORDER BY created_at, label LIMIT 1";
+static ADD_EVENT: LazyLock<String> = LazyLock::new(|| {
+    insert("queue_events", &numbered("channel, account, event_id, item_id, created_at"))
+});
+
+/// Queues a message.
+///
+/// # Errors
+/// `unknown_turn` for a thread that does not exist.
+pub(crate) fn enqueue(
+    connection: &Connection,
+    claim: &Claim,
+    new: &NewItem,
+    limits: QueueLimits,
+) -> Stored<Enqueued> {
+    let now = claim.clock.now_ms();
+    if let Some((item_id, session_label)) = known_event(connection, new, now)? {
+        return Ok(Enqueued::Duplicate { item_id, session_label });
+    }
+    let (session_label, is_fork) = session_of(connection, claim, &new.to)?;
+    let waiting = reads::waiting_items(connection, &session_label)?;
+    let is_busy = waiting.iter().any(|it| it.status == ItemStatus::Processing)
+        || running_turn(connection, claim, &session_label)?.is_some();
+    // An offered message is about to be in the running turn.
+    let pending: Vec<QueueItem> = waiting
+        .into_iter()
+        .filter(|it| it.status == ItemStatus::Pending && it.turn_id.is_none())
+        .map(|it| it.item)
+        .collect();
+    let admission = admit(&new.item, &pending, is_busy, limits, now);
+    let mut row = StoredItem {
+        item: new.item.clone(),
+        session_label: session_label.clone(),
+        source: new.source.clone(),
+        message: new.message.clone(),
+        request: new.request.clone(),
+        event_id: new.event_id.clone(),
+        status: ItemStatus::Pending,
+        reason: None,
+        detail: None,
+        turn_id: None,
+        created_at: now,
+        claimed_at: None,
+        delivered_at: None,
+    };
+    let enqueued = match admission {
+        Admission::Rejected => {
+            row.status = ItemStatus::Failed;
+            row.reason = Some(FailedReason::Rejected);
+            Enqueued::Rejected { session_label }
+        }
+        Admission::Queued { not_before, dropped } => {
+            row.item.not_before = not_before;
+            let is_summarized = limits.drop == DropPolicy::Summarize;
+            for id in &dropped {
+                item_rows::fail(connection, id, FailedReason::Dropped, None, is_summarized)?;
+            }
+            Enqueued::Queued { session_label, is_fork, dropped }
+        }
+    };
+    item_rows::add(connection, row)?;
+    if let Some(event_id) = &new.event_id {
+        let (channel, account) = event_source(new);
+        let event = (channel, account, event_id, &new.item.id, now);
+        sql::exec(connection, &ADD_EVENT, event, "remember an event")?;
+    }
+    Ok(enqueued)
+}
+
+/// The channel and the account of a message's event.
+fn event_source(new: &NewItem) -> (&str, &str) {
+    let route = &new.item.route;
+    (route.channel.as_deref().unwrap_or_default(), route.account.as_deref().unwrap_or_default())
+}
+
+/// The first message of the same event, and its session.
+fn known_event(
+    connection: &Connection,
+    new: &NewItem,
+    now: i64,
+) -> Stored<Option<(String, String)>> {
+    let Some(event_id) = &new.event_id else { return Ok(None) };
+    let doing = "look an event up";
+    let old = "DELETE FROM queue_events WHERE created_at <= ?1";
+    sql::exec(connection, old, (now.saturating_sub(EVENTS),), doing)?;
+    let (channel, account) = event_source(new);
+    sql::optional(connection, EVENT, (channel, account, event_id), doing)
+}
+
+/// The session of a new message, and whether it was made for it.
+fn session_of(connection: &Connection, claim: &Claim, to: &QueueTarget) -> Stored<(String, bool)> {
+    match to {
+        QueueTarget::Session(label) => Ok((aliases::resolve(connection, label)?, false)),
+        QueueTarget::Thread { turn_id, fork: label } => {
+            let doing = format_args!("find the session of turn `{turn_id}`");
+            for select in [OWN_SESSION, OF_HEAD] {
+                if let Some(of_head) = sql::optional(connection, select, (turn_id,), doing)? {
+                    return Ok((of_head, false));
+                }
+            }
+            fork::fork(connection, turn_id, label, None, &claim.clock)?;
+            Ok((label.clone(), true))
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! The rows of `queue_items`: their columns, and the statements that read and change one. It must never decide a change.
+
+use std::sync::LazyLock;
+
+use rusqlite::{Connection, Params};
+
+use crate::sqlite::checksum::{InsertRow, set};
+use crate::sqlite::columns::{columns, list};
+use crate::sqlite::error::{Stored, damaged};
+use crate::sqlite::sql;
+use model::{FailedReason, ItemStatus, QueueItem, QueueMode, Route, StoredItem};
+
+pub(crate) struct ItemColumns {
+    id: String,
+    session_label: String,
+    source: String,
+    mode: String,
+    channel: Option<String>,
+    account: Option<String>,
+    thread: Option<String>,
+    principal: String,
+    is_system: bool,
+    message_json: String,
+    request_json: String,
+    event_id: Option<String>,
+    status: String,
+    reason: Option<String>,
+    detail: Option<String>,
+    tries: u32,
+    failures: u32,
+    not_before: i64,
+    turn_id: Option<String>,
+    is_summarized: bool,
+    created_at: i64,
+    claimed_at: Option<i64>,
+    delivered_at: Option<i64>,
+}
+
+columns!(ItemColumns {
+    id,
+    session_label,
+    source,
+    mode,
+    channel,
+    account,
+    thread,
+    principal,
+    is_system,
+    message_json,
+    request_json,
+    event_id,
+    status,
+    reason,
+    detail,
+    tries,
+    failures,
+    not_before,
+    turn_id,
+    is_summarized,
+    created_at,
+    claimed_at,
+    delivered_at,
+});
+
+fn items_where(condition: &str) -> String {
+    format!("SELECT {} FROM queue_items WHERE {condition}", list::<ItemColumns>())
+}
+
+pub(crate) static OF_ID: LazyLock<String> = LazyLock::new(|| items_where("id = ?1"));
+pub(crate) static WAITING: LazyLock<String> = LazyLock::new(|| {
+    items_where("session_label = ?1 AND status IN ('pending', 'processing') ORDER BY n")
+});
+pub(crate) static UNNAMED: LazyLock<String> = LazyLock::new(|| {
+    items_where("session_label = ?1 AND is_summarized = 1 AND turn_id IS NULL ORDER BY n")
+});
+pub(crate) static OF_TURN: LazyLock<String> = LazyLock::new(|| items_where("turn_id = ?1"));
+/// The next session after `?1` with messages that wait or are in a turn.
+pub(crate) const NEXT_SESSION: &str = "SELECT min(session_label) FROM queue_items WHERE session_label > ?1 AND status IN ('pending', 'processing')";
+
+static ADD: LazyLock<InsertRow> = LazyLock::new(|| InsertRow::of::<ItemColumns>("queue_items"));
+
+/// The messages that a statement of this module finds.
+pub(crate) fn read(
+    connection: &Connection,
+    sql: &str,
+    params: impl Params,
+) -> Stored<Vec<StoredItem>> {
+    let rows: Vec<ItemColumns> = sql::all(connection, sql, params, "read a queue")?;
+    rows.into_iter().map(stored).collect()
+}
+
+/// The message of that id.
+pub(crate) fn of_id(connection: &Connection, id: &str) -> Stored<Option<StoredItem>> {
+    Ok(read(connection, &OF_ID, (id,))?.pop())
+}
+
+/// Writes a new message.
+pub(crate) fn add(connection: &Connection, new: StoredItem) -> Stored<()> {
+    ADD.run(connection, &columns_of(new), "queue a message")
+}
+
+fn stored(row: ItemColumns) -> Stored<StoredItem> {
+    let unknown = || damaged(&format!("queued message `{}` is not as it was written", row.id));
+    let reason = row.reason.as_deref().map(|name| FailedReason::of_name(name).ok_or_else(unknown));
+    Ok(StoredItem {
+        status: ItemStatus::of_name(&row.status).ok_or_else(unknown)?,
+        reason: reason.transpose()?,
+        item: QueueItem {
+            mode: QueueMode::of_name(&row.mode).ok_or_else(unknown)?,
+            id: row.id,
+            route: Route { channel: row.channel, account: row.account, thread: row.thread },
+            principal: row.principal,
+            is_system: row.is_system,
+            tries: row.tries,
+            failures: row.failures,
+            not_before: row.not_before,
+        },
+        session_label: row.session_label,
+        source: row.source,
+        message: row.message_json,
+        request: row.request_json,
+        event_id: row.event_id,
+        detail: row.detail,
+        turn_id: row.turn_id,
+        created_at: row.created_at,
+        claimed_at: row.claimed_at,
+        delivered_at: row.delivered_at,
+    })
+}
+
+fn columns_of(new: StoredItem) -> ItemColumns {
+    let QueueItem { id, mode, route, principal, is_system, tries, failures, not_before } = new.item;
+    ItemColumns {
+        id,
+        session_label: new.session_label,
+        source: new.source,
+        mode: mode.as_str().to_owned(),
+        channel: route.channel,
+        account: route.account,
+        thread: route.thread,
+        principal,
+        is_system,
+        message_json: new.message,
+        request_json: new.request,
+        event_id: new.event_id,
+        status: new.status.as_str().to_owned(),
+        reason: new.reason.map(|reason| reason.as_str().to_owned()),
+        detail: new.detail,
+        tries,
+        failures,
+        not_before,
+        turn_id: new.turn_id,
+        is_summarized: false,
+        created_at: new.created_at,
+        claimed_at: new.claimed_at,
+        delivered_at: new.delivered_at,
+    }
+}
+
+static FAIL: LazyLock<String> = LazyLock::new(|| {
+    let change =
+        set(&[("status", "'failed'"), ("reason", "?2"), ("detail", "?3"), ("is_summarized", "?4")]);
+    format!(
+        "UPDATE queue_items SET {change} WHERE id = ?1 AND status = 'pending' AND turn_id IS NULL"
+    )
+});
+
+/// A waiting message has failed. With `is_summarized`, the next turn of the session names it. False if it does not wait, or was
+/// offered to a running turn.
+pub(crate) fn fail(
+    connection: &Connection,
+    id: &str,
+    reason: FailedReason,
+    detail: Option<&str>,
+    is_summarized: bool,
+) -> Stored<bool> {
+    let row = (id, reason.as_str(), detail, is_summarized);
+    let changed = sql::exec(connection, &FAIL, row, format_args!("end queued message `{id}`"))?;
+    Ok(changed > 0)
+}
+
+static TAKE: LazyLock<String> = LazyLock::new(|| {
+    let change = set(&[("status", "'processing'"), ("turn_id", "?2"), ("claimed_at", "?3")]);
+    format!(
+        "UPDATE queue_items SET {change} WHERE id = ?1 AND status = 'pending'
+           AND (turn_id IS NULL OR turn_id = ?2)"
+    )
+});
+static NAME: LazyLock<String> = LazyLock::new(|| {
+    let change = set(&[("turn_id", "?2")]);
+    format!(
+        "UPDATE queue_items SET {change} WHERE id = ?1 AND is_summarized = 1 AND turn_id IS NULL"
+    )
+});
+
+/// A turn takes a waiting message, or names a dropped one. False if it does not wait any more.
+pub(crate) fn take(connection: &Connection, id: &str, turn_id: &str, now: i64) -> Stored<bool> {
+    let doing = format_args!("take queued message `{id}`");
+    Ok(sql::exec(connection, &TAKE, (id, turn_id, now), doing)? > 0
+        || sql::exec(connection, &NAME, (id, turn_id), doing)? > 0)
+}
+
+static OFFER: LazyLock<String> = LazyLock::new(|| {
+    let change = set(&[("turn_id", "?2")]);
+    format!(
+        "UPDATE queue_items SET {change} WHERE id = ?1 AND status = 'pending' AND turn_id IS NULL"
+    )
+});
+
+/// Offers a waiting message to a running turn. False if it does not wait, or was offered already.
+pub(crate) fn offer(connection: &Connection, id: &str, turn_id: &str) -> Stored<bool> {
+    let doing = format_args!("offer queued message `{id}`");
+    Ok(sql::exec(connection, &OFFER, (id, turn_id), doing)? > 0)
+}
+
+static RELEASE: LazyLock<String> = LazyLock::new(|| {
+    let change = set(&[("turn_id", "NULL")]);
+    format!("UPDATE queue_items SET {change} WHERE id = ?1")
+});
+
+/// A message belongs to no turn.
+pub(crate) fn release(connection: &Connection, id: &str) -> Stored<()> {
+    let doing = format_args!("release queued message `{id}`");
+    sql::exec(connection, &RELEASE, (id,), doing).map(drop)
+}
+
+static END: LazyLock<String> = LazyLock::new(|| {
+    let change = set(&[
+        ("status", "?2"),
+        ("reason", "?3"),
+        ("detail", "?4"),
+        ("turn_id", "?5"),
+        ("delivered_at", "?6"),
+    ]);
+    format!("UPDATE queue_items SET {change} WHERE id = ?1")
+});
+
+/// A message has ended with a turn.
+pub(crate) fn end(
+    connection: &Connection,
+    id: &str,
+    turn_id: &str,
+    reason: Option<(FailedReason, Option<&str>)>,
+    now: i64,
+) -> Stored<()> {
+    let doing = format_args!("end queued message `{id}`");
+    let status = if reason.is_some() { ItemStatus::Failed } else { ItemStatus::Delivered };
+    let delivered_at = reason.is_none().then_some(now);
+    let (reason, detail) = reason.unzip();
+    let row = (
+        id,
+        status.as_str(),
+        reason.map(FailedReason::as_str),
+        detail.flatten(),
+        turn_id,
+        delivered_at,
+    );
+    sql::exec(connection, &END, row, doing).map(drop)
+}
+
+static AGAIN: LazyLock<String> = LazyLock::new(|| {
+    let change = set(&[
+        ("status", "'pending'"),
+        ("tries", "?2"),
+        ("failures", "?3"),
+        ("not_before", "?4"),
+        ("turn_id", "NULL"),
+        ("claimed_at", "NULL"),
+    ]);
+    format!("UPDATE queue_items SET {change} WHERE id = ?1")
+});
+
+/// A message waits for another try.
+pub(crate) fn again(
+    connection: &Connection,
+    id: &str,
+    (tries, failures, not_before): (u32, u32, i64),
+) -> Stored<()> {
+    let doing = format_args!("queue message `{id}` again");
+    sql::exec(connection, &AGAIN, (id, tries, failures, not_before), doing).map(drop)
+}

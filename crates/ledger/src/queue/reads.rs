@@ -1,0 +1,58 @@
+//! What the next step of a session depends on. It must never change a row.
+
+use rusqlite::Connection;
+
+use crate::journal_rows::run_rows;
+use crate::lease::claim::Claim;
+use crate::queue::item_rows::{self, NEXT_SESSION, UNNAMED, WAITING};
+use crate::sqlite::error::Stored;
+use crate::sqlite::sql;
+use model::{ItemStatus, QueueLease, SessionQueue, StoredItem};
+use turn::lease::{Holder, Lease};
+
+pub(crate) const SUSPENDED: &str = "SELECT 1 FROM queue_suspensions WHERE session_label = ?1";
+
+/// The queue of a session.
+pub(crate) fn session(connection: &Connection, claim: &Claim, label: &str) -> Stored<SessionQueue> {
+    let waiting = waiting_items(connection, label)?;
+    let open_turn = waiting.iter().find(|it| it.status == ItemStatus::Processing);
+    let open_turn = open_turn.and_then(|it| it.turn_id.clone());
+    let pending: Vec<StoredItem> =
+        waiting.into_iter().filter(|it| it.status == ItemStatus::Pending).collect();
+    let lease = match claim.read(connection, label)?.filter(|lease| lease.is_live(claim.now())) {
+        None | Some(Lease { holder: Holder::Released, .. }) => QueueLease::Free,
+        Some(Lease { holder: Holder::Own { .. }, .. }) => QueueLease::Here,
+        Some(Lease { holder: Holder::Other { .. }, epoch, .. }) => {
+            match run_rows::open_under(connection, label, epoch)? {
+                Some(_) => QueueLease::RunsElsewhere,
+                None => QueueLease::Elsewhere,
+            }
+        }
+    };
+    let doing = format_args!("read the queue of session `{label}`");
+    Ok(SessionQueue {
+        dropped: item_rows::read(connection, &UNNAMED, (label,))?,
+        is_suspended: sql::exists(connection, SUSPENDED, (label,), doing)?,
+        lease,
+        open_turn,
+        pending,
+    })
+}
+
+/// The messages of a session that wait or are in a turn.
+pub(crate) fn waiting_items(connection: &Connection, label: &str) -> Stored<Vec<StoredItem>> {
+    item_rows::read(connection, &WAITING, (label,))
+}
+
+/// The sessions with messages that wait or are in a turn.
+pub(crate) fn waiting_sessions(connection: &Connection) -> Stored<Vec<String>> {
+    let mut labels = Vec::new();
+    let mut after = String::new();
+    loop {
+        let doing = "read the sessions that wait";
+        let next: Option<String> = sql::one(connection, NEXT_SESSION, (&after,), doing)?;
+        let Some(label) = next else { return Ok(labels) };
+        labels.push(label.clone());
+        after = label;
+    }
+}

@@ -1,0 +1,134 @@
+//! The messages of a turn, in the transactions of its commit points: taken in W0 and in the step that stores a steered one,
+//! ended in W4 (docs/rules/queue.md#retry).
+//!
+//! `broker::queue` decides what becomes of a message; it must never be decided here.
+
+use broker::queue::{ItemEnd, TurnEnd as Ended, after_turn};
+use rusqlite::Connection;
+
+use crate::queue::item_rows::{self, OF_TURN};
+use crate::sqlite::error::Stored;
+use model::{
+    CommitReceipt, FailedReason, FailureKind, ItemStatus, QueueEnd, StopReason, StorageError,
+    StorageErrorKind, TurnEnd,
+};
+
+/// Checks that a turn that begins can take its messages.
+///
+/// # Errors
+/// `stale_writer` where one of them does not wait any more: another turn has taken it, or it was cancelled.
+pub(crate) fn check(connection: &Connection, items: &[String]) -> Stored<()> {
+    for id in items {
+        let stored = item_rows::of_id(connection, id)?;
+        let waits = stored.is_some_and(|it| {
+            let dropped = it.reason == Some(FailedReason::Dropped);
+            (it.status == ItemStatus::Pending || dropped) && it.turn_id.is_none()
+        });
+        if !waits {
+            return Err(taken(id));
+        }
+    }
+    Ok(())
+}
+
+/// W0, W1 to W3: the turn takes the messages.
+///
+/// # Errors
+/// `stale_writer` where one of them does not wait any more.
+pub(crate) fn take(
+    connection: &Connection,
+    items: &[String],
+    turn_id: &str,
+    now: i64,
+) -> Stored<()> {
+    for id in items {
+        if !item_rows::take(connection, id, turn_id, now)? {
+            // A step that is written again repeats its messages.
+            let own = item_rows::of_id(connection, id)?.is_some_and(|it| {
+                it.status == ItemStatus::Processing && it.turn_id.as_deref() == Some(turn_id)
+            });
+            if !own {
+                return Err(taken(id));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn taken(id: &str) -> StorageError {
+    StorageError::new(
+        StorageErrorKind::StaleWriter,
+        format!("message `{id}` of the queue does not wait any more; this turn has none of it"),
+    )
+}
+
+/// W4: ends the messages of a turn that is written.
+pub(crate) fn end(
+    connection: &Connection,
+    turn: &TurnEnd,
+    queue: &QueueEnd,
+    receipt: &CommitReceipt,
+    now: i64,
+) -> Stored<()> {
+    let ended = how_ended(turn, queue, receipt);
+    let turn_id = &turn.turn_id;
+    take(connection, &queue.steered, turn_id, now)?;
+    let mut items = item_rows::read(connection, &OF_TURN, (turn_id,))?;
+    for id in &queue.items {
+        // A turn that was written without W0 has not taken them.
+        let is_waiting =
+            |it: &model::StoredItem| it.status == ItemStatus::Pending && it.turn_id.is_none();
+        items.extend(item_rows::of_id(connection, id)?.filter(is_waiting));
+    }
+    for stored in items {
+        let item = &stored.item;
+        match stored.status {
+            // It was offered, and the turn has not taken it.
+            ItemStatus::Pending if stored.turn_id.is_some() => {
+                item_rows::release(connection, &item.id)?;
+            }
+            ItemStatus::Pending | ItemStatus::Processing => {
+                match after_turn(item.tries, item.failures, &ended, now) {
+                    ItemEnd::Delivered => {
+                        item_rows::end(connection, &item.id, turn_id, None, now)?;
+                    }
+                    ItemEnd::Failed(reason) => {
+                        let detail = turn.error.as_ref().map(|error| error.message.as_str());
+                        item_rows::end(connection, &item.id, turn_id, Some((reason, detail)), now)?;
+                    }
+                    ItemEnd::Pending { tries, failures, not_before } => {
+                        let next = (tries, failures, not_before);
+                        item_rows::again(connection, &item.id, next)?;
+                    }
+                }
+            }
+            // A dropped message that this turn has named: the next one does, if this one is not in the session.
+            ItemStatus::Failed if !matches!(ended, Ended::Moved | Ended::Aborted) => {
+                if stored.reason == Some(FailedReason::Dropped) {
+                    item_rows::release(connection, &item.id)?;
+                }
+            }
+            ItemStatus::Failed | ItemStatus::Delivered => {}
+        }
+    }
+    Ok(())
+}
+
+fn how_ended(turn: &TurnEnd, queue: &QueueEnd, receipt: &CommitReceipt) -> Ended {
+    if receipt.head.as_deref() == Some(turn.turn_id.as_str()) {
+        return Ended::Moved;
+    }
+    if turn.stop_reason == StopReason::Aborted {
+        return Ended::Aborted;
+    }
+    if queue.is_interrupted && queue.has_effect {
+        return Ended::Interrupted;
+    }
+    let (kind, is_retryable, retry_after_ms) = match &turn.error {
+        Some(error) => (error.detail.kind, error.retryable, error.detail.retry_after_ms),
+        // It was answered, and is beside the session's thread.
+        None => (FailureKind::Storage, false, None),
+    };
+    let retry_after_ms = retry_after_ms.map(|ms| i64::try_from(ms).unwrap_or(i64::MAX));
+    Ended::Failed { kind, is_retryable, has_effect: queue.has_effect, retry_after_ms }
+}

@@ -1,0 +1,205 @@
+//! The dispatcher: its parts, its wake-ups and its pulse. It must never decide: `session` asks `broker::queue`.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::host::TurnHost;
+use super::lanes::LaneLimits;
+use super::state::{SessionState, State};
+use crate::engine::{Engine, Tasks};
+use base::clock::Clock;
+use model::{Journal, QueueLimits, QueueStore, StorageError, StorageErrorKind};
+
+/// The parts of a dispatcher.
+pub(crate) struct DispatchParts {
+    pub(crate) store: Arc<dyn QueueStore>,
+    pub(crate) journal: Arc<dyn Journal>,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) host: Arc<dyn TurnHost>,
+    pub(crate) clock: Clock,
+    pub(crate) tasks: Tasks,
+    pub(crate) limits: QueueLimits,
+    pub(crate) lanes: LaneLimits,
+    /// How often sessions of other processes are looked at.
+    pub(crate) pulse: Duration,
+}
+
+/// Drives the queues of a ledger's sessions in this process.
+pub(crate) struct Dispatcher {
+    pub(super) parts: DispatchParts,
+    state: Mutex<State>,
+    closing: CancellationToken,
+    /// A turn has ended.
+    pub(super) turn_ended: Notify,
+}
+
+impl Dispatcher {
+    /// A dispatcher that has begun to look for messages that wait.
+    pub(crate) fn start(parts: DispatchParts) -> Arc<Self> {
+        let state = Mutex::new(State::new(parts.lanes));
+        let dispatcher = Arc::new(Self {
+            parts,
+            state,
+            closing: CancellationToken::new(),
+            turn_ended: Notify::new(),
+        });
+        let pulse = Arc::clone(&dispatcher);
+        dispatcher.parts.tasks.spawn(async move { pulse.beat().await });
+        dispatcher
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn now(&self) -> i64 {
+        self.parts.clock.now_ms()
+    }
+
+    /// Looks at all sessions with messages, at once and then at each pulse: those of processes that have ended, too.
+    async fn beat(self: Arc<Self>) {
+        loop {
+            if !self.parts.host.is_alive() {
+                self.close();
+            }
+            match self.parts.store.waiting_sessions().await {
+                Ok(mut labels) => {
+                    // What was queued here may have ended elsewhere.
+                    labels.extend(self.lock().sessions.keys().cloned());
+                    labels.iter().for_each(|label| self.wake(label));
+                }
+                Err(error) => self.report(&error),
+            }
+            tokio::select! {
+                biased;
+                () = self.closing.cancelled() => return,
+                () = tokio::time::sleep(self.parts.pulse) => {}
+            }
+        }
+    }
+
+    /// Reports an error of the store, unless the dispatcher closes. It closes with its ledger.
+    pub(super) fn report(&self, error: &StorageError) {
+        if error.kind == StorageErrorKind::Closed {
+            self.close();
+        }
+        if !self.closing.is_cancelled() {
+            self.parts.host.error(error);
+        }
+    }
+
+    /// Decides the next step of a session, in a task of its own.
+    pub(super) fn wake(self: &Arc<Self>, label: &str) {
+        if self.begin_stepping(label) {
+            let (dispatcher, label) = (Arc::clone(self), label.to_owned());
+            self.parts.tasks.spawn(async move { dispatcher.steps(&label).await });
+        }
+    }
+
+    /// Whether the caller is the one that decides the session's next steps.
+    pub(super) fn begin_stepping(&self, label: &str) -> bool {
+        let mut state = self.lock();
+        if state.is_closing {
+            return false;
+        }
+        let session = state.session(label);
+        session.has_changed = true;
+        !std::mem::replace(&mut session.is_stepping, true)
+    }
+
+    /// Takes steps until nothing has changed meanwhile.
+    pub(super) async fn steps(self: &Arc<Self>, label: &str) {
+        loop {
+            self.lock().session(label).has_changed = false;
+            if let Err(error) = self.step(label).await {
+                self.report(&error);
+                let again = self.now().saturating_add(millis(self.parts.pulse));
+                self.wake_at(label, again);
+            }
+            let mut state = self.lock();
+            let session = state.session(label);
+            if !session.has_changed {
+                session.is_stepping = false;
+                state.forget_idle(label);
+                return;
+            }
+        }
+    }
+
+    /// Looks at a session again at a time.
+    pub(super) fn wake_at(self: &Arc<Self>, label: &str, at: i64) {
+        {
+            let mut state = self.lock();
+            let session = state.session(label);
+            if session.timer.is_some_and(|timer| timer <= at) {
+                return;
+            }
+            session.timer = Some(at);
+        }
+        let wait = Duration::from_millis(at.saturating_sub(self.now()).try_into().unwrap_or(0));
+        let (dispatcher, label) = (Arc::clone(self), label.to_owned());
+        self.parts.tasks.spawn(async move {
+            tokio::select! {
+                biased;
+                () = dispatcher.closing.cancelled() => return,
+                () = tokio::time::sleep(wait) => {}
+            }
+            {
+                let mut state = dispatcher.lock();
+                let session = state.session(&label);
+                if session.timer == Some(at) {
+                    session.timer = None;
+                }
+            }
+            dispatcher.wake(&label);
+        });
+    }
+
+    /// What a session is doing here.
+    pub(crate) fn state_of(&self, label: &str) -> SessionState {
+        let mut state = self.lock();
+        let Some(turn) = state.sessions.get_mut(label).and_then(|it| it.turn.as_ref()) else {
+            return SessionState::Idle;
+        };
+        match &turn.control {
+            Some(control) if control.is_compacting() => SessionState::Compacting,
+            Some(control) if control.is_streaming() => SessionState::Streaming,
+            Some(_) | None => SessionState::Running,
+        }
+    }
+
+    /// Begins no turn from now on. Running ones go on.
+    pub(crate) fn close(&self) {
+        self.lock().is_closing = true;
+        self.closing.cancel();
+    }
+
+    /// Waits until no turn runs here.
+    pub(crate) async fn quiet(&self) {
+        loop {
+            let turn_ended = self.turn_ended.notified();
+            if self.lock().sessions.values().all(|session| session.turn.is_none()) {
+                return;
+            }
+            turn_ended.await;
+        }
+    }
+
+    /// Aborts all turns that run here.
+    pub(crate) fn abort_all(&self) {
+        let mut state = self.lock();
+        for turn in state.sessions.values_mut().filter_map(|session| session.turn.as_mut()) {
+            turn.is_ending = true;
+            if let Some(control) = &turn.control {
+                control.abort();
+            }
+        }
+    }
+}
+
+pub(super) fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,54 @@
+//! The port to what begins turns and hears what became of messages. It must never be awaited.
+
+use model::StoredItem;
+
+/// A turn that is to begin.
+pub(crate) struct StartTurn {
+    /// Its ULID.
+    pub(crate) turn_id: String,
+    /// The id of its run.
+    pub(crate) run_id: String,
+    pub(crate) session_label: String,
+    /// The messages that it has, in their order.
+    pub(crate) items: Vec<StoredItem>,
+    /// The dropped messages that it names, and the note about them.
+    pub(crate) dropped: Vec<String>,
+    pub(crate) note: Option<String>,
+}
+
+/// A turn that has ended, or could not begin.
+pub(crate) struct EndedTurn {
+    pub(crate) turn_id: String,
+    /// Its messages, as they are stored now.
+    pub(crate) items: Vec<StoredItem>,
+}
+
+/// Messages that were offered to a running turn.
+pub(crate) struct SteeredItems {
+    pub(crate) turn_id: String,
+    pub(crate) items: Vec<String>,
+}
+
+/// What begins turns. Each call returns at once.
+pub(crate) trait TurnHost: Send + Sync {
+    /// Whether it can begin turns.
+    fn is_alive(&self) -> bool;
+
+    /// Begins a turn. The host registers its run with [`super::Dispatcher::begun`], or refuses the turn.
+    fn start(&self, turn: StartTurn);
+
+    /// Resumes an interrupted turn: the host registers its run, or closes the turn.
+    fn resume(&self, turn_id: &str, session_label: &str);
+
+    /// Messages are entering a running turn.
+    fn steered(&self, steered: SteeredItems);
+
+    /// A turn has ended.
+    fn ended(&self, turn: EndedTurn);
+
+    /// Messages have failed without a turn.
+    fn failed(&self, items: Vec<StoredItem>);
+
+    /// The store failed. What was to happen is tried again.
+    fn error(&self, error: &model::StorageError);
+}

@@ -1,0 +1,127 @@
+//! How many turns run at once, main sessions and workers apart: round robin over the sessions that wait.
+//!
+//! It must never give a session two slots, nor let one pass another that waits longer.
+
+use std::collections::{HashSet, VecDeque};
+
+use model::{SessionKey, SessionKind};
+
+/// The number of turns that run at once.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LaneLimits {
+    pub(crate) main: usize,
+    pub(crate) worker: usize,
+}
+
+/// The kind of a session's lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LaneKind {
+    Main,
+    Worker,
+}
+
+impl LaneKind {
+    pub(crate) fn of(label: &str) -> Self {
+        match SessionKey::parse(label).kind {
+            SessionKind::Worker | SessionKind::Subagent => Self::Worker,
+            SessionKind::Main
+            | SessionKind::Dm
+            | SessionKind::Group
+            | SessionKind::Fork
+            | SessionKind::System
+            | SessionKind::Run
+            | SessionKind::Unknown => Self::Main,
+        }
+    }
+}
+
+struct Lane {
+    limit: usize,
+    /// Slots that are taken, by a turn or by a session that was chosen for its next one.
+    taken: usize,
+    /// Sessions that wait, in the order of their arrival.
+    waiting: VecDeque<String>,
+    /// Sessions that were chosen and have not begun.
+    chosen: HashSet<String>,
+}
+
+/// The lanes of a dispatcher.
+pub(crate) struct Lanes {
+    main: Lane,
+    worker: Lane,
+}
+
+impl Lanes {
+    pub(crate) fn new(limits: LaneLimits) -> Self {
+        let lane = |limit: usize| Lane {
+            limit: limit.max(1),
+            taken: 0,
+            waiting: VecDeque::new(),
+            chosen: HashSet::new(),
+        };
+        Self { main: lane(limits.main), worker: lane(limits.worker) }
+    }
+
+    fn of(&mut self, label: &str) -> &mut Lane {
+        match LaneKind::of(label) {
+            LaneKind::Main => &mut self.main,
+            LaneKind::Worker => &mut self.worker,
+        }
+    }
+
+    /// Takes a slot for a turn of the session; false where it waits for one from now on.
+    pub(crate) fn enter(&mut self, label: &str) -> bool {
+        let lane = self.of(label);
+        if lane.chosen.remove(label) {
+            return true;
+        }
+        if lane.waiting.iter().any(|other| other == label) {
+            return false;
+        }
+        if lane.taken < lane.limit && lane.waiting.is_empty() {
+            lane.taken += 1;
+            return true;
+        }
+        lane.waiting.push_back(label.to_owned());
+        false
+    }
+
+    /// A turn of the session has ended. Returns the session that was chosen for the slot.
+    pub(crate) fn leave(&mut self, label: &str) -> Option<String> {
+        let lane = self.of(label);
+        lane.taken = lane.taken.saturating_sub(1);
+        let next = lane.waiting.pop_front()?;
+        lane.taken += 1;
+        lane.chosen.insert(next.clone());
+        Some(next)
+    }
+
+    /// The session has nothing to begin. Returns the session that was chosen for its slot, if it had one.
+    pub(crate) fn pass(&mut self, label: &str) -> Option<String> {
+        let lane = self.of(label);
+        lane.waiting.retain(|other| other != label);
+        if lane.chosen.remove(label) { self.leave(label) } else { None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LaneLimits, Lanes};
+
+    #[test]
+    fn sessions_have_their_turns_in_the_order_in_which_they_wait() {
+        let mut lanes = Lanes::new(LaneLimits { main: 1, worker: 1 });
+        assert!(lanes.enter("a"));
+        assert!(!lanes.enter("b") && !lanes.enter("c") && !lanes.enter("b"));
+        assert!(lanes.enter("worker:1"), "workers have a lane of their own");
+        // `a` has more to do, and is behind those that wait.
+        assert_eq!(lanes.leave("a").as_deref(), Some("b"));
+        assert!(!lanes.enter("a") && lanes.enter("b"));
+        assert_eq!(lanes.leave("b").as_deref(), Some("c"));
+        // `c` has nothing to begin any more.
+        assert_eq!(lanes.pass("c").as_deref(), Some("a"));
+        assert!(lanes.enter("a"));
+        assert_eq!(lanes.leave("a"), None);
+        assert!(lanes.enter("c"));
+    }
+}

@@ -1,0 +1,19 @@
+//! The broker's driver: takes messages into the queues of sessions, and begins, steers, aborts and takes over their turns.
+//!
+//! `broker::queue` decides, the ledger stores, the host begins turns. It must never hold a message that is not stored.
+
+mod dispatcher;
+mod host;
+mod lanes;
+mod recovery;
+mod sending;
+mod session;
+mod state;
+mod turns;
+
+pub(crate) use dispatcher::{DispatchParts, Dispatcher};
+pub(crate) use host::{EndedTurn, StartTurn, SteeredItems, TurnHost};
+pub(crate) use lanes::LaneLimits;
+pub(crate) use sending::{Disposition, Receipt};
+pub(crate) use state::SessionState;
+pub(crate) use turns::Arming;

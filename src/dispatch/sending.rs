@@ -1,0 +1,128 @@
+//! Messages that come in, and what a host does with a queue. A receipt is given when its row is committed, and never before.
+
+use std::sync::Arc;
+
+use super::dispatcher::Dispatcher;
+use model::{Enqueued, NewItem, QueueStore, StorageError, StoredItem};
+
+/// What became of a message that was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Disposition {
+    Started,
+    Queued,
+    Steered,
+    Duplicate,
+    Rejected,
+}
+
+/// The proof that a message is stored.
+#[derive(Debug, Clone)]
+pub(crate) struct Receipt {
+    pub(crate) disposition: Disposition,
+    pub(crate) item_id: String,
+    pub(crate) session_label: String,
+    /// Whether the session was made for it, as a fork.
+    pub(crate) is_fork: bool,
+}
+
+impl Dispatcher {
+    /// Queues a message, and takes its session's next step.
+    ///
+    /// # Errors
+    /// Those of [`QueueStore::enqueue`].
+    pub(crate) async fn send(self: &Arc<Self>, new: NewItem) -> Result<Receipt, StorageError> {
+        let id = new.item.id.clone();
+        let receipt = |disposition, item_id, session_label, is_fork| Receipt {
+            disposition,
+            item_id,
+            session_label,
+            is_fork,
+        };
+        match self.parts.store.enqueue(Box::new(new), self.parts.limits).await? {
+            Enqueued::Duplicate { item_id, session_label } => {
+                Ok(receipt(Disposition::Duplicate, item_id, session_label, false))
+            }
+            Enqueued::Rejected { session_label } => {
+                Ok(receipt(Disposition::Rejected, id, session_label, false))
+            }
+            Enqueued::Queued { session_label, is_fork, dropped } => {
+                self.lock().session(&session_label).own.insert(id.clone());
+                if !dropped.is_empty() {
+                    self.report_failed(&dropped).await;
+                }
+                if self.begin_stepping(&session_label) {
+                    self.steps(&session_label).await;
+                }
+                let disposition = self.disposition(&session_label, &id);
+                Ok(receipt(disposition, id, session_label, is_fork))
+            }
+        }
+    }
+
+    fn disposition(&self, label: &str, id: &str) -> Disposition {
+        let mut state = self.lock();
+        match state.sessions.get_mut(label).and_then(|it| it.turn.as_ref()) {
+            Some(turn) if turn.items.iter().any(|(item, _)| item == id) => Disposition::Started,
+            Some(turn) if turn.offered.iter().any(|item| item == id) => Disposition::Steered,
+            Some(_) | None => Disposition::Queued,
+        }
+    }
+
+    /// Cancels a message that waits; false for any other.
+    ///
+    /// # Errors
+    /// Any of storage.
+    pub(crate) async fn cancel(self: &Arc<Self>, id: String) -> Result<bool, StorageError> {
+        let is_cancelled = self.store().cancel(id.clone()).await?;
+        if is_cancelled {
+            self.report_failed(&[id]).await;
+        }
+        Ok(is_cancelled)
+    }
+
+    /// Cancels all messages of a session that wait.
+    ///
+    /// # Errors
+    /// Any of storage.
+    pub(crate) async fn clear(self: &Arc<Self>, label: String) -> Result<(), StorageError> {
+        let cancelled = self.store().clear(label).await?;
+        self.report_failed(&cancelled).await;
+        Ok(())
+    }
+
+    /// Suspends a session's queue, or ends that.
+    ///
+    /// # Errors
+    /// Any of storage.
+    pub(crate) async fn suspend(
+        self: &Arc<Self>,
+        label: String,
+        is_suspended: bool,
+    ) -> Result<(), StorageError> {
+        self.store().suspend(label.clone(), is_suspended).await?;
+        if !is_suspended {
+            let waiting = self.store().waiting_items(&label).await?;
+            self.lock().session(&label).own.extend(waiting.into_iter().map(|it| it.item.id));
+            self.wake(&label);
+        }
+        Ok(())
+    }
+
+    /// The queues.
+    pub(crate) fn store(&self) -> &Arc<dyn QueueStore> {
+        &self.parts.store
+    }
+
+    async fn report_failed(&self, ids: &[String]) {
+        let mut items: Vec<StoredItem> = Vec::new();
+        for id in ids {
+            match self.parts.store.queue_item(id).await {
+                Ok(item) => items.extend(item),
+                Err(error) => self.report(&error),
+            }
+        }
+        if !items.is_empty() {
+            self.parts.host.failed(items);
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! One step of a session: reads its queue, lets `broker::queue` decide, and acts.
+//!
+//! It must never begin a turn while another one of the session is open.
+
+use std::sync::Arc;
+
+use broker::queue::{Decision, SessionRun, decide, overflow_note};
+use serde::Deserialize;
+
+use super::dispatcher::{Dispatcher, millis};
+use super::host::{StartTurn, SteeredItems};
+use super::state::ActiveTurn;
+use crate::engine::Steered;
+use model::{QueueItem, QueueLease, SessionQueue, StorageError, StoredItem};
+
+impl Dispatcher {
+    /// Does what is next for a session.
+    pub(super) async fn step(self: &Arc<Self>, label: &str) -> Result<(), StorageError> {
+        let queue = self.parts.store.queue(label).await?;
+        let now = self.now();
+        let has_turn = {
+            let mut state = self.lock();
+            if state.is_closing {
+                return Ok(());
+            }
+            state.session(label).turn.is_some()
+        };
+        if !has_turn {
+            let waits = |id: &String| queue.pending.iter().any(|it| it.item.id == *id);
+            self.lock().session(label).own.retain(waits);
+            match self.readiness(label, &queue, now).await? {
+                Readiness::Free => {}
+                Readiness::TakingOver => return Ok(()),
+                Readiness::Waits => {
+                    self.pass_lane(label);
+                    return Ok(());
+                }
+            }
+        }
+        let decision = {
+            let mut state = self.lock();
+            // A message that was offered, or that the turn is about to take, is the turn's until that has ended.
+            let turn = state.session(label).turn.as_ref();
+            let is_taken =
+                |id: &String| turn.is_some_and(|it| it.items.iter().any(|(of, _)| of == id));
+            let pending: Vec<QueueItem> = queue
+                .pending
+                .iter()
+                .filter(|it| it.turn_id.is_none() && !is_taken(&it.item.id))
+                .map(|it| it.item.clone())
+                .collect();
+            let run = match &state.session(label).turn {
+                None => SessionRun::Idle,
+                Some(turn)
+                    if !turn.is_ending
+                        && turn.control.as_ref().is_some_and(|it| it.is_parked()) =>
+                {
+                    SessionRun::Parked
+                }
+                Some(turn) => SessionRun::Running {
+                    principal: &turn.principal,
+                    is_steerable: turn
+                        .control
+                        .as_ref()
+                        .is_some_and(|it| it.is_streaming() && !it.is_compacting()),
+                    is_ending: turn.is_ending,
+                },
+            };
+            decide(&pending, run, queue.is_suspended, self.parts.limits.debounce_ms, now)
+        };
+        if !matches!(decision, Decision::Start(_)) {
+            self.pass_lane(label);
+        }
+        match decision {
+            Decision::Start(ids) => self.begin(label, &ids, &queue),
+            Decision::Steer(ids) => self.steer(label, &ids, &queue.pending).await?,
+            Decision::Abort => self.interrupt_turn(label),
+            Decision::Wait(Some(at)) => self.wake_at(label, at),
+            Decision::Wait(None) => {}
+        }
+        Ok(())
+    }
+
+    /// The session begins nothing: the next one has its slot of the lane.
+    fn pass_lane(self: &Arc<Self>, label: &str) {
+        let next = self.lock().lanes.pass(label);
+        if let Some(next) = next {
+            self.wake(&next);
+        }
+    }
+
+    /// Whether a turn of the session may begin here now.
+    async fn readiness(
+        self: &Arc<Self>,
+        label: &str,
+        queue: &SessionQueue,
+        now: i64,
+    ) -> Result<Readiness, StorageError> {
+        // The next pulse looks again.
+        if queue.lease == QueueLease::RunsElsewhere {
+            return Ok(Readiness::Waits);
+        }
+        let held_until = self.lock().session(label).held_until;
+        if held_until > now {
+            self.wake_at(label, held_until);
+            return Ok(Readiness::Waits);
+        }
+        self.lock().session(label).held_until = 0;
+        if let Some(turn_id) = &queue.open_turn {
+            self.take_over(label, turn_id).await?;
+            return Ok(Readiness::TakingOver);
+        }
+        // Offered to a turn that never began, and whose process has ended.
+        for lost in queue.pending.iter().filter_map(|it| it.turn_id.as_ref()) {
+            self.parts.store.withdraw(lost.clone()).await?;
+            self.lock().session(label).has_changed = true;
+        }
+        Ok(Readiness::Free)
+    }
+
+    /// Whether this process begins a turn with these messages: it has queued them, or has the session's lease, or no other
+    /// process has begun them within a pulse; within three where a living one has the lease.
+    fn is_ours(&self, label: &str, items: &[StoredItem], lease: QueueLease) -> bool {
+        let pulses = match lease {
+            QueueLease::Here => return true,
+            QueueLease::Free => 1,
+            QueueLease::Elsewhere | QueueLease::RunsElsewhere => 3,
+        };
+        let young = self.now().saturating_sub(millis(self.parts.pulse).saturating_mul(pulses));
+        let mut state = self.lock();
+        let own = &state.session(label).own;
+        items.iter().all(|it| own.contains(&it.item.id) || it.created_at <= young)
+    }
+
+    fn begin(self: &Arc<Self>, label: &str, ids: &[String], queue: &SessionQueue) {
+        let items: Vec<StoredItem> = ids
+            .iter()
+            .filter_map(|id| queue.pending.iter().find(|it| it.item.id == *id).cloned())
+            .collect();
+        let Some(first) = items.first() else { return };
+        if !self.is_ours(label, &items, queue.lease) {
+            self.pass_lane(label);
+            return;
+        }
+        let clock = &self.parts.clock;
+        let texts: Vec<String> = queue.dropped.iter().map(|it| text_of(&it.message)).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let turn = StartTurn {
+            turn_id: clock.new_id(),
+            run_id: clock.new_id(),
+            session_label: label.to_owned(),
+            dropped: queue.dropped.iter().map(|it| it.item.id.clone()).collect(),
+            note: overflow_note(&texts, self.parts.limits.cap),
+            items: items.clone(),
+        };
+        let active = ActiveTurn {
+            turn_id: turn.turn_id.clone(),
+            principal: first.item.principal.clone(),
+            control: None,
+            is_ending: false,
+            items: items.iter().map(|it| (it.item.id.clone(), it.item.tries)).collect(),
+            offered: Vec::new(),
+        };
+        {
+            let mut state = self.lock();
+            if state.is_closing || !state.lanes.enter(label) {
+                return;
+            }
+            state.session(label).turn = Some(active);
+        }
+        self.parts.host.start(turn);
+    }
+
+    async fn steer(
+        self: &Arc<Self>,
+        label: &str,
+        ids: &[String],
+        pending: &[StoredItem],
+    ) -> Result<(), StorageError> {
+        let Some((turn_id, control)) = self.running(label) else { return Ok(()) };
+        // A run takes texts: a message with anything else runs in its order.
+        let text = |id: &String| {
+            let message = &pending.iter().find(|it| it.item.id == *id)?.message;
+            Some((id.clone(), whole_text(message)?))
+        };
+        let texts: Vec<(String, String)> = ids.iter().filter_map(text).collect();
+        let ids: Vec<String> = texts.iter().map(|(id, _)| id.clone()).collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let offered = self.parts.store.offer(ids, turn_id.clone()).await?;
+        if let Some(turn) = self.lock().turn(label, &turn_id) {
+            turn.offered.extend(offered.iter().cloned());
+        }
+        let mut steered = Vec::new();
+        for id in &offered {
+            let Some((_, text)) = texts.iter().find(|(other, _)| other == id) else { continue };
+            let message = Steered { text: text.clone(), item: Some(id.clone()) };
+            if !control.steer_with(message) {
+                // The run takes no more: the message waits again when it has ended.
+                break;
+            }
+            steered.push(id.clone());
+        }
+        if !steered.is_empty() {
+            self.parts.host.steered(SteeredItems { turn_id, items: steered });
+        }
+        Ok(())
+    }
+
+    fn running(&self, label: &str) -> Option<(String, Arc<crate::engine::RunControl>)> {
+        let mut state = self.lock();
+        let turn = state.session(label).turn.as_ref()?;
+        Some((turn.turn_id.clone(), Arc::clone(turn.control.as_ref()?)))
+    }
+
+    /// Aborts the turn of a session for a message that interrupts it, as soon as the turn is open: what it has taken is in the
+    /// session then.
+    fn interrupt_turn(&self, label: &str) {
+        let mut state = self.lock();
+        let Some(turn) = &mut state.session(label).turn else { return };
+        // Otherwise the message is looked at again when the run has begun.
+        if let Some(control) = &turn.control {
+            turn.is_ending = true;
+            control.abort_when_open();
+        }
+    }
+
+    /// Aborts the turn that runs in a session here; false where none does.
+    pub(crate) fn abort_turn(&self, label: &str) -> bool {
+        let mut state = self.lock();
+        let Some(turn) = state.sessions.get_mut(label).and_then(|it| it.turn.as_mut()) else {
+            return false;
+        };
+        turn.is_ending = true;
+        // A run that has not begun is aborted as it begins.
+        if let Some(control) = &turn.control {
+            control.abort();
+        }
+        true
+    }
+}
+
+/// Whether a turn of a session may begin.
+enum Readiness {
+    Free,
+    /// An open turn of the session is taken over first.
+    TakingOver,
+    /// Something else comes first.
+    Waits,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    content: Content,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Content {
+    Text(String),
+    Blocks(Vec<Block>),
+}
+
+#[derive(Deserialize)]
+struct Block {
+    #[serde(default)]
+    text: Option<String>,
+}
+
+/// The text of a message's JSON: its content, or that of its text blocks.
+fn text_of(message: &str) -> String {
+    match serde_json::from_str(message) {
+        Ok(Message { content: Content::Text(text) }) => text,
+        Ok(Message { content: Content::Blocks(blocks) }) => {
+            let texts: Vec<String> = blocks.into_iter().filter_map(|block| block.text).collect();
+            texts.join("\n\n")
+        }
+        Err(_) => String::new(),
+    }
+}
+
+/// The text of a message that has nothing else.
+fn whole_text(message: &str) -> Option<String> {
+    match serde_json::from_str(message).ok()? {
+        Message { content: Content::Text(text) } => Some(text),
+        Message { content: Content::Blocks(blocks) } => {
+            let texts: Option<Vec<String>> = blocks.into_iter().map(|block| block.text).collect();
+            Some(texts?.join("\n\n"))
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The turns that run here: their begin, and what follows from their end. It must never end a message: the ledger does, with
+//! the turn.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::dispatcher::Dispatcher;
+use super::host::EndedTurn;
+use crate::engine::RunControl;
+use model::{ItemStatus, StorageError, StoredItem};
+
+/// How long a session waits after a turn that could not be stored, in milliseconds.
+const HOLD: i64 = 1_000;
+
+/// A turn that the host begins.
+struct Beginning {
+    dispatcher: Arc<Dispatcher>,
+    label: String,
+    turn_id: String,
+    /// Its run has begun, and its run has ended. A run may end before the host knows that it has begun.
+    progress: Mutex<(bool, bool)>,
+}
+
+impl Beginning {
+    fn note(&self, change: impl FnOnce(&mut (bool, bool))) {
+        let has_ended = {
+            let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+            change(&mut progress);
+            *progress == (true, true)
+        };
+        if has_ended {
+            self.dispatcher.turn_ended(&self.label, &self.turn_id);
+        }
+    }
+}
+
+/// Dropped when the run of a turn has ended, or did not begin.
+pub(crate) struct TurnGuard(Arc<Beginning>);
+
+impl Drop for TurnGuard {
+    fn drop(&mut self) {
+        self.0.note(|progress| progress.1 = true);
+    }
+}
+
+/// Arms the guard of a turn: its run has begun.
+pub(crate) struct Arming(Arc<Beginning>);
+
+impl Arming {
+    /// The run has begun. Called once.
+    pub(crate) fn arm(&self) {
+        self.0.note(|progress| progress.0 = true);
+    }
+}
+
+impl Dispatcher {
+    /// A guard of a turn that the host begins, and what arms it.
+    pub(crate) fn guard(self: &Arc<Self>, label: &str, turn_id: &str) -> (TurnGuard, Arming) {
+        let beginning = Arc::new(Beginning {
+            dispatcher: Arc::clone(self),
+            label: label.to_owned(),
+            turn_id: turn_id.to_owned(),
+            progress: Mutex::default(),
+        });
+        (TurnGuard(Arc::clone(&beginning)), Arming(beginning))
+    }
+
+    /// The run of a turn has begun.
+    pub(crate) fn begun(self: &Arc<Self>, label: &str, turn_id: &str, control: Arc<RunControl>) {
+        if let Some(turn) = self.lock().turn(label, turn_id) {
+            if turn.is_ending {
+                control.abort();
+            }
+            turn.control = Some(control);
+        }
+        // A message may have come meanwhile that enters it, or ends it.
+        self.wake(label);
+    }
+
+    /// A turn could not begin: its messages have failed.
+    pub(crate) fn refuse(self: &Arc<Self>, label: &str, turn_id: &str, detail: String) {
+        let ids = self
+            .lock()
+            .turn(label, turn_id)
+            .map(|turn| turn.items.iter().map(|(id, _)| id.clone()).collect::<Vec<_>>());
+        let Some(ids) = ids else { return };
+        let (dispatcher, label, turn_id) = (Arc::clone(self), label.to_owned(), turn_id.to_owned());
+        self.parts.tasks.spawn(async move {
+            if let Err(error) = dispatcher.parts.store.refuse(ids, detail).await {
+                dispatcher.report(&error);
+            }
+            dispatcher.turn_ended(&label, &turn_id);
+        });
+    }
+
+    /// A turn cannot begin or be resumed, because the engine closes: its messages are left for the next broker.
+    pub(crate) fn abandon(self: &Arc<Self>, label: &str, turn_id: &str) {
+        self.close();
+        self.turn_ended(label, turn_id);
+    }
+
+    /// Closes an interrupted turn that cannot be resumed.
+    pub(crate) fn close_turn(self: &Arc<Self>, label: &str, turn_id: &str) {
+        let (dispatcher, label, turn_id) = (Arc::clone(self), label.to_owned(), turn_id.to_owned());
+        self.parts.tasks.spawn(async move {
+            if let Err(error) = dispatcher.parts.engine.discard(&turn_id).await {
+                // It may have ended meanwhile; otherwise it is tried again.
+                dispatcher.parts.host.error(&StorageError::new(
+                    model::StorageErrorKind::Io,
+                    format!("turn `{turn_id}` cannot be closed: {error}"),
+                ));
+            }
+            dispatcher.turn_ended(&label, &turn_id);
+        });
+    }
+
+    fn turn_ended(self: &Arc<Self>, label: &str, turn_id: &str) {
+        let (dispatcher, label, turn_id) = (Arc::clone(self), label.to_owned(), turn_id.to_owned());
+        self.parts.tasks.spawn(async move {
+            if let Err(error) = dispatcher.settle(&label, &turn_id).await {
+                dispatcher.report(&error);
+            }
+            dispatcher.leave(&label, &turn_id);
+        });
+    }
+
+    /// Reports to the host what became of the messages of a turn that has ended.
+    async fn settle(&self, label: &str, turn_id: &str) -> Result<(), StorageError> {
+        let found = self.lock().turn(label, turn_id).map(|turn| {
+            let tries: Vec<(String, Option<u32>)> =
+                turn.items.iter().map(|(id, tries)| (id.clone(), Some(*tries))).collect();
+            let offered = turn.offered.iter().map(|id| (id.clone(), None));
+            (tries.into_iter().chain(offered).collect::<Vec<_>>(), !turn.offered.is_empty())
+        });
+        let Some((ids, was_offered)) = found else { return Ok(()) };
+        if was_offered {
+            // Where the turn was not stored, nothing has released them.
+            self.parts.store.withdraw(turn_id.to_owned()).await?;
+        }
+        let mut items: Vec<StoredItem> = Vec::new();
+        let mut is_stored = true;
+        for (id, tries) in ids {
+            let Some(stored) = self.parts.store.queue_item(&id).await? else { continue };
+            let unchanged = match stored.status {
+                ItemStatus::Pending => tries == Some(stored.item.tries),
+                ItemStatus::Processing => stored.turn_id.as_deref() == Some(turn_id),
+                ItemStatus::Delivered | ItemStatus::Failed => false,
+            };
+            is_stored &= !unchanged;
+            items.push(stored);
+        }
+        if !is_stored {
+            self.lock().session(label).held_until = self.now().saturating_add(HOLD);
+        }
+        self.parts.host.ended(EndedTurn { turn_id: turn_id.to_owned(), items });
+        Ok(())
+    }
+
+    /// The session is free for its next turn, and the lane for its next session.
+    fn leave(self: &Arc<Self>, label: &str, turn_id: &str) {
+        let next = {
+            let mut state = self.lock();
+            if state.turn(label, turn_id).is_none() {
+                return;
+            }
+            state.session(label).turn = None;
+            state.lanes.leave(label)
+        };
+        self.turn_ended.notify_waiters();
+        if let Some(next) = next {
+            self.wake(&next);
+        }
+        self.wake(label);
+    }
+}

@@ -1,0 +1,465 @@
+//! The broker's driver for JavaScript: messages in, receipts out; turns that are to begin, and what became of messages, as
+//! records of the hub.
+//!
+//! It must never decide anything, or hold a message.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use napi::Result;
+use napi_derive::napi;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::engine::{Begin, NativeEngine};
+use super::errors::js_error;
+use super::hub::HubCore;
+use super::input::{CrossingContext, KnownHistory, RunFlags};
+use super::reply::{Answer, reply};
+use crate::dispatch::{
+    Arming, DispatchParts, Dispatcher, Disposition, EndedTurn, LaneLimits, Receipt, SessionState,
+    StartTurn, SteeredItems, TurnHost,
+};
+use crate::engine::{QueuedTurn, Tasks};
+use base::error::{EngineError, ErrorCode};
+use model::{
+    Defaults, DropPolicy, InputError, Message, NewItem, QueueItem, QueueLimits, QueueMode,
+    QueueTarget, Role, Route, StorageError, StoredItem, from_json, parse_message, session_label,
+};
+
+/// The options of a broker, as JSON.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Options {
+    cap: usize,
+    drop: DropPolicy,
+    debounce_ms: u32,
+    main: usize,
+    worker: usize,
+    pulse_ms: u32,
+}
+
+/// A message that is sent, as JSON.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Sent {
+    id: String,
+    #[serde(default)]
+    session: Option<String>,
+    #[serde(default)]
+    thread: Option<String>,
+    mode: QueueMode,
+    source: String,
+    #[serde(default)]
+    route: Route,
+    principal: String,
+    #[serde(default)]
+    is_system: bool,
+    message: String,
+    request: String,
+    #[serde(default)]
+    event_id: Option<String>,
+}
+
+struct JsTurnHost {
+    hub: Weak<HubCore>,
+    /// The number of the broker in its environment.
+    number: u32,
+}
+
+impl JsTurnHost {
+    fn event(&self, event: &serde_json::Value) {
+        if let Some(hub) = self.hub.upgrade() {
+            hub.reply(&format!(r#"{{"id":0,"broker":{},"event":{event}}}"#, self.number));
+        }
+    }
+}
+
+impl TurnHost for JsTurnHost {
+    fn is_alive(&self) -> bool {
+        self.hub.upgrade().is_some_and(|hub| hub.is_open())
+    }
+
+    fn start(&self, turn: StartTurn) {
+        let items: Vec<_> = turn.items.iter().map(item_json).collect();
+        self.event(&json!({
+            "type": "start", "turnId": turn.turn_id, "runId": turn.run_id, "sessionLabel": turn.session_label,
+            "items": items, "dropped": turn.dropped, "note": turn.note,
+        }));
+    }
+
+    fn resume(&self, turn_id: &str, session_label: &str) {
+        self.event(&json!({ "type": "resume", "turnId": turn_id, "sessionLabel": session_label }));
+    }
+
+    fn steered(&self, steered: SteeredItems) {
+        self.event(
+            &json!({ "type": "steered", "turnId": steered.turn_id, "items": steered.items }),
+        );
+    }
+
+    fn ended(&self, turn: EndedTurn) {
+        let items: Vec<_> = turn.items.iter().map(item_json).collect();
+        self.event(&json!({ "type": "ended", "turnId": turn.turn_id, "items": items }));
+    }
+
+    fn failed(&self, items: Vec<StoredItem>) {
+        let items: Vec<_> = items.iter().map(item_json).collect();
+        self.event(&json!({ "type": "failed", "items": items }));
+    }
+
+    fn error(&self, error: &StorageError) {
+        let (code, message) = (error.kind.code(), &error.message);
+        self.event(&json!({ "type": "error", "code": code, "message": message }));
+    }
+}
+
+fn item_json(stored: &StoredItem) -> serde_json::Value {
+    let StoredItem { item, .. } = stored;
+    let parsed = |json: &str| serde_json::from_str::<serde_json::Value>(json).unwrap_or_default();
+    json!({
+        "id": item.id,
+        "sessionLabel": stored.session_label,
+        "source": stored.source,
+        "mode": item.mode,
+        "route": item.route,
+        "message": parsed(&stored.message),
+        "request": parsed(&stored.request),
+        "eventId": stored.event_id,
+        "status": stored.status,
+        "reason": stored.reason,
+        "detail": stored.detail,
+        "tries": item.tries,
+        "failures": item.failures,
+        "notBefore": item.not_before,
+        "turnId": stored.turn_id,
+        "createdAt": stored.created_at,
+        "claimedAt": stored.claimed_at,
+        "deliveredAt": stored.delivered_at,
+    })
+}
+
+fn receipt_json(receipt: &Receipt) -> String {
+    let disposition = match receipt.disposition {
+        Disposition::Started => "started",
+        Disposition::Queued => "queued",
+        Disposition::Steered => "steered",
+        Disposition::Duplicate => "duplicate",
+        Disposition::Rejected => "rejected",
+    };
+    json!({
+        "disposition": disposition,
+        "itemId": receipt.item_id,
+        "sessionLabel": receipt.session_label,
+        "isFork": receipt.is_fork,
+    })
+    .to_string()
+}
+
+/// The driver of a broker.
+/// @internal
+#[napi]
+pub struct NativeBroker {
+    dispatcher: Arc<Dispatcher>,
+    hub: Arc<HubCore>,
+    tasks: Tasks,
+}
+
+impl NativeBroker {
+    fn build(
+        engine: &NativeEngine,
+        options: &str,
+        number: u32,
+    ) -> std::result::Result<Self, EngineError> {
+        let options: Options = from_json(options).map_err(EngineError::option)?;
+        let ledger = engine.ledger.clone().ok_or_else(|| {
+            EngineError::new(
+                ErrorCode::NoLedger,
+                "a broker stores its messages in the ledger of its engine; pass `ledger: { path }` to the engine",
+            )
+        })?;
+        if !engine.engine().records_steps() {
+            return Err(EngineError::option(InputError {
+                path: "engine".to_owned(),
+                message: "has `ledger.journal: 'final'`; a broker needs 'full', so that no message is answered twice"
+                    .to_owned(),
+            }));
+        }
+        let tasks = engine.tasks().sibling();
+        let hub = Arc::clone(engine.hub());
+        let dispatcher = Dispatcher::start(DispatchParts {
+            store: ledger.queue,
+            journal: ledger.journal,
+            engine: Arc::clone(engine.engine()),
+            host: Arc::new(JsTurnHost { hub: Arc::downgrade(&hub), number }),
+            clock: engine.clock.clone(),
+            tasks: tasks.sibling(),
+            limits: QueueLimits {
+                cap: options.cap,
+                drop: options.drop,
+                debounce_ms: i64::from(options.debounce_ms),
+            },
+            lanes: LaneLimits { main: options.main, worker: options.worker },
+            pulse: Duration::from_millis(u64::from(options.pulse_ms.max(1))),
+        });
+        Ok(Self { dispatcher, hub, tasks })
+    }
+
+    fn answer(&self, id: u32, work: impl Future<Output = Answer> + Send + 'static) {
+        let hub = Arc::clone(&self.hub);
+        self.tasks.spawn(async move { reply(&hub, id, work.await) });
+    }
+}
+
+#[napi]
+impl NativeBroker {
+    /// `options` is the JSON of the queue's and the lanes' limits; `number` is the broker's in this environment.
+    #[napi(constructor, catch_unwind)]
+    pub fn new(engine: &NativeEngine, options: String, number: u32) -> Result<Self> {
+        Self::build(engine, &options, number).map_err(|error| js_error(&error))
+    }
+
+    /// Queues a message; answers request `id` with its receipt.
+    #[napi(catch_unwind)]
+    pub fn send(&self, id: u32, args: String) -> Result<()> {
+        let new = new_item(&args).map_err(|error| js_error(&error))?;
+        let dispatcher = Arc::clone(&self.dispatcher);
+        self.answer(id, async move { Ok(receipt_json(&dispatcher.send(new).await?)) });
+        Ok(())
+    }
+
+    /// Begins turn `turn` of a session as run number `run`: `items` are its messages of the queue and the dropped ones that it
+    /// names, `earlier` the JSON of its user messages before the context's current one. The other arguments are those of
+    /// `NativeEngine.run`.
+    #[napi(catch_unwind)]
+    pub fn run(
+        &self,
+        engine: &NativeEngine,
+        run: u32,
+        turn: QueuedTurnArgs,
+        context: String,
+        known: Option<KnownHistory>,
+        flags: u32,
+    ) -> Result<Option<i64>> {
+        self.hub.expect_drain();
+        let earlier = messages(&turn.earlier, &engine.clock).map_err(|error| js_error(&error))?;
+        let crossing = CrossingContext { json: context, known };
+        let (queued, arming) = self.queued(&turn, earlier);
+        let begun = engine.start(run, Begin::Queued(queued), &crossing, RunFlags(flags));
+        self.begun(&turn, run, &arming, begun)
+    }
+
+    /// Resumes turn `turn` of a session as run number `run`, after its last event.
+    #[napi(catch_unwind)]
+    pub fn resume(
+        &self,
+        engine: &NativeEngine,
+        run: u32,
+        turn: QueuedTurnArgs,
+        context: String,
+        known: Option<KnownHistory>,
+        flags: u32,
+    ) -> Result<Option<i64>> {
+        self.hub.expect_drain();
+        let crossing = CrossingContext { json: context, known };
+        let (queued, arming) = self.queued(&turn, Vec::new());
+        let begin = Begin::Resumed(turn.turn_id.clone(), u64::from(turn.last_event), Some(queued));
+        let begun = engine.start(run, begin, &crossing, RunFlags(flags));
+        self.begun(&turn, run, &arming, begun)
+    }
+
+    fn queued(&self, turn: &QueuedTurnArgs, earlier: Vec<Message>) -> (QueuedTurn, Arming) {
+        let (guard, arming) = self.dispatcher.guard(&turn.session_label, &turn.turn_id);
+        let (turn_id, items) = (turn.turn_id.clone(), turn.items.clone());
+        (QueuedTurn { turn_id, items, earlier, ended: Box::new(guard) }, arming)
+    }
+
+    fn begun(
+        &self,
+        turn: &QueuedTurnArgs,
+        run: u32,
+        arming: &Arming,
+        begun: std::result::Result<Option<i64>, EngineError>,
+    ) -> Result<Option<i64>> {
+        let begun = begun.map_err(|error| js_error(&error))?;
+        if begun.is_none() {
+            return Ok(None);
+        }
+        if let Some(control) = self.hub.with_run(run, |entry| Arc::clone(&entry.control)) {
+            self.dispatcher.begun(&turn.session_label, &turn.turn_id, control);
+        }
+        arming.arm();
+        Ok(begun)
+    }
+
+    /// A turn cannot begin: its messages fail with this reason.
+    #[napi(catch_unwind)]
+    pub fn refuse(&self, session_label: String, turn_id: String, detail: String) {
+        self.dispatcher.refuse(&session_label, &turn_id, detail);
+    }
+
+    /// The engine closes: a turn is neither begun nor resumed, and its messages are left for the next broker.
+    #[napi(catch_unwind)]
+    pub fn abandon(&self, session_label: String, turn_id: String) {
+        self.dispatcher.abandon(&session_label, &turn_id);
+    }
+
+    /// An interrupted turn cannot be resumed: it is closed.
+    #[napi(catch_unwind)]
+    pub fn close_turn(&self, session_label: String, turn_id: String) {
+        self.dispatcher.close_turn(&session_label, &turn_id);
+    }
+
+    /// The messages of a session that wait or are in a turn; answers request `id`.
+    #[napi(catch_unwind)]
+    pub fn queue(&self, id: u32, label: String) -> Result<()> {
+        let label = checked(&label)?;
+        let store = Arc::clone(self.dispatcher.store());
+        self.answer(id, async move {
+            let items: Vec<_> = store.waiting_items(&label).await?.iter().map(item_json).collect();
+            Ok(serde_json::Value::from(items).to_string())
+        });
+        Ok(())
+    }
+
+    /// Cancels a message that waits; answers request `id` with whether it did.
+    #[napi(catch_unwind)]
+    pub fn cancel(&self, id: u32, item: String) {
+        let dispatcher = Arc::clone(&self.dispatcher);
+        self.answer(id, async move { Ok(dispatcher.cancel(item).await?.to_string()) });
+    }
+
+    /// Cancels all messages of a session that wait; answers request `id`.
+    #[napi(catch_unwind)]
+    pub fn clear(&self, id: u32, label: String) -> Result<()> {
+        let label = checked(&label)?;
+        let dispatcher = Arc::clone(&self.dispatcher);
+        self.answer(id, async move {
+            dispatcher.clear(label).await?;
+            Ok("null".to_owned())
+        });
+        Ok(())
+    }
+
+    /// Suspends a session's queue, or ends that; answers request `id`.
+    #[napi(catch_unwind)]
+    pub fn suspend(&self, id: u32, label: String, is_suspended: bool) -> Result<()> {
+        let label = checked(&label)?;
+        let dispatcher = Arc::clone(&self.dispatcher);
+        self.answer(id, async move {
+            dispatcher.suspend(label, is_suspended).await?;
+            Ok("null".to_owned())
+        });
+        Ok(())
+    }
+
+    /// Aborts the turn of a session that runs here; false where none does.
+    #[napi(catch_unwind)]
+    pub fn abort(&self, label: String) -> bool {
+        self.dispatcher.abort_turn(&label)
+    }
+
+    /// What a session is doing here.
+    #[napi(catch_unwind)]
+    pub fn state(&self, label: String) -> String {
+        let name = match self.dispatcher.state_of(&label) {
+            SessionState::Idle => "idle",
+            SessionState::Running => "running",
+            SessionState::Streaming => "streaming",
+            SessionState::Compacting => "compacting",
+        };
+        name.to_owned()
+    }
+
+    /// Begins no turn from now on; answers request `id` when those that run have ended.
+    #[napi(catch_unwind)]
+    pub fn close(&self, id: u32) {
+        self.dispatcher.close();
+        let dispatcher = Arc::clone(&self.dispatcher);
+        self.answer(id, async move {
+            dispatcher.quiet().await;
+            Ok("null".to_owned())
+        });
+    }
+
+    /// Aborts all turns that run here.
+    #[napi(catch_unwind)]
+    pub fn abort_all(&self) {
+        self.dispatcher.abort_all();
+    }
+}
+
+/// A turn of a queue.
+/// @internal
+#[napi(object)]
+pub struct QueuedTurnArgs {
+    /// Its ULID.
+    pub turn_id: String,
+    /// Its session.
+    pub session_label: String,
+    /// Its messages of the queue.
+    pub items: Vec<String>,
+    /// The JSON of the user messages before its current one.
+    pub earlier: String,
+    /// The number of its newest stored event; 0 for a new turn.
+    pub last_event: u32,
+}
+
+fn checked(label: &str) -> Result<String> {
+    session_label("label", label)
+        .map_err(|error| js_error(&EngineError::at(ErrorCode::InvalidLabel, error)))
+}
+
+fn new_item(args: &str) -> std::result::Result<NewItem, EngineError> {
+    let sent: Sent = from_json(args).map_err(EngineError::option)?;
+    let to = match (sent.thread, sent.session) {
+        (Some(turn_id), _) => QueueTarget::Thread { turn_id, fork: format!("fork-{}", sent.id) },
+        (None, session) => {
+            let label = session.unwrap_or_default();
+            let label = session_label("to.session", &label)
+                .map_err(|error| EngineError::at(ErrorCode::InvalidLabel, error))?;
+            QueueTarget::Session(label)
+        }
+    };
+    Ok(NewItem {
+        item: QueueItem {
+            id: sent.id,
+            mode: sent.mode,
+            route: sent.route,
+            principal: sent.principal,
+            is_system: sent.is_system,
+            tries: 0,
+            failures: 0,
+            not_before: 0,
+        },
+        to,
+        source: sent.source,
+        message: sent.message,
+        request: sent.request,
+        event_id: sent.event_id,
+    })
+}
+
+/// The user messages of a turn before its current one.
+fn messages(
+    json: &str,
+    clock: &base::clock::Clock,
+) -> std::result::Result<Vec<Message>, EngineError> {
+    let raw: Vec<Box<serde_json::value::RawValue>> =
+        from_json(json).map_err(EngineError::context)?;
+    let mut new_id = || clock.new_id();
+    let mut defaults = Defaults { new_id: &mut new_id, now_ms: clock.now_ms() };
+    let mut messages = Vec::with_capacity(raw.len());
+    for (at, raw) in raw.iter().enumerate() {
+        let path = format!("earlier[{at}]");
+        let message =
+            parse_message(&path, raw.get(), &mut defaults).map_err(EngineError::context)?;
+        if message.role != Role::User {
+            let path = format!("{path}.role");
+            let message = "cannot open a turn; pass `user`".to_owned();
+            return Err(EngineError::context(InputError { path, message }));
+        }
+        messages.push(message);
+    }
+    Ok(messages)
+}
