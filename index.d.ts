@@ -1479,6 +1479,8 @@ export type AgentEngineErrorCode =
   | 'events_expired'
   | 'not_running'
   | 'unknown_tool_call'
+  | 'invalid_target'
+  | 'not_delivered'
   | 'unknown_approval'
   | 'already_decided'
   | 'awaiting_approval'
@@ -1685,6 +1687,224 @@ export declare function resolveAgentModel(
   config: AgentsConfig,
   agentId: string,
 ): AgentModel | undefined
+
+/** An agent of a {@link Broker}. */
+export interface BrokerAgent extends AgentConfig {
+  /** Who the agent is: the first section of its system prompt. */
+  identity?: string | undefined
+  /** The whole system prompt, in place of one that is built of the agent's parts. */
+  systemPrompt?: string | undefined
+  /** More parts of its system prompt. Identity and tools are those of the agent. */
+  prompt?: Omit<PromptParts, 'identity' | 'tools'> | undefined
+  /** The name of its tools in `toolsets`. Default: none. */
+  toolset?: string | undefined
+  /** Default `unified`. */
+  role?: AgentRole | undefined
+  /** The root of its workspace. Default: the working directory. */
+  workspace?: string | undefined
+  thinking?: ThinkingConfig | undefined
+  maxIterations?: number | undefined
+  maxResponseTokens?: number | undefined
+  temperature?: number | undefined
+  /** Limit of a turn in milliseconds. Default 600,000. */
+  timeoutMs?: number | undefined
+}
+
+/** The turn that tools are for. */
+export interface TurnScope {
+  sessionLabel: string
+  agentId: string
+  turnId: string
+  /** What the request of its last message had; undefined where an interrupted turn is resumed. */
+  identity: unknown
+  permissions: unknown
+}
+
+/** Tools, or a function that gives those of a turn. */
+export type Toolset =
+  | readonly AgentTool[]
+  | ((scope: TurnScope) => readonly AgentTool[] | Promise<readonly AgentTool[]>)
+
+/** How messages wait for a session that is busy. */
+export interface QueueOptions {
+  /** Default `queue`. */
+  mode?: QueueMode | undefined
+  /** The mode of messages of a source, where a message has none. */
+  bySource?: Readonly<Record<string, QueueMode>> | undefined
+  /** How long a `collect` message of a busy session waits for others, in milliseconds. Default 1,000. */
+  debounceMs?: number | undefined
+  /** How many messages of a session wait at most. Default 20. */
+  cap?: number | undefined
+  /** What happens to a message over the cap. Default `summarize`. */
+  drop?: DropPolicy | undefined
+  /** How often the sessions of other processes are looked at, in milliseconds. Default 2,000. */
+  pulseMs?: number | undefined
+}
+
+/** The answer of a smart route: exactly one target, with a confidence of 0 to 1. */
+export interface SmartRoute {
+  thread?: string | undefined
+  session?: string | undefined
+  persona?: string | undefined
+  confidence: number
+}
+
+/** Options of a {@link Broker}. */
+export interface BrokerOptions extends AgentsConfig<BrokerAgent> {
+  /** Tools by name; an agent names its own with `toolset`. */
+  toolsets?: Readonly<Record<string, Toolset>> | undefined
+  /** `nexus`: messages of users interrupt, those of workers and timers follow. */
+  queue?: QueueOptions | 'nexus' | undefined
+  /** How many turns run at once, those of workers apart. Default 4 and 8. */
+  lanes?: { main?: number | undefined; worker?: number | undefined } | undefined
+  /** Called first for a target with `smart: true`. What it does not answer within 2 s, or not surely, goes to the given target. */
+  smartRoute?:
+    | ((query: {
+        message: string
+        target: RoutingTarget
+      }) => SmartRoute | null | undefined | Promise<SmartRoute | null | undefined>)
+    | undefined
+  /** From this confidence on a smart route is taken. Default 0.5. */
+  smartRouteConfidence?: number | undefined
+}
+
+/** A message for an agent. All but `to` and `message` may be absent. */
+export interface NexusRequest {
+  /** Exactly one of `thread`, `session`, `persona` and `event`. */
+  to: RoutingTarget
+  /** A text, or the blocks of a user's message. */
+  message: string | Message
+  /** Who sends: `user` (the default), `worker`, `timer`, … */
+  source?: string | undefined
+  mode?: QueueMode | undefined
+  /** The source's id of the event: a message of an event that was sent before is a duplicate. */
+  eventId?: string | undefined
+  /** Where it came from; only messages of one route are collected. Default: that of `to.event`. */
+  route?: Route | undefined
+  /** Who sent it. Messages share a turn only where identity and permissions are equal. */
+  identity?: unknown
+  /** What the sender may do; stored with the turn. */
+  permissions?: unknown
+  /** Where the answer goes; passed through in `stream_start`. */
+  target?: unknown
+}
+
+/** The proof that a message is stored: it is delivered, or visibly fails, exactly once. */
+export interface SendReceipt {
+  disposition: 'started' | 'queued' | 'steered' | 'duplicate' | 'rejected'
+  /** The message's id in the queue; of a duplicate that of the first one. */
+  itemId: string
+  sessionLabel: string
+  /** Whether the session was made for it, because its thread had been continued. */
+  isFork: boolean
+  /** Why the given target was taken, and not a smart route. */
+  smartFallback?: SmartFallback
+}
+
+/** A message in a queue. */
+export interface QueuedMessage {
+  id: string
+  sessionLabel: string
+  source: string
+  mode: QueueMode
+  route: Route
+  message: Message
+  status: ItemStatus
+  /** Why it has failed. */
+  reason: FailedReason | null
+  detail: string | null
+  eventId: string | null
+  /** How many turns were tried for it. */
+  tries: number
+  /** How many of them failed without being the provider's trouble. */
+  failures: number
+  /** It does not run before this time, in Unix milliseconds. */
+  notBefore: number
+  turnId: string | null
+  createdAt: number
+  claimedAt: number | null
+  deliveredAt: number | null
+}
+
+/** A message that is followed. */
+export interface MessageExecution extends BrokerExecution {
+  /** When it is stored. */
+  receipt: Promise<SendReceipt>
+  /** The id of the run that has the message; undefined until one has begun. Each try is a run of its own. */
+  readonly runId: string | undefined
+}
+
+/** What a {@link Broker} emits. */
+export interface BrokerEvents {
+  /** A turn has begun here. */
+  run: { run: AgentRun; turnId: string; sessionLabel: string; agentId: string; itemIds: string[] }
+  /** Messages have ended, wait for another try, or have failed without a turn (`turnId` null). */
+  queue: { turnId: string | null; items: QueuedMessage[] }
+  /** The ledger failed, or a turn could not begin. */
+  error: Error
+}
+
+/**
+ * Sends messages to agents: finds the session of each, and runs one turn of a session at a time, in the order of its queue. What
+ * has a receipt survives the process.
+ *
+ * @example
+ * const engine = new AgentEngine({ ledger: { path: 'nexus.db' } })
+ * const broker = new Broker(engine, { agents: { main: { model: 'anthropic/claude-haiku-4-5' } } })
+ * const { result } = broker.execute({ to: { session: 'main' }, message: 'Hi' })
+ * console.log((await result).text)
+ * await broker.close()
+ */
+export declare class Broker {
+  /** @throws {AgentEngineError} `invalid_options`, `no_ledger` */
+  constructor(engine: AgentEngine, options: BrokerOptions)
+
+  /**
+   * Queues a message. Resolves when it is stored.
+   *
+   * @throws {AgentEngineError} `invalid_target`, `invalid_options`, `invalid_label`, `unknown_turn`; any of storage
+   */
+  send(request: NexusRequest): Promise<SendReceipt>
+  /**
+   * {@link Broker.send}, followed: `result` is that of the last turn that was tried for the message. It rejects with
+   * `not_delivered` where no turn has it: a duplicate, or a message that was rejected, dropped or cancelled.
+   */
+  execute(request: NexusRequest): MessageExecution
+  /** The context of a message, as a turn would have it now. */
+  assembleContext(request: NexusRequest): Promise<AssembledContext>
+  /** Runs an assembled context, past the queue. */
+  runAgent(assembled: AssembledContext): BrokerExecution
+  /** {@link Broker.runAgent}, in a session. */
+  startBrokerExecution(
+    assembled: AssembledContext,
+    options?: { sessionKey?: string; sessionLabel?: string },
+  ): BrokerExecution
+  /** The session and the agent of a target. A thread's session is that of its turn, or made when a message is sent. */
+  route(target: RoutingTarget): { thread?: string; sessionLabel?: string; agentId?: string }
+  /** What a session is doing in this process. */
+  state(label: string): 'idle' | 'running' | 'streaming' | 'compacting'
+  /** The messages of a session that wait or are in a turn, in their order. */
+  queue(label: string): Promise<QueuedMessage[]>
+  /** Cancels a message that waits; false for any other. */
+  cancel(itemId: string): Promise<boolean>
+  /** Aborts the turn of a session, in any process. `queue: 'clear'` also cancels the messages that wait. Default `keep`. */
+  abort(label: string, options?: { queue?: 'keep' | 'clear' }): Promise<void>
+  /** The queue of a session accepts messages, and neither begins, steers nor aborts a turn. */
+  suspendQueue(label: string): Promise<void>
+  resumeQueue(label: string): Promise<void>
+  /** The events of all runs in a session, in any process. See {@link Ledger.watch}. */
+  subscribe(label: string): AsyncIterableIterator<SessionEvent>
+  /** Calls back with what the broker emits. Returns a function that ends it. */
+  on<Name extends keyof BrokerEvents>(
+    name: Name,
+    listener: (event: BrokerEvents[Name]) => void,
+  ): () => void
+  /**
+   * Begins no turn from now on, and waits for those that run; after `drainMs` they are aborted. Messages that wait are taken over by
+   * the next broker on the ledger. The engine stays open.
+   */
+  close(options?: { drainMs?: number }): Promise<void>
+}
 
 /**
  * The author of a message.
@@ -5070,23 +5290,90 @@ export type RoutedEvent = {
 /**
  * The platform: `telegram`, `discord`, …
  */
-channel?: string, 
+channel?: string | undefined, 
 /**
  * The host's account on it.
  */
-accountId?: string, 
+accountId?: string | undefined, 
 /**
  * The other side.
  */
-peer?: Peer, 
+peer?: Peer | undefined, 
 /**
  * The guild, workspace or team that the conversation is in.
  */
-guildId?: string, 
+guildId?: string | undefined, 
 /**
  * The thread in the conversation.
  */
-threadId?: string, };
+threadId?: string | undefined, };
+
+/**
+ * Where a message goes, as the host writes it.
+ */
+export type RoutingTarget = { 
+/**
+ * A turn: its conversation goes on from there.
+ */
+thread?: string | undefined, 
+/**
+ * A session, by its label or an alias.
+ */
+session?: string | undefined, 
+/**
+ * A persona: its main session.
+ */
+persona?: string | undefined, 
+/**
+ * Where the message came from: the bindings decide which agent, and the session's label is built.
+ */
+event?: RoutedEvent | undefined, 
+/**
+ * Whether the host's smart route is tried first.
+ */
+smart?: boolean | undefined, };
+
+/**
+ * Why the given target is taken.
+ */
+export type SmartFallback = "threw" | "timeout" | "no_answer" | "invalid" | "low_confidence" | "unknown";
+
+/**
+ * How a message is delivered to a session that is busy. An idle session runs it at once.
+ */
+export type QueueMode = "queue" | "followup" | "collect" | "interrupt" | "steer" | "steer-backlog";
+
+/**
+ * Where a message came from and where its answer goes. Messages of different routes are never collected in one turn.
+ */
+export type Route = { 
+/**
+ * The platform: `telegram`, `discord`, …
+ */
+channel?: string, 
+/**
+ * The account of the host on it.
+ */
+account?: string, 
+/**
+ * The thread.
+ */
+thread?: string, };
+
+/**
+ * Which message a full queue drops.
+ */
+export type DropPolicy = "old" | "new" | "summarize";
+
+/**
+ * Why a message has failed for good.
+ */
+export type FailedReason = "run_failed" | "interrupted" | "poisoned" | "dropped" | "cancelled" | "rejected";
+
+/**
+ * What became of a message so far.
+ */
+export type ItemStatus = "pending" | "processing" | "delivered" | "failed";
 
 /**
  * Which session direct messages go to.
@@ -5100,19 +5387,19 @@ export type BindingMatch = {
 /**
  * The platform.
  */
-channel?: string, 
+channel?: string | undefined, 
 /**
  * The host's account; `*` for any.
  */
-accountId?: string, 
+accountId?: string | undefined, 
 /**
  * The other side of the conversation.
  */
-peer?: Peer, 
+peer?: Peer | undefined, 
 /**
  * The guild.
  */
-guildId?: string, };
+guildId?: string | undefined, };
 
 /**
  * The events of an agent.
@@ -5160,11 +5447,11 @@ name: string,
 /**
  * What it does.
  */
-description?: string, 
+description?: string | undefined, 
 /**
  * When to use it and when not, a line each.
  */
-guidelines?: Array<string>, };
+guidelines?: Array<string> | undefined, };
 
 /**
  * A skill: instructions that the agent reads when it needs them.
@@ -5177,15 +5464,15 @@ name: string,
 /**
  * When it helps.
  */
-description?: string, 
+description?: string | undefined, 
 /**
  * The file to read.
  */
-path?: string, 
+path?: string | undefined, 
 /**
  * The whole text, in place of a file to read.
  */
-content?: string, };
+content?: string | undefined, };
 
 /**
  * The machine that the agent runs on.
@@ -5194,19 +5481,19 @@ export type PromptRuntime = {
 /**
  * The operating system.
  */
-os?: string, 
+os?: string | undefined, 
 /**
  * The zone of the times that messages name, `Europe/Berlin`.
  */
-timeZone?: string, 
+timeZone?: string | undefined, 
 /**
  * The version of Node.js.
  */
-node?: string, 
+node?: string | undefined, 
 /**
  * The shell.
  */
-shell?: string, };
+shell?: string | undefined, };
 
 /**
  * A file of the workspace.
@@ -5228,11 +5515,11 @@ export type FileCaps = {
 /**
  * Of one file. Default 20,000.
  */
-perFile?: number, 
+perFile?: number | undefined, 
 /**
  * Of all files. Default 24,000.
  */
-total?: number, };
+total?: number | undefined, };
 
 /**
  * What a system prompt is made of. A section without a text is left out.
@@ -5241,44 +5528,44 @@ export type PromptParts = {
 /**
  * Default `full`.
  */
-mode?: PromptMode, 
+mode?: PromptMode | undefined, 
 /**
  * Who the agent is.
  */
-identity?: string, 
+identity?: string | undefined, 
 /**
  * What it must not do.
  */
-safety?: string, 
+safety?: string | undefined, 
 /**
  * Its tools, in their order.
  */
-tools?: Array<PromptTool>, 
+tools?: Array<PromptTool> | undefined, 
 /**
  * Its skills, in their order.
  */
-skills?: Array<PromptSkill>, 
+skills?: Array<PromptSkill> | undefined, 
 /**
  * How it uses its memory.
  */
-memory?: string, 
+memory?: string | undefined, 
 /**
  * The folder it works in.
  */
-workspace?: string, 
+workspace?: string | undefined, 
 /**
  * The workspace's files, in their order.
  */
-files?: Array<PromptFile>, 
+files?: Array<PromptFile> | undefined, 
 /**
  * How much of the files it has.
  */
-caps?: FileCaps, 
+caps?: FileCaps | undefined, 
 /**
  * The machine.
  */
-runtime?: PromptRuntime, 
+runtime?: PromptRuntime | undefined, 
 /**
  * Whether the session is the agent's main session. `MEMORY.md` is in no other: it may have what a group must not read.
  */
-isMainSession?: boolean, };
+isMainSession?: boolean | undefined, };

@@ -1,6 +1,7 @@
 // The public API of @nexus/agent-engine. It owns the list of exports and must never hold logic.
 
 import type * as declared from '../index.d.ts'
+import { Broker } from './broker/broker.ts'
 import {
   buildSessionKey,
   buildSystemPrompt,
@@ -22,6 +23,7 @@ export {
   AgentEngine,
   AgentEngineError,
   applyPatch,
+  Broker,
   buildSessionKey,
   buildSystemPrompt,
   createCodingTools,
@@ -40,6 +42,7 @@ export type Face = [
   Conforms<typeof AgentEngine, typeof declared.AgentEngine>,
   Conforms<AgentEngineError, declared.AgentEngineError>,
   Conforms<typeof applyPatch, typeof declared.applyPatch>,
+  Conforms<typeof Broker, typeof declared.Broker>,
   Conforms<typeof buildSessionKey, typeof declared.buildSessionKey>,
   Conforms<typeof buildSystemPrompt, typeof declared.buildSystemPrompt>,
   Conforms<typeof createCodingTools, typeof declared.createCodingTools>,

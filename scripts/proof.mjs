@@ -50,6 +50,12 @@ const proofs = {
     env: { LEDGER_OPENS: '100', LEDGER_MESSAGES: '500' },
     command: spec('ledger/leases'),
   },
+  broker: {
+    about:
+      'brokers killed at any step, 50 times alone and 50 times beside two others: every receipt ends once',
+    env: { BROKER_KILLS: '50' },
+    command: spec('broker/kills'),
+  },
   oracle: {
     about: 'the ledger beside a model in memory, 200 sequences',
     env: { LEDGER_CASES: '200' },

@@ -70,8 +70,13 @@ function resolveAgentModel(config: AgentsConfig, agentId: string): AgentModel | 
   return JSON.parse(guarded(() => addon.NativeEngine.resolveAgentModel(args, id))) ?? undefined
 }
 
-/** The JSON of what the routes depend on: other fields of an agent may be functions. */
+/** The JSON of what the routes depend on. */
 function directory(config: unknown): string {
+  return json({ config: directoryOf(config) }, 'config')
+}
+
+/** What the routes depend on: other fields of an agent may be functions. */
+function directoryOf(config: unknown): Fields {
   const fields = readNamed(config, CONFIG_FIELDS, 'config', CODE, 'config.')
   const each = (value: unknown, path: string, names: readonly string[]) => {
     if (value === undefined) return undefined
@@ -87,7 +92,7 @@ function directory(config: unknown): string {
     defaults === undefined
       ? undefined
       : readNamed(defaults, MODEL_FIELDS, 'config.defaults', CODE, 'config.defaults.')
-  return json({ config: { ...fields, agents, personas, defaults: shared } }, 'config')
+  return { ...fields, agents, personas, defaults: shared }
 }
 
 /** The fields that have a value. */
@@ -107,6 +112,7 @@ function name(value: unknown, path: string): string {
 export {
   buildSessionKey,
   buildSystemPrompt,
+  directoryOf,
   listAgentIds,
   resolveAgentConfig,
   resolveAgentModel,

@@ -72,7 +72,24 @@ type Start = (
   flags: number,
 ) => number | null
 
+/** The parts of an engine that a broker uses. */
+interface EngineParts {
+  native: NativeEngine
+  defaults: Readonly<Fields>
+  /** Begins a run of a context that was read. */
+  begin(context: Fields, start: Start, drain?: () => void): AgentRun
+}
+let partsOf: (engine: AgentEngine) => EngineParts
+
 class AgentEngine implements Declared {
+  static {
+    partsOf = (engine) => ({
+      native: engine.#native,
+      defaults: engine.#defaults,
+      begin: (context, start, drain) => engine.#begin(context, {}, start, drain),
+    })
+  }
+
   #native: NativeEngine
   #given = new GivenHistories((number) => this.#native.forgetHistory(number))
   #onRequest: OnRequest | undefined
@@ -356,4 +373,10 @@ if (Symbol.asyncDispose !== undefined) {
   Object.assign(AgentEngine.prototype, { [Symbol.asyncDispose]: dispose })
 }
 
-export { AgentEngine }
+/** The parts of an engine for a broker; undefined for what is no engine. */
+function enginePartsOf(engine: unknown): EngineParts | undefined {
+  return engine instanceof AgentEngine ? partsOf(engine) : undefined
+}
+
+export type { EngineParts, Start }
+export { AgentEngine, enginePartsOf }

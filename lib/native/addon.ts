@@ -85,4 +85,4 @@ function load(): typeof binding {
   throw notLoaded(errors)
 }
 
-export const { NativeEngine, NativeHub, NativeResultSchema, NativeWorkspace } = load()
+export const { NativeBroker, NativeEngine, NativeHub, NativeResultSchema, NativeWorkspace } = load()

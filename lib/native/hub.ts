@@ -53,6 +53,8 @@ type Reply = Answer & {
   refused: boolean
   hook?: number
   request: OutgoingRequest
+  broker?: number
+  event: unknown
 }
 
 const rows = new Uint32Array(HEADER + WIDTH * 4096)
@@ -64,6 +66,9 @@ const keySources = new Map<number, KeySource>()
 /** The `onRequest` of a compaction or a count, by the number of its request. */
 const hooks = new Map<number, Hook>()
 let nextKeys = 1
+/** The brokers of this environment, by number. */
+const brokers = new Map<number, (event: unknown) => void>()
+let nextBroker = 1
 let hub: NativeHub | undefined
 /** Keeps the process alive while something runs: a timer that never fires, referenced only then. */
 let keepAlive: NodeJS.Timeout | undefined
@@ -229,7 +234,18 @@ function removeHook(id: number): void {
   hooks.delete(id)
 }
 
-/** Dispatches an answer, a request for a key, or a request for `onRequest`. */
+/** Registers a broker; returns its number for the native side. */
+function addBroker(receive: (event: unknown) => void): number {
+  const broker = nextBroker++
+  brokers.set(broker, receive)
+  return broker
+}
+
+function removeBroker(broker: number): void {
+  brokers.delete(broker)
+}
+
+/** Dispatches an answer, an event of a broker, a request for a key, or a request for `onRequest`. */
 function dispatch(json: string): void {
   let reply: Reply
   try {
@@ -241,8 +257,9 @@ function dispatch(json: string): void {
     settle(id, { error: { code: 'internal', message } })
     return
   }
-  const { id, keys, number, profile, refused, hook, request } = reply
-  if (hook !== undefined) hooks.get(hook)?.(number, request)
+  const { id, keys, number, profile, refused, hook, request, broker, event } = reply
+  if (broker !== undefined) brokers.get(broker)?.(event)
+  else if (hook !== undefined) hooks.get(hook)?.(number, request)
   else if (keys !== undefined) keySources.get(keys)?.(number, profile, refused)
   else settle(id, reply)
 }
@@ -262,6 +279,7 @@ function settle(id: number, { ok, error }: Answer): void {
 
 export type { RecordTarget }
 export {
+  addBroker,
   addHook,
   addKeySource,
   addRun,
@@ -271,6 +289,7 @@ export {
   nativeHub,
   newSlice,
   releaseProcess,
+  removeBroker,
   removeHook,
   removeKeySource,
   removeRun,

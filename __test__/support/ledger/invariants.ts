@@ -35,6 +35,11 @@ export const INVARIANTS: Record<string, string> = {
   'every call of a turn that has ended has ended': `SELECT c.id FROM tool_calls c JOIN turns t ON t.id = c.turn_id
      WHERE ${finished} AND (c.status NOT IN ('completed', 'failed') OR c.completed_at IS NULL)`,
   'a failed call has its error, and no other': `SELECT id FROM tool_calls WHERE (status = 'failed') <> (error IS NOT NULL)`,
+  'a message of a queue that a turn has taken is in an open turn': `SELECT q.id FROM queue_items q
+     WHERE q.status = 'processing' AND NOT EXISTS (SELECT 1 FROM runs r
+       WHERE r.turn_id = q.turn_id AND r.ended_at IS NULL AND r.epoch IS NOT NULL)`,
+  'a delivered message of a queue has its turn': `SELECT q.id FROM queue_items q
+     WHERE q.status = 'delivered' AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.id = q.turn_id)`,
   'every call of a turn that has ended is answered once': `SELECT t.id FROM turns t
      WHERE ${finished} AND (SELECT count(*) FROM tool_calls c WHERE c.turn_id = t.id)
        <> (SELECT count(*) FROM messages m WHERE m.turn_id = t.id AND m.role = 'tool')`,

@@ -1,0 +1,344 @@
+// The public class `Broker`: messages in, receipts and runs out. The native side drives the queues; this side knows agents, tools
+// and listeners. It must never hold a message that is not stored.
+
+import type { NativeBroker } from '../../binding.d.ts'
+import type {
+  AgentRun,
+  AssembledContext,
+  BrokerEvents,
+  BrokerExecution,
+  BrokerOptions,
+  Broker as Declared,
+  AgentEngine as DeclaredEngine,
+  MessageExecution,
+  NexusRequest,
+  QueuedMessage,
+  RoutingTarget,
+  SendReceipt,
+  SessionEvent,
+} from '../../index.d.ts'
+import { type AgentEngine, type EngineParts, enginePartsOf } from '../engine/engine.ts'
+import * as addon from '../native/addon.ts'
+import * as hub from '../native/hub.ts'
+import { AgentEngineError, guarded, messageOf, refusal } from '../values/errors.ts'
+import { readFields, readName } from '../values/reader.ts'
+import { Execution } from './execution.ts'
+import { type ReadOptions, readBrokerOptions } from './options.ts'
+import { type ReadRequest, readRequest } from './requests.ts'
+import { type Routed, route, smartRoute } from './routes.ts'
+import { type BegunTurn, type StartTurn, type TurnItem, Turns } from './turns.ts'
+
+/** What the native side emits. */
+type NativeEvent =
+  | ({ type: 'start' } & StartTurn)
+  | { type: 'resume'; turnId: string; sessionLabel: string }
+  | { type: 'steered'; turnId: string; items: string[] }
+  | { type: 'ended'; turnId: string; items: TurnItem[] }
+  | { type: 'failed'; items: TurnItem[] }
+  | { type: 'error'; code: AgentEngineError['code']; message: string }
+
+type Listeners = { [Name in keyof BrokerEvents]: Set<(event: BrokerEvents[Name]) => void> }
+
+class Broker implements Declared {
+  #engine: AgentEngine
+  #parts: EngineParts
+  #options: ReadOptions
+  #turns: Turns
+  #native: NativeBroker
+  #number: number
+  /** The messages that are followed, by id. */
+  #executions = new Map<string, Execution>()
+  /** The runs that have not ended, by turn. */
+  #runs = new Map<string, AgentRun>()
+  /** The turns that this process has tried to resume. */
+  #resumed = new Set<string>()
+  #listeners: Listeners = { run: new Set(), queue: new Set(), error: new Set() }
+  #closing: Promise<void> | undefined
+
+  constructor(engine: DeclaredEngine, options: BrokerOptions) {
+    const parts = enginePartsOf(engine)
+    if (parts === undefined) throw refusal('invalid_options', 'engine', 'is not an AgentEngine')
+    this.#engine = engine as AgentEngine
+    this.#parts = parts
+    this.#options = readBrokerOptions(options)
+    this.#turns = new Turns(this.#engine, parts, this.#options)
+    this.#number = hub.addBroker((event) => this.#receive(event as NativeEvent))
+    try {
+      const { native } = this.#options
+      this.#native = guarded(() => new addon.NativeBroker(parts.native, native, this.#number))
+    } catch (error) {
+      hub.removeBroker(this.#number)
+      throw error
+    }
+  }
+
+  async send(request: NexusRequest): Promise<SendReceipt> {
+    return this.#send(readRequest(request, this.#options), this.#parts.native.newId())
+  }
+
+  async #send(request: ReadRequest, id: string): Promise<SendReceipt> {
+    this.#refuseClosed()
+    const routed = await smartRoute(this.#engine, this.#options, request.to, request.text)
+    const row = request.row(id, routed)
+    const receipt = await hub.request<SendReceipt>((number) => this.#native.send(number, row))
+    const { smartFallback } = routed
+    return smartFallback === undefined ? receipt : { ...receipt, smartFallback }
+  }
+
+  execute(request: NexusRequest): MessageExecution {
+    const read = readRequest(request, this.#options)
+    const id = this.#parts.native.newId()
+    // Registered first: the message's turn may begin before its receipt is here.
+    const receipt = Promise.resolve().then(() => this.#send(read, id))
+    const execution = new Execution(receipt, () => this.#cancelFollowed(id))
+    this.#executions.set(id, execution)
+    // Until the message has ended, its process does not: it may wait for another try.
+    hub.holdProcess()
+    const ended = () => {
+      this.#executions.delete(id)
+      hub.releaseProcess()
+    }
+    execution.result.then(ended, ended)
+    receipt.then(
+      ({ disposition }) => {
+        if (disposition === 'duplicate' || disposition === 'rejected') execution.fail(disposition)
+      },
+      () => {},
+    )
+    return execution
+  }
+
+  async assembleContext(request: NexusRequest): Promise<AssembledContext> {
+    const read = readRequest(request, this.#options)
+    const routed = await smartRoute(this.#engine, this.#options, read.to, read.text)
+    const label = routed.sessionLabel ?? (await this.#sessionOf(routed))
+    const turnId = this.#parts.native.newId()
+    const stored = { ...read.stored, eventId: read.eventId }
+    const { context } = await this.#turns.context(label, turnId, read.message, stored)
+    if (routed.thread !== undefined) context.parentTurnId = routed.thread
+    return context as unknown as AssembledContext
+  }
+
+  /** The session of a thread: that of its turn. */
+  async #sessionOf({ thread = '' }: Routed): Promise<string> {
+    const turn = await this.#engine.ledger.turn(thread)
+    if (turn === null) throw refusal('unknown_turn', 'to.thread', 'is no turn of the ledger')
+    return turn.sessionLabel
+  }
+
+  runAgent(assembled: AssembledContext): BrokerExecution {
+    return this.#engine.run(assembled)
+  }
+
+  startBrokerExecution(
+    assembled: AssembledContext,
+    options: { sessionKey?: string; sessionLabel?: string } = {},
+  ): BrokerExecution {
+    const { sessionKey, sessionLabel = sessionKey } = readFields(
+      options,
+      'options',
+      'invalid_options',
+    )
+    if (sessionLabel === undefined) return this.#engine.run(assembled)
+    return this.#engine.run({ ...assembled, sessionLabel: sessionLabel as string })
+  }
+
+  route(target: RoutingTarget): { thread?: string; sessionLabel?: string; agentId?: string } {
+    const { smart, ...given } = readFields(target, 'to', 'invalid_target', 'to.') as RoutingTarget
+    return route(this.#options, given)
+  }
+
+  state(label: string): 'idle' | 'running' | 'streaming' | 'compacting' {
+    return this.#native.state(label) as 'idle' | 'running' | 'streaming' | 'compacting'
+  }
+
+  async queue(label: string): Promise<QueuedMessage[]> {
+    const items = await hub.request<TurnItem[]>((id) => this.#native.queue(id, label))
+    return items.map(publicItem)
+  }
+
+  async cancel(itemId: string): Promise<boolean> {
+    readName(itemId, 'itemId', 'invalid_options')
+    return hub.request((id) => this.#native.cancel(id, itemId))
+  }
+
+  #cancelFollowed(itemId: string): void {
+    this.cancel(itemId).catch((error) => this.#emit('error', error))
+  }
+
+  async abort(label: string, options: { queue?: 'keep' | 'clear' } = {}): Promise<void> {
+    const { queue = 'keep' } = readFields(options, 'options', 'invalid_options')
+    if (queue !== 'keep' && queue !== 'clear') {
+      throw refusal('invalid_options', 'queue', 'is not one of keep, clear')
+    }
+    // First, or the next message would begin.
+    if (queue === 'clear') await hub.request<void>((id) => this.#native.clear(id, label))
+    if (this.#native.abort(label)) return
+    try {
+      await this.#engine.abortSession(label)
+    } catch (error) {
+      // A session that does nothing is as it was to be.
+      if ((error as AgentEngineError).code !== 'not_running') throw error
+    }
+  }
+
+  suspendQueue(label: string): Promise<void> {
+    return hub.request((id) => this.#native.suspend(id, label, true))
+  }
+
+  resumeQueue(label: string): Promise<void> {
+    return hub.request((id) => this.#native.suspend(id, label, false))
+  }
+
+  subscribe(label: string): AsyncIterableIterator<SessionEvent> {
+    return this.#engine.ledger.watch(label)
+  }
+
+  on<Name extends keyof BrokerEvents>(
+    name: Name,
+    listener: (event: BrokerEvents[Name]) => void,
+  ): () => void {
+    if (!Object.hasOwn(this.#listeners, name)) {
+      const names = Object.keys(this.#listeners).join(', ')
+      throw refusal('invalid_options', 'name', `is not one of ${names}`)
+    }
+    if (typeof listener !== 'function') {
+      throw refusal('invalid_options', 'listener', 'is not a function')
+    }
+    const listeners = this.#listeners[name]
+    listeners.add(listener)
+    return () => void listeners.delete(listener)
+  }
+
+  #emit<Name extends keyof BrokerEvents>(name: Name, event: BrokerEvents[Name]): void {
+    for (const listener of this.#listeners[name]) {
+      try {
+        listener(event)
+      } catch (error) {
+        // A listener that throws affects nothing else.
+        process.emitWarning(`a listener of a broker threw: ${messageOf(error, 'it')}`, {
+          code: 'AGENT_ENGINE_CALLBACK',
+        })
+      }
+    }
+  }
+
+  #receive(event: NativeEvent): void {
+    switch (event.type) {
+      case 'start':
+        this.#start(event)
+        break
+      case 'resume':
+        this.#resume(event.turnId, event.sessionLabel)
+        break
+      case 'steered':
+        this.#follow(event.items, this.#runs.get(event.turnId))
+        break
+      case 'ended':
+        this.#ended(event.turnId, event.items)
+        break
+      case 'failed':
+        this.#ended(null, event.items)
+        break
+      case 'error':
+        this.#emit('error', new AgentEngineError(event.code, event.message))
+        break
+    }
+  }
+
+  #start(turn: StartTurn): void {
+    const { turnId, sessionLabel, items } = turn
+    const ids = items.map(({ id }) => id)
+    hub.holdProcess()
+    this.#turns
+      .start(this.#native, turn)
+      .then((begun) => this.#begun(turnId, sessionLabel, ids, begun))
+      .catch((error) => {
+        if (closes(error)) return this.#native.abandon(sessionLabel, turnId)
+        this.#emit('error', error)
+        this.#native.refuse(sessionLabel, turnId, messageOf(error, 'the turn'))
+      })
+      .finally(hub.releaseProcess)
+  }
+
+  #resume(turnId: string, sessionLabel: string): void {
+    // One that could not be stored again is closed: what it has is visible then.
+    const isSecond = this.#resumed.has(turnId)
+    this.#resumed.add(turnId)
+    hub.holdProcess()
+    const resuming = isSecond
+      ? Promise.resolve(undefined)
+      : this.#turns.resume(this.#native, turnId, sessionLabel)
+    resuming
+      .then((begun) => {
+        if (begun === undefined) this.#native.closeTurn(sessionLabel, turnId)
+        else this.#begun(turnId, sessionLabel, [], begun)
+      })
+      .catch((error) => {
+        if (closes(error)) return this.#native.abandon(sessionLabel, turnId)
+        this.#emit('error', error)
+        this.#native.closeTurn(sessionLabel, turnId)
+      })
+      .finally(hub.releaseProcess)
+  }
+
+  #begun(turnId: string, sessionLabel: string, itemIds: string[], begun: BegunTurn): void {
+    const { run, agentId } = begun
+    this.#runs.set(turnId, run)
+    this.#follow(itemIds, run)
+    this.#emit('run', { run, turnId, sessionLabel, agentId, itemIds })
+  }
+
+  /** The messages are in a run. */
+  #follow(itemIds: readonly string[], run: AgentRun | undefined): void {
+    if (run === undefined) return
+    for (const id of itemIds) this.#executions.get(id)?.begin(run as never)
+  }
+
+  #ended(turnId: string | null, items: TurnItem[]): void {
+    const all = items.map(publicItem)
+    for (const item of all) this.#executions.get(item.id)?.end(item)
+    if (turnId !== null) {
+      this.#runs.delete(turnId)
+      if (all.every(({ status }) => status !== 'processing')) this.#resumed.delete(turnId)
+    }
+    this.#emit('queue', { turnId, items: all })
+  }
+
+  #refuseClosed(): void {
+    if (this.#closing !== undefined) {
+      throw new AgentEngineError('engine_closed', 'the broker is closed; make a new one')
+    }
+  }
+
+  close(options: { drainMs?: number } = {}): Promise<void> {
+    const { drainMs } = readFields(options, 'options', 'invalid_options')
+    if (drainMs !== undefined && !(typeof drainMs === 'number' && drainMs >= 0)) {
+      throw refusal('invalid_options', 'drainMs', 'is not a number of milliseconds')
+    }
+    this.#closing ??= this.#close(drainMs)
+    return this.#closing
+  }
+
+  async #close(drainMs: number | undefined): Promise<void> {
+    const closed = hub.request<void>((id) => this.#native.close(id))
+    const timer =
+      drainMs === undefined ? undefined : setTimeout(() => this.#native.abortAll(), drainMs)
+    await closed.finally(() => clearTimeout(timer))
+    hub.removeBroker(this.#number)
+    for (const execution of this.#executions.values()) execution.fail('left in the queue')
+  }
+}
+
+/** Whether a turn cannot begin because its engine closes. */
+function closes(error: unknown): boolean {
+  const { code } = error as { code?: unknown }
+  return code === 'engine_closed' || code === 'ledger_closed'
+}
+
+/** A message without the part of its request that the broker uses itself. */
+function publicItem({ request: _, ...item }: TurnItem): QueuedMessage {
+  return item
+}
+
+export { Broker }

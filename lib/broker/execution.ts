@@ -1,0 +1,89 @@
+// A message that is followed: the events and the result of the runs that have it, one after the other.
+// It must never settle before the message has ended.
+
+import type {
+  AgentResult,
+  BrokerStreamHandle,
+  EventsFrom,
+  MessageExecution,
+  QueuedMessage,
+  SendReceipt,
+  StreamEvent,
+} from '../../index.d.ts'
+import type { AgentRun } from '../run/run.ts'
+import { AgentEngineError } from '../values/errors.ts'
+
+type Listener = (event: StreamEvent) => void
+
+class Execution implements MessageExecution {
+  readonly receipt: Promise<SendReceipt>
+  readonly result: Promise<AgentResult>
+  readonly stream: BrokerStreamHandle
+  #run: AgentRun | undefined
+  #listeners = new Set<Listener>()
+  #resolve!: (result: AgentResult | Promise<AgentResult>) => void
+  #reject!: (error: unknown) => void
+
+  /** `cancel` ends the message while no run has it. */
+  constructor(receipt: Promise<SendReceipt>, cancel: () => void) {
+    this.receipt = receipt
+    this.result = new Promise((resolve, reject) => {
+      this.#resolve = resolve
+      this.#reject = reject
+    })
+    // It need not be awaited: a message whose events alone are followed is no unhandled rejection.
+    this.result.catch(() => {})
+    receipt.catch((error) => this.#reject(error))
+    this.stream = Object.freeze({
+      onEvent: (callback: Listener, options?: EventsFrom) => this.#onEvent(callback, options),
+      abort: () => (this.#run === undefined ? cancel() : this.#run.abort()),
+      steer: (message: string) => this.#run?.steer(message) ?? false,
+      isStreaming: () => this.#run?.stream.isStreaming() ?? false,
+      isCompacting: () => this.#run?.stream.isCompacting() ?? false,
+    })
+  }
+
+  get runId(): string | undefined {
+    return this.#run?.id
+  }
+
+  #onEvent(callback: Listener, options: EventsFrom | undefined): () => void {
+    const leave = this.#run?.stream.onEvent(callback, options)
+    this.#listeners.add(callback)
+    return () => {
+      leave?.()
+      this.#listeners.delete(callback)
+    }
+  }
+
+  /** A run has the message. */
+  begin(run: AgentRun): void {
+    this.#run = run
+    for (const listener of this.#listeners) {
+      run.stream.onEvent((event) => {
+        if (this.#listeners.has(listener)) listener(event)
+      })
+    }
+  }
+
+  /** What became of the message. False while it has not ended. */
+  end(item: QueuedMessage): boolean {
+    if (item.status === 'pending' || item.status === 'processing') {
+      this.#run = undefined
+      return false
+    }
+    const run = this.#run
+    if (run === undefined) this.fail(item.reason ?? item.status, item.detail)
+    else this.#resolve(run.result)
+    return true
+  }
+
+  /** No run has the message, and none will. */
+  fail(reason: string, detail?: string | null): void {
+    const why = detail === undefined || detail === null ? '' : `: ${detail}`
+    const message = `the message has no result, because it is ${reason}${why}`
+    this.#reject(new AgentEngineError('not_delivered', message))
+  }
+}
+
+export { Execution }

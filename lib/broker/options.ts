@@ -1,0 +1,178 @@
+// The options of a broker: read once, completed, and checked. It must never start anything.
+
+import type {
+  AgentsConfig,
+  BrokerAgent,
+  BrokerOptions,
+  QueueMode,
+  QueueOptions,
+  Toolset,
+} from '../../index.d.ts'
+import { refusal } from '../values/errors.ts'
+import { type Fields, readFields } from '../values/reader.ts'
+import { listAgentIds } from './decisions.ts'
+
+const CODE = 'invalid_options'
+const FIELDS = [
+  'agents',
+  'defaults',
+  'defaultAgent',
+  'bindings',
+  'personas',
+  'toolsets',
+  'queue',
+  'lanes',
+  'smartRoute',
+  'smartRouteConfidence',
+] satisfies (keyof BrokerOptions)[]
+const QUEUE = [
+  'mode',
+  'bySource',
+  'debounceMs',
+  'cap',
+  'drop',
+  'pulseMs',
+] satisfies (keyof QueueOptions)[]
+const MODES: readonly unknown[] = [
+  'queue',
+  'followup',
+  'collect',
+  'interrupt',
+  'steer',
+  'steer-backlog',
+] satisfies QueueMode[]
+const DROPS: readonly unknown[] = ['old', 'new', 'summarize']
+/** Messages of users interrupt a manager, those of workers and timers follow. */
+const NEXUS: QueueOptions = {
+  bySource: { user: 'interrupt', worker: 'followup', timer: 'followup' },
+}
+/** The largest number that the native side takes. */
+const MOST = 0xffffffff
+
+/** The options of a broker, complete. */
+interface ReadOptions {
+  config: AgentsConfig<BrokerAgent>
+  toolsets: ReadonlyMap<string, Toolset>
+  mode: QueueMode
+  bySource: Readonly<Record<string, QueueMode>>
+  smartRoute: BrokerOptions['smartRoute']
+  confidence: number | undefined
+  /** The JSON for the native side. */
+  native: string
+}
+
+function readBrokerOptions(options: unknown): ReadOptions {
+  const fields = readFields(options, 'options', CODE)
+  known(fields, FIELDS, '')
+  const { agents, defaults, defaultAgent, bindings, personas, smartRoute } = fields
+  const config = { agents, defaults, defaultAgent, bindings, personas } as AgentsConfig<BrokerAgent>
+  // Reads everything that routes depend on, and refuses what is wrong in it.
+  const ids = listAgentIds(config)
+  if (ids.length === 0) throw refusal(CODE, 'agents', 'has no agent')
+  if (defaultAgent !== undefined && !ids.includes(defaultAgent as string)) {
+    throw refusal(CODE, 'defaultAgent', `is not one of ${ids.join(', ')}`)
+  }
+  if (smartRoute !== undefined && smartRoute !== null && typeof smartRoute !== 'function') {
+    throw refusal(CODE, 'smartRoute', 'is not a function')
+  }
+  const toolsets = readToolsets(fields.toolsets)
+  for (const id of ids) checkAgent(config, id, toolsets)
+  const queue = readQueue(fields.queue)
+  const lanes = fields.lanes === undefined ? {} : readFields(fields.lanes, 'lanes', CODE, 'lanes.')
+  known(lanes, ['main', 'worker'], 'lanes.')
+  const { smartRouteConfidence: confidence } = fields
+  if (
+    confidence !== undefined &&
+    !(typeof confidence === 'number' && confidence >= 0 && confidence <= 1)
+  ) {
+    throw refusal(CODE, 'smartRouteConfidence', 'is not a number from 0 to 1')
+  }
+  return {
+    config,
+    toolsets,
+    mode: queue.mode ?? 'queue',
+    bySource: queue.bySource ?? {},
+    smartRoute: (smartRoute ?? undefined) as BrokerOptions['smartRoute'],
+    confidence,
+    native: JSON.stringify({
+      cap: count(queue.cap, 'queue.cap', 20, 1),
+      drop: queue.drop ?? 'summarize',
+      debounceMs: count(queue.debounceMs, 'queue.debounceMs', 1_000, 0),
+      pulseMs: count(queue.pulseMs, 'queue.pulseMs', 2_000, 1),
+      main: count(lanes.main, 'lanes.main', 4, 1),
+      worker: count(lanes.worker, 'lanes.worker', 8, 1),
+    }),
+  }
+}
+
+function readQueue(given: unknown): QueueOptions {
+  if (given === undefined || given === null) return {}
+  if (given === 'nexus') return NEXUS
+  const queue: Fields = readFields(given, 'queue', CODE, 'queue.')
+  known(queue, QUEUE, 'queue.')
+  readMode(queue.mode, 'queue.mode')
+  if (queue.drop !== undefined && !DROPS.includes(queue.drop)) {
+    throw refusal(CODE, 'queue.drop', `is not one of ${DROPS.join(', ')}`)
+  }
+  if (queue.bySource !== undefined) {
+    const path = 'queue.bySource'
+    queue.bySource = readFields(queue.bySource, path, CODE, `${path}.`)
+    for (const [source, mode] of Object.entries(queue.bySource as Fields)) {
+      readMode(mode, `${path}.${source}`)
+    }
+  }
+  return queue
+}
+
+/** A mode of a queue; undefined where there is none. */
+function readMode(mode: unknown, path: string): QueueMode | undefined {
+  if (mode === undefined || MODES.includes(mode)) return mode as QueueMode | undefined
+  throw refusal(CODE, path, `is not one of ${MODES.join(', ')}`)
+}
+
+function readToolsets(given: unknown): ReadonlyMap<string, Toolset> {
+  const toolsets = new Map<string, Toolset>()
+  if (given === undefined || given === null) return toolsets
+  for (const [name, tools] of Object.entries(readFields(given, 'toolsets', CODE, 'toolsets.'))) {
+    if (typeof tools !== 'function' && !Array.isArray(tools)) {
+      throw refusal(CODE, `toolsets.${name}`, 'is neither a list of tools nor a function')
+    }
+    toolsets.set(name, tools as Toolset)
+  }
+  return toolsets
+}
+
+function checkAgent(
+  config: AgentsConfig<BrokerAgent>,
+  id: string,
+  toolsets: ReadonlyMap<string, Toolset>,
+): void {
+  const toolset = config.agents[id]?.toolset ?? config.defaults?.toolset
+  if (toolset !== undefined && !toolsets.has(toolset)) {
+    const names = [...toolsets.keys()].join(', ') || 'none'
+    throw refusal(CODE, `agents.${id}.toolset`, `is not one of \`toolsets\`: ${names}`)
+  }
+}
+
+function known(fields: Fields, names: readonly string[], prefix: string): void {
+  for (const name of Object.keys(fields)) {
+    if (!names.includes(name)) {
+      throw refusal(
+        CODE,
+        `${prefix}${name}`,
+        `is not an option; the options are ${names.join(', ')}`,
+      )
+    }
+  }
+}
+
+function count(value: unknown, path: string, fallback: number, least: number): number {
+  if (value === undefined || value === null) return fallback
+  if (typeof value === 'number' && Number.isInteger(value) && value >= least && value <= MOST) {
+    return value
+  }
+  throw refusal(CODE, path, `is not a whole number from ${least} on`)
+}
+
+export type { ReadOptions }
+export { readBrokerOptions, readMode }

@@ -1,0 +1,99 @@
+// Where a message goes: its target, or the answer of the host's smart route. The native side decides; a host that is silent or
+// throws must never lose the message.
+
+import type { AgentEngine, RoutingTarget, SmartFallback, SmartRoute } from '../../index.d.ts'
+import * as addon from '../native/addon.ts'
+import { guarded, refusal } from '../values/errors.ts'
+import { toJson } from '../values/json.ts'
+import { readNamed } from '../values/reader.ts'
+import { directoryOf } from './decisions.ts'
+import type { ReadOptions } from './options.ts'
+
+/** How long a smart route may take, in milliseconds. */
+const SILENCE = 2_000
+const TARGETS = ['thread', 'session', 'persona'] as const
+
+/** Where a message goes. A thread's session is found when the message is stored. */
+interface Routed {
+  thread?: string
+  sessionLabel?: string
+  agentId?: string
+  smartFallback?: SmartFallback
+}
+
+/** What a smart route gave, for the native side. */
+interface Smart {
+  answer?: SmartRoute | null
+  failed?: SmartFallback
+  exists?: boolean
+  confidence?: number | undefined
+}
+
+/** The session and the agent of a target. */
+function route(options: ReadOptions, target: RoutingTarget, smart?: Smart): Routed {
+  const config = directoryOf(options.config)
+  const args = toJson({ config, target, smart }, 'to', () => 'invalid_target')
+  return JSON.parse(guarded(() => addon.NativeEngine.resolveRoute(args)))
+}
+
+/** {@link route}, after the host's smart route where the target has `smart: true`. */
+async function smartRoute(
+  engine: AgentEngine,
+  options: ReadOptions,
+  target: RoutingTarget,
+  message: string,
+): Promise<Routed> {
+  const { smart, ...given } = target
+  if (smart !== undefined && typeof smart !== 'boolean') {
+    throw refusal('invalid_target', 'to.smart', 'is not true or false')
+  }
+  // A wrong target is refused whatever the smart route would answer.
+  const fallback = route(options, given)
+  if (smart !== true || options.smartRoute === undefined) return fallback
+  const asked = await ask(options.smartRoute, { message, target: given })
+  const exists = asked.answer ? await isThere(engine, options, asked.answer) : false
+  return route(options, given, { ...asked, exists, confidence: options.confidence })
+}
+
+async function ask(
+  decide: NonNullable<ReadOptions['smartRoute']>,
+  query: { message: string; target: RoutingTarget },
+): Promise<Smart> {
+  let timer: NodeJS.Timeout | undefined
+  const silence = new Promise<Smart>((resolve) => {
+    timer = setTimeout(() => resolve({ failed: 'timeout' }), SILENCE)
+  })
+  const answering = (async (): Promise<Smart> => {
+    try {
+      const given = await decide(query)
+      if (given === undefined || given === null) return { answer: null }
+      const answer = readNamed(given, [...TARGETS, 'confidence'], 'smartRoute', 'invalid_target')
+      // What is no target or no number is invalid, as two targets are.
+      const isRead =
+        typeof answer.confidence === 'number' &&
+        TARGETS.every((name) => answer[name] == null || typeof answer[name] === 'string')
+      return isRead ? { answer: answer as unknown as SmartRoute } : { failed: 'invalid' }
+    } catch {
+      return { failed: 'threw' }
+    }
+  })()
+  try {
+    return await Promise.race([answering, silence])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** Whether the ledger, or the configuration, has what an answer names. */
+async function isThere(
+  engine: AgentEngine,
+  { config }: ReadOptions,
+  { thread, session, persona }: SmartRoute,
+): Promise<boolean> {
+  if (thread) return (await engine.ledger.turn(thread)) !== null
+  if (session) return (await engine.ledger.session(session)) !== null
+  return persona !== undefined && Object.hasOwn(config.personas ?? {}, persona)
+}
+
+export type { Routed }
+export { route, smartRoute }

@@ -1,0 +1,178 @@
+// The turns of a broker: what an agent, its tools and the messages of a queue are as a context, and their runs.
+// It must never choose the messages of a turn: the native side does.
+
+import type { NativeBroker } from '../../binding.d.ts'
+import type {
+  AgentTool,
+  AssembledContext,
+  BrokerAgent,
+  Message,
+  QueuedMessage,
+  TurnScope,
+} from '../../index.d.ts'
+import type { AgentEngine, EngineParts, Start } from '../engine/engine.ts'
+import { drainLater, request } from '../native/hub.ts'
+import type { AgentRun } from '../run/run.ts'
+import { readInput } from '../run/run-input.ts'
+import { AgentEngineError } from '../values/errors.ts'
+import { toJson } from '../values/json.ts'
+import type { Fields } from '../values/reader.ts'
+import { buildSystemPrompt, resolveAgentConfig, resolveSessionAgentId } from './decisions.ts'
+import type { ReadOptions } from './options.ts'
+import type { StoredRequest } from './requests.ts'
+
+/** A message of a queue, as the native side gives it to a turn. */
+type TurnItem = QueuedMessage & { request: StoredRequest }
+
+/** A turn that the native side begins. */
+interface StartTurn {
+  turnId: string
+  runId: string
+  sessionLabel: string
+  items: TurnItem[]
+  /** The dropped messages that the note names. */
+  dropped: string[]
+  note: string | null
+}
+
+/** A run that has begun, and whose it is. */
+interface BegunTurn {
+  run: AgentRun
+  agentId: string
+}
+
+class Turns {
+  #engine: AgentEngine
+  #parts: EngineParts
+  #options: ReadOptions
+
+  constructor(engine: AgentEngine, parts: EngineParts, options: ReadOptions) {
+    this.#engine = engine
+    this.#parts = parts
+    this.#options = options
+  }
+
+  /** Begins the run of a turn. */
+  async start(native: NativeBroker, turn: StartTurn): Promise<BegunTurn> {
+    const { turnId, runId, sessionLabel, items, dropped, note } = turn
+    const last = items.at(-1)
+    if (last === undefined) throw new AgentEngineError('internal', 'a turn has no message')
+    const earlier: Message[] = items.slice(0, -1).map(({ message }) => message)
+    // What was dropped came before what waited.
+    if (note !== null) earlier.unshift({ role: 'user', content: note })
+    const request = { ...last.request, eventId: last.eventId ?? undefined }
+    const { context, agentId } = await this.context(sessionLabel, turnId, last.message, request)
+    const taken = {
+      turnId,
+      sessionLabel,
+      items: [...items.map(({ id }) => id), ...dropped],
+      earlier: toJson(earlier, 'message', () => 'invalid_context'),
+      lastEvent: 0,
+    }
+    const start: Start = (number, json, known, flags) =>
+      native.run(this.#parts.native, number, taken, json, known, flags)
+    return { run: this.#parts.begin({ ...context, runId }, start), agentId }
+  }
+
+  /** Resumes an interrupted turn with the tools of its session's agent; undefined for one that can only be closed. */
+  async resume(
+    native: NativeBroker,
+    turnId: string,
+    sessionLabel: string,
+  ): Promise<BegunTurn | undefined> {
+    const found = (await this.#engine.recover()).find((turn) => turn.turnId === turnId)
+    if (found === undefined || !found.resumable) return undefined
+    const { agent, agentId } = this.agent(sessionLabel)
+    const scope = { sessionLabel, agentId, turnId, identity: undefined, permissions: undefined }
+    const tools = await this.#tools(agent, scope)
+    const engine = this.#parts.native
+    const persisted = await request<Fields>((id) => engine.interruptedContext(id, turnId))
+    const lastEvent = await request<number>((id) => engine.lastEvent(id, turnId))
+    const taken = { turnId, sessionLabel, items: [], earlier: '[]', lastEvent }
+    const start: Start = (number, json, known, flags) =>
+      native.resume(engine, number, taken, json, known, flags)
+    return { run: this.#parts.begin({ ...persisted, tools }, start, drainLater), agentId }
+  }
+
+  /** The agent of a session. */
+  agent(sessionLabel: string): { agent: BrokerAgent; agentId: string } {
+    const { config } = this.#options
+    const agentId = resolveSessionAgentId(config, sessionLabel)
+    const agent = resolveAgentConfig(config, agentId)
+    if (agent === undefined) {
+      const known = Object.keys(config.agents).join(', ')
+      const why = `agent \`${agentId}\` of session \`${sessionLabel}\` is not configured; known: ${known}`
+      throw new AgentEngineError('invalid_options', why)
+    }
+    return { agent, agentId }
+  }
+
+  /** The context of a turn with one message. */
+  async context(
+    sessionLabel: string,
+    turnId: string,
+    message: Message,
+    { identity, permissions, target, eventId }: StoredRequest & { eventId: string | undefined },
+  ): Promise<{ context: Fields; agentId: string }> {
+    const { agent, agentId } = this.agent(sessionLabel)
+    const scope = { sessionLabel, agentId, turnId, identity, permissions }
+    const tools = await this.#tools(agent, scope)
+    const given: Partial<AssembledContext> = defined({
+      sessionLabel,
+      systemPrompt: promptOf(agent, tools),
+      tools,
+      toolsetName: agent.toolset,
+      model: agent.model,
+      provider: agent.provider,
+      fallbacks: agent.fallbacks?.length ? agent.fallbacks : undefined,
+      role: agent.role,
+      workspacePath: agent.workspace,
+      thinkingConfig: agent.thinking,
+      maxIterations: agent.maxIterations,
+      maxResponseTokens: agent.maxResponseTokens,
+      temperature: agent.temperature,
+      timeoutMs: agent.timeoutMs,
+      permissionsGranted: Array.isArray(permissions) ? permissions : undefined,
+      sourceEventId: eventId,
+      target,
+    })
+    const { native, defaults } = this.#parts
+    // The engine's defaults complete it, as those of any other run.
+    const { context } = readInput(message, given, defaults, () => native.newId())
+    return { context, agentId }
+  }
+
+  async #tools(agent: BrokerAgent, scope: TurnScope): Promise<readonly AgentTool[]> {
+    if (agent.toolset === undefined) return []
+    const toolset = this.#options.toolsets.get(agent.toolset)
+    if (toolset === undefined) {
+      throw new AgentEngineError('invalid_options', `there is no toolset \`${agent.toolset}\``)
+    }
+    return typeof toolset === 'function' ? await toolset(scope) : toolset
+  }
+}
+
+/** The system prompt of an agent; undefined for one without parts. */
+function promptOf(
+  { systemPrompt, identity, prompt }: BrokerAgent,
+  tools: readonly AgentTool[],
+): string | undefined {
+  if (systemPrompt !== undefined) return systemPrompt
+  if (identity === undefined && prompt === undefined) return undefined
+  const described = tools.map(({ name, description }) => ({ name, description }))
+  return buildSystemPrompt({
+    ...prompt,
+    ...(identity !== undefined && { identity }),
+    tools: described,
+  })
+}
+
+/** The fields that have a value. */
+function defined<Value extends object>(fields: Value): Partial<Value> {
+  return Object.fromEntries(
+    Object.entries(fields).filter(([, value]) => value !== undefined && value !== null),
+  ) as Partial<Value>
+}
+
+export type { BegunTurn, StartTurn, TurnItem }
+export { Turns }
