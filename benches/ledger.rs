@@ -162,6 +162,7 @@ fn turn(clock: &Clock, label: &str, parent: Option<String>) -> Box<TurnEnd> {
         on_stale_head: OnStaleHead::Refuse,
         last_event: None,
         cache: None,
+        queue: None,
         permissions_used: None,
         has_approvals: false,
         turn_id: id,
@@ -191,6 +192,7 @@ async fn journalled(ledger: &Ledger, turn: &TurnEnd) -> Option<String> {
         messages: turn.messages[..1].to_vec(),
         context: r#"{"systemPrompt":"s","model":"claude-sonnet-4","maxIterations":25}"#.to_owned(),
         target: None,
+        items: Vec::new(),
     };
     let Opened::Leased(epoch) = ledger.begin(Box::new(opening)).await.unwrap() else {
         panic!("the session is free");
@@ -209,6 +211,7 @@ async fn journalled(ledger: &Ledger, turn: &TurnEnd) -> Option<String> {
             calls: calls.collect(),
             progress: Some(r#"{"iterations":1}"#.to_owned()),
             parking: None,
+            items: Vec::new(),
         })
     };
     ledger.record(step(1..2, ToolCallStatus::Running)).await.unwrap();
