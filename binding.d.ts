@@ -16,7 +16,7 @@ export declare class NativeBroker {
    * `NativeEngine.run`.
    */
   run(engine: NativeEngine, run: number, turn: QueuedTurnArgs, context: string, known: KnownHistory | undefined | null, flags: number): number | null
-  /** Resumes turn `turn` of a session as run number `run`, after event `last_event`. */
+  /** Resumes turn `turn` of a session as run number `run`, after its last event. */
   resume(engine: NativeEngine, run: number, turn: QueuedTurnArgs, context: string, known: KnownHistory | undefined | null, flags: number): number | null
   /** A turn cannot begin: its messages fail with this reason. */
   refuse(sessionLabel: string, turnId: string, detail: string): void

@@ -7,7 +7,6 @@ mod approvals;
 mod backend;
 mod broker;
 mod compaction;
-mod dispatch;
 mod engine;
 mod errors;
 mod events;

@@ -8,7 +8,7 @@ use crate::queue::item_rows::{self, NEXT_SESSION, UNNAMED, WAITING};
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
 use model::{ItemStatus, QueueLease, SessionQueue, StoredItem};
-use turn::lease::{Holder, Lease};
+use turn::lease::Holder;
 
 pub(crate) const SUSPENDED: &str = "SELECT 1 FROM queue_suspensions WHERE session_label = ?1";
 
@@ -19,15 +19,23 @@ pub(crate) fn session(connection: &Connection, claim: &Claim, label: &str) -> St
     let open_turn = open_turn.and_then(|it| it.turn_id.clone());
     let pending: Vec<StoredItem> =
         waiting.into_iter().filter(|it| it.status == ItemStatus::Pending).collect();
-    let lease = match claim.read(connection, label)?.filter(|lease| lease.is_live(claim.now())) {
-        None | Some(Lease { holder: Holder::Released, .. }) => QueueLease::Free,
-        Some(Lease { holder: Holder::Own { .. }, .. }) => QueueLease::Here,
-        Some(Lease { holder: Holder::Other { .. }, epoch, .. }) => {
-            match run_rows::open_under(connection, label, epoch)? {
+    let lease = match claim.read(connection, label)? {
+        // A turn runs under it, or the last one has left it.
+        Some(lease)
+            if matches!(lease.holder, Holder::Own { .. })
+                && (lease.is_live(claim.now()) || lease.continues(claim.held.idle(label))) =>
+        {
+            QueueLease::Here
+        }
+        Some(lease)
+            if matches!(lease.holder, Holder::Other { .. }) && lease.is_live(claim.now()) =>
+        {
+            match run_rows::open_under(connection, label, lease.epoch)? {
                 Some(_) => QueueLease::RunsElsewhere,
                 None => QueueLease::Elsewhere,
             }
         }
+        Some(_) | None => QueueLease::Free,
     };
     let doing = format_args!("read the queue of session `{label}`");
     Ok(SessionQueue {

@@ -5,9 +5,9 @@ use napi_derive::napi;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::engine::NativeEngine;
-use super::errors::js_error;
-use super::reply::json;
+use super::super::engine::NativeEngine;
+use super::super::errors::js_error;
+use super::super::reply::json;
 use base::error::{EngineError, ErrorCode};
 use broker::prompt::{PromptParts, build_system_prompt};
 use broker::routing::{

@@ -11,11 +11,11 @@ use napi_derive::napi;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::engine::{Begin, NativeEngine};
-use super::errors::js_error;
-use super::hub::HubCore;
-use super::input::{CrossingContext, KnownHistory, RunFlags};
-use super::reply::{Answer, reply};
+use super::super::engine::{Begin, NativeEngine};
+use super::super::errors::js_error;
+use super::super::hub::HubCore;
+use super::super::input::{CrossingContext, KnownHistory, RunFlags};
+use super::super::reply::{Answer, reply};
 use crate::dispatch::{
     Arming, DispatchParts, Dispatcher, Disposition, EndedTurn, LaneLimits, Receipt, SessionState,
     StartTurn, SteeredItems, TurnHost,

@@ -1,0 +1,4 @@
+//! The broker for JavaScript: its decisions as functions, and its driver. It must never decide anything.
+
+mod decisions;
+mod dispatch;
