@@ -9,6 +9,7 @@ pub mod fallback;
 pub mod governor;
 pub mod lease;
 pub mod machine;
+pub mod overflow;
 pub mod prefix;
 pub mod profiles;
 pub mod prune;
