@@ -69,6 +69,18 @@ class Ledger implements types.Ledger {
     return this.#request('children', { turnId: text('turnId', turnId), page: object('page', page) })
   }
 
+  async diff(
+    turnA: string,
+    turnB: string,
+    options: types.DiffOptions = {},
+  ): Promise<types.TurnDiff> {
+    return this.#request('diff', {
+      turnA: text('turnA', turnA, 'invalid_query'),
+      turnB: text('turnB', turnB, 'invalid_query'),
+      options: object('options', options),
+    })
+  }
+
   async sessionHistory(
     label: string,
     page: types.PageOptions = {},
@@ -104,6 +116,35 @@ class Ledger implements types.Ledger {
 
   async sessions(filter: types.SessionFilter = {}): Promise<types.Page<types.SessionRow>> {
     return this.#request('sessions', { filter: object('filter', filter) })
+  }
+
+  async turns(filter: types.TurnFilter = {}): Promise<types.Page<types.TurnSummary>> {
+    return this.#request('turns', { filter: object('filter', filter) })
+  }
+
+  async createSession(label: string, session: types.SessionChange = {}): Promise<types.SessionRow> {
+    return this.#request('createSession', {
+      label: name('label', label),
+      session: object('session', session),
+    })
+  }
+
+  async updateSession(label: string, session: types.SessionChange): Promise<types.SessionRow> {
+    return this.#request('updateSession', {
+      label: name('label', label),
+      session: object('session', session),
+    })
+  }
+
+  async indexMetadata(key: string): Promise<boolean> {
+    return this.#request('indexMetadata', { key: text('key', key, 'invalid_query'), indexed: true })
+  }
+
+  async unindexMetadata(key: string): Promise<boolean> {
+    return this.#request('indexMetadata', {
+      key: text('key', key, 'invalid_query'),
+      indexed: false,
+    })
   }
 
   async toolCalls(filter: types.ToolCallFilter = {}): Promise<types.Page<types.ToolCallRow>> {

@@ -25,6 +25,7 @@ const OPTIONAL: readonly (keyof AssembledContext)[] = [
   'stopSequences',
   'promptCache',
   'metadata',
+  'requestMetadata',
   'headers',
   'providerTools',
   'maxResponseTokens',
@@ -46,6 +47,7 @@ const OBJECTS: readonly (keyof AssembledContext)[] = [
   'responseFormat',
   'promptCache',
   'metadata',
+  'requestMetadata',
   'headers',
 ]
 /** Texts of users, tools and models. A lone surrogate in them must not lose the turn: it becomes U+FFFD. */

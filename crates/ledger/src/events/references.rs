@@ -142,6 +142,7 @@ impl Found {
                     | Record::Opening(_)
                     | Record::Progress(_)
                     | Record::Follows(_)
+                    | Record::Metadata(_)
                     | Record::TakenOver => {}
                 }
             }

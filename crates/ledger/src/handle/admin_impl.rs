@@ -11,15 +11,15 @@ use crate::handle::ledger::Ledger;
 use crate::journal::{commit, compaction};
 use crate::maintenance::{backup, stats, vacuum, verify};
 use crate::open::registry;
-use crate::rows::session_rows;
+use crate::rows::{metadata_rows, session_rows};
 use crate::sessions::pointers::{self, unknown_session};
-use crate::sessions::{aliases, fork, persona};
+use crate::sessions::{aliases, changes, fork, persona};
 use crate::sqlite::error::closed;
 use crate::transfer::{self, Target};
 use model::{
     AliasRow, CommitReceipt, LedgerAdmin, LedgerBackup, LedgerExport, LedgerFormat, LedgerImport,
-    LedgerReport, LedgerStats, LedgerVacuum, PersonaRow, PortFuture, SessionCommand, SessionRow,
-    StorageError, StorageErrorKind, Supported, TurnEnd,
+    LedgerReport, LedgerStats, LedgerVacuum, MetadataKey, PersonaRow, PortFuture, SessionChange,
+    SessionCommand, SessionRow, StorageError, StorageErrorKind, Supported, TurnEnd,
 };
 
 impl LedgerAdmin for Ledger {
@@ -79,6 +79,26 @@ impl LedgerAdmin for Ledger {
             core.poller.ended(1);
             Ok(receipt)
         })
+    }
+
+    fn create_session(&self, label: String, with: SessionChange) -> PortFuture<'_, SessionRow> {
+        let now = self.clock.now_ms();
+        self.write(move |connection, _| {
+            changes::create(connection, &label, &with, now)?;
+            session_rows::session(connection, &label)?.ok_or_else(|| unknown_session(&label))
+        })
+    }
+
+    fn update_session(&self, label: String, with: SessionChange) -> PortFuture<'_, SessionRow> {
+        self.write(move |connection, _| {
+            let label = aliases::resolve(connection, &label)?;
+            changes::update(connection, &label, &with)?;
+            session_rows::session(connection, &label)?.ok_or_else(|| unknown_session(&label))
+        })
+    }
+
+    fn index_metadata(&self, key: MetadataKey, indexed: bool) -> PortFuture<'_, bool> {
+        self.write(move |connection, _| metadata_rows::index(connection, &key, indexed))
     }
 
     fn set_alias(&self, alias: String, label: String) -> PortFuture<'_, AliasRow> {

@@ -93,6 +93,7 @@ pub(crate) fn write_turn(
         tools_available: Cow::Borrowed("[]"),
         permissions_granted: "[]",
         query_message_ids: &[],
+        metadata: None,
         outcome: RowOutcome {
             status: TurnStatus::Completed,
             stop_reason: StopReason::EndTurn,

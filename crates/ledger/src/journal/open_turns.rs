@@ -97,6 +97,9 @@ pub(crate) fn begin(
         context_hash: &context_hash,
         target_json: opening.target.as_deref(),
     }));
+    if let Some(metadata) = &settings.metadata {
+        entry.add(&Record::Metadata(metadata.as_str()));
+    }
     for message in messages {
         with_message(connection, message, |record| entry.add(&Record::Message(*record)))?;
     }
@@ -226,6 +229,7 @@ pub(crate) fn finish(
         row.header = header(opening);
         row.tools_available = Cow::Borrowed(opening.tools_available);
         row.permissions_granted = opening.permissions_granted;
+        row.metadata = state.metadata;
     }
     let number = insert_turn(connection, &row, parent)?;
     // If something is missing, the remaining rows get new numbers without a gap.

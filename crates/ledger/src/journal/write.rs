@@ -13,13 +13,13 @@ use crate::rows::message_columns::MessageColumns;
 use crate::rows::tool_call_rows::{self, ToolCallColumns};
 use crate::rows::turn_columns::{TurnColumns, TurnEndColumns};
 use crate::rows::turn_parents::Parent;
-use crate::rows::{blobs, message_codec, message_rows};
+use crate::rows::{blobs, message_codec, message_rows, metadata_rows};
 use crate::sqlite::checksum::InsertRow;
 use crate::sqlite::error::Stored;
 use base::clock::Clock;
 use model::{
-    AgentError, Attempt, Message, ReplayClass, StopReason, TokenUsage, ToolCallRecord, TurnEnd,
-    TurnHeader, TurnStatus, TurnType,
+    AgentError, Attempt, Message, Metadata, ReplayClass, StopReason, TokenUsage, ToolCallRecord,
+    TurnEnd, TurnHeader, TurnStatus, TurnType,
 };
 
 /// A row of `turns`.
@@ -35,6 +35,8 @@ pub(crate) struct Row<'a> {
     /// JSON.
     pub(crate) permissions_granted: &'a str,
     pub(crate) query_message_ids: &'a [String],
+    /// The host's own data: JSON.
+    pub(crate) metadata: Option<&'a str>,
     pub(crate) outcome: RowOutcome<'a>,
 }
 
@@ -92,6 +94,7 @@ impl<'a> Row<'a> {
             tools_available: Cow::Owned(json(&turn.settings.tools_available)),
             permissions_granted: &turn.settings.permissions_granted,
             query_message_ids: &turn.query_message_ids,
+            metadata: turn.settings.metadata.as_ref().map(Metadata::as_str),
             outcome: RowOutcome {
                 status: turn.status,
                 stop_reason: turn.stop_reason,
@@ -165,7 +168,11 @@ pub(crate) fn insert_turn(
         },
     };
     ADD_TURN.run(connection, &columns, format_args!("write turn `{}`", row.id))?;
-    Ok(connection.last_insert_rowid())
+    let number = connection.last_insert_rowid();
+    if let Some(metadata) = row.metadata {
+        metadata_rows::add_to_turn(connection, number, metadata)?;
+    }
+    Ok(number)
 }
 
 /// Calls `with` with the row of a message, after storing its large values as blobs.

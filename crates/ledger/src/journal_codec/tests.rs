@@ -130,6 +130,7 @@ enum Owned {
     Call(Values),
     Progress(String),
     Follows(String),
+    Metadata(String),
     TakenOver,
 }
 
@@ -141,6 +142,7 @@ impl Owned {
             Self::Call(values) => Record::Call(values.call()),
             Self::Progress(json) => Record::Progress(json),
             Self::Follows(turn) => Record::Follows(turn),
+            Self::Metadata(json) => Record::Metadata(json),
             Self::TakenOver => Record::TakenOver,
         }
     }
@@ -153,6 +155,7 @@ fn record() -> impl Strategy<Value = Owned> {
         4 => values().prop_map(Owned::Call),
         1 => text().prop_map(Owned::Progress),
         1 => text().prop_map(Owned::Follows),
+        1 => text().prop_map(Owned::Metadata),
         1 => Just(Owned::TakenOver),
     ]
 }
@@ -194,6 +197,7 @@ struct Model<'a> {
     /// The first state of a call, its newest state, and the newest replay class and hash.
     calls: BTreeMap<&'a str, (&'a Values, &'a Values, [Option<&'a str>; 2])>,
     progress: Option<&'a str>,
+    metadata: Option<&'a str>,
 }
 
 impl<'a> Model<'a> {
@@ -209,6 +213,7 @@ impl<'a> Model<'a> {
                 *call = (call.0, values, [given[0].or(call.2[0]), given[1].or(call.2[1])]);
             }
             Owned::Progress(json) => self.progress = Some(json),
+            Owned::Metadata(json) => self.metadata = Some(json),
             Owned::Follows(turn) if self.opening.is_some() => self.follows = Some(turn),
             Owned::Follows(_) | Owned::TakenOver => {}
         }
@@ -240,6 +245,7 @@ impl<'a> Model<'a> {
                 })
                 .collect(),
             progress: self.progress,
+            metadata: self.metadata,
             damage: Damage::None,
         }
     }

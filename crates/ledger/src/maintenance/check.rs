@@ -13,6 +13,12 @@ pub(super) const CHECKS: [(LedgerCheck, &str); 12] = [
          UNION ALL
          SELECT id, 'is a tool call of a turn that does not exist' FROM call_rows WHERE key >> 20 NOT IN (SELECT n FROM turns)
          UNION ALL
+         SELECT turn, 'is the number of a turn that has metadata and does not exist' FROM turn_metadata
+         WHERE turn NOT IN (SELECT n FROM turns)
+         UNION ALL
+         SELECT session_label, 'has metadata, and is no session' FROM session_metadata
+         WHERE session_label NOT IN (SELECT label FROM sessions)
+         UNION ALL
          SELECT c.id, 'is a tool call of message `' || c.message_id || '`, which its turn does not have' FROM tool_calls c
          WHERE c.message_id IS NOT NULL
            AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.turn_id = c.turn_id AND m.id = c.message_id)

@@ -21,6 +21,8 @@ pub(super) struct JournalTurn {
     pub(super) is_open: bool,
     pub(super) messages: Vec<Vec<Value>>,
     pub(super) calls: Vec<Vec<Value>>,
+    /// The host's metadata: JSON.
+    pub(super) metadata: Option<String>,
 }
 
 impl Journal {
@@ -66,6 +68,7 @@ impl Journal {
                 is_open: open.contains(id),
                 messages: state.messages.iter().map(|record| message(id, record)).collect(),
                 calls: state.calls.iter().map(|record| call(id, record)).collect(),
+                metadata: state.metadata.map(ToOwned::to_owned),
             })
         })
         .collect()

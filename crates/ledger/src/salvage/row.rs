@@ -26,6 +26,8 @@ pub(super) struct Layouts {
     pub(super) sessions: Arc<Layout>,
     pub(super) session_history: Arc<Layout>,
     pub(super) compactions: Arc<Layout>,
+    pub(super) turn_metadata: Arc<Layout>,
+    pub(super) session_metadata: Arc<Layout>,
     pub(super) blobs: Arc<Layout>,
 }
 
@@ -48,6 +50,8 @@ impl Layouts {
             sessions: layout("sessions")?,
             session_history: layout("session_history")?,
             compactions: layout("compactions")?,
+            turn_metadata: layout("turn_metadata")?,
+            session_metadata: layout("session_metadata")?,
             blobs: layout("blobs")?,
         })
     }

@@ -16,7 +16,7 @@ use crate::sessions::persona;
 use crate::sqlite::error::{Stored, damaged};
 use crate::sqlite::functions::agent_of;
 use crate::transfer::{MessageRecord, Moved};
-use model::{CompactionResult, Message, Provenance, Role, SessionRow};
+use model::{CompactionResult, Message, Metadata, Provenance, Role, SessionRow};
 
 /// All rows that were found.
 pub(super) struct Tables {
@@ -28,6 +28,11 @@ pub(super) struct Tables {
     pub(super) sessions: BTreeMap<String, SessionRow>,
     pub(super) log: HashMap<String, BTreeMap<i64, Moved>>,
     pub(super) compactions: HashMap<String, CompactionResult>,
+    /// The host's metadata: of turns by their ids, of sessions by their labels.
+    pub(super) turn_metadata: HashMap<String, Metadata>,
+    pub(super) session_metadata: HashMap<String, Metadata>,
+    /// That of turns by their numbers.
+    numbered_metadata: HashMap<i64, Metadata>,
     /// Altered messages, by turn and id.
     pub(super) damaged: BTreeSet<(String, String)>,
     /// Large values by their hash, in their stored form; only values whose hash is right.
@@ -66,6 +71,9 @@ impl Tables {
             sessions: BTreeMap::new(),
             log: HashMap::new(),
             compactions: HashMap::new(),
+            turn_metadata: HashMap::new(),
+            session_metadata: HashMap::new(),
+            numbered_metadata: HashMap::new(),
             damaged: BTreeSet::new(),
             blobs: HashMap::new(),
             large: Vec::new(),
@@ -99,7 +107,9 @@ impl Tables {
         match (number, values.first()) {
             (Some(number), Some(Value::Text(first))) => self.take_numbered(number, first, &values),
             (None, Some(Value::Text(first))) => {
-                if let [_, Value::Text(id), Value::Integer(number)] = &*values {
+                if let [_, Value::Text(id), Value::Integer(number)] = &*values
+                    && !id.starts_with('{')
+                {
                     self.indexed_ids.insert(*number, (first.clone(), id.clone()));
                 }
                 self.take_keyed(first, &values);
@@ -115,6 +125,18 @@ impl Tables {
         let turn = TableRow::new(&self.layouts.turns, values);
         let message = TableRow::new(&self.layouts.message_rows, values);
         let call = TableRow::new(&self.layouts.call_rows, values);
+        if let [Value::Text(text), Value::Integer(_), Value::Null] = &**values {
+            let row = TableRow::new(&self.layouts.turn_metadata, values);
+            let metadata =
+                row.with("turn", Value::Integer(number)).is_whole().then(|| text.clone());
+            match metadata {
+                Some(metadata) => {
+                    self.numbered_metadata.insert(number, Metadata::stored(metadata));
+                }
+                None => self.lost.push(format!("the metadata of turn number {number}")),
+            }
+            return;
+        }
         if message.is_complete()
             && message.is_one_of("role", &ROLES)
             && message.integer("checksum").is_some()
@@ -213,6 +235,15 @@ impl Tables {
     fn take_keyed(&mut self, first: &str, values: &Arc<[Value]>) {
         const TYPES: [&str; 4] =
             ["summary", "sliding_window", "hard_clear", "tool_result_truncation"];
+        if let [_, Value::Text(text), Value::Integer(_)] = &**values {
+            let row = TableRow::new(&self.layouts.session_metadata, values);
+            if row.is_whole() {
+                self.session_metadata.insert(first.to_owned(), Metadata::stored(text.clone()));
+            } else if text.starts_with('{') {
+                self.lost.push(format!("the metadata of session `{first}`"));
+            }
+            return;
+        }
         let session = TableRow::new(&self.layouts.sessions, values);
         let compaction = TableRow::new(&self.layouts.compactions, values);
         if session.is_one_of("status", &["active", "archived"]) {
@@ -248,7 +279,7 @@ impl Tables {
 
     /// Adds a turn of the journal; of an ended turn, only the rows that are otherwise lost.
     fn take_open(&mut self, turn: JournalTurn) {
-        let JournalTurn { turn, is_open, messages, calls } = turn;
+        let JournalTurn { turn, is_open, messages, calls, metadata } = turn;
         let row = TableRow::new(&self.layouts.turns, &turn.into());
         // The journal does not record how an ended turn ended.
         if let Some(id) = row.owned("id").filter(|_| is_open)
@@ -256,6 +287,9 @@ impl Tables {
         {
             let above = row.text("parent_turn_id").and_then(|parent| self.turns.get(parent));
             let depth = above.and_then(|above| above.integer("depth")).map_or(0, |depth| depth + 1);
+            if let Some(metadata) = metadata {
+                self.turn_metadata.insert(id.clone(), Metadata::stored(metadata));
+            }
             self.turns.insert(id, row.with("depth", Value::Integer(depth)));
         }
         for values in messages {
@@ -289,6 +323,9 @@ impl Tables {
     /// Puts the large values into their rows, after all pages were read.
     pub(super) fn settle(&mut self) {
         self.take_rows_of_turns();
+        for (number, metadata) in std::mem::take(&mut self.numbered_metadata) {
+            self.turn_metadata.insert(self.id_of(number), metadata);
+        }
         for turn in std::mem::take(&mut self.journal).turns() {
             self.take_open(turn);
         }
@@ -412,6 +449,7 @@ fn session_row(label: String, row: &TableRow) -> SessionRow {
         created_at: row.integer("created_at").unwrap_or(0),
         updated_at: row.integer("updated_at").unwrap_or(0),
         status: row.owned("status").unwrap_or_else(|| "active".to_owned()),
+        metadata: None,
     }
 }
 

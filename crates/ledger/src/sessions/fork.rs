@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 use rusqlite::Connection;
 
 use crate::rows::message_columns::MessageColumns;
+use crate::rows::metadata_rows;
 use crate::rows::tool_call_rows::ToolCallColumns;
 use crate::rows::turn_columns::{TurnColumns, TurnEndColumns};
 use crate::rows::turn_parents::{parent_of, unknown_turn};
@@ -87,6 +88,11 @@ fn copy(connection: &Connection, copied: &Copied<'_>, clock: &Clock) -> Stored<(
     let doing = format_args!("fork turn `{turn_id}` at a tool call");
     let calls: Vec<String> = sql::all(connection, CALLS_UP_TO, (turn_id, last), doing)?;
     copy_turn(connection, copied, calls.len())?;
+    let metadata: Option<(i64, String)> =
+        sql::optional(connection, METADATA, (turn_id, id), doing)?;
+    if let Some((number, metadata)) = metadata {
+        metadata_rows::add_to_turn(connection, number, &metadata)?;
+    }
     sql::exec(connection, &COPY_MESSAGES, (turn_id, id, last), doing)?;
     for call in calls {
         // A call's id is its tool's idempotency key, so the copy gets another.
@@ -144,6 +150,9 @@ fn copy_turn(connection: &Connection, copied: &Copied<'_>, calls: usize) -> Stor
     written.ok_or_else(|| unknown_turn(turn_id))
 }
 
+/// The metadata of the turn `?1`, with the number of its copy `?2`.
+const METADATA: &str = "SELECT (SELECT n FROM turns WHERE id = ?2), metadata FROM turn_metadata
+     WHERE turn = (SELECT n FROM turns WHERE id = ?1)";
 const THREAD_TOKENS: &str = "SELECT thread_tokens FROM turns WHERE id = ?1";
 const MESSAGES_UP_TO: &str =
     "SELECT id, role FROM messages WHERE turn_id = ?1 AND sequence <= ?2 ORDER BY sequence";

@@ -13,6 +13,7 @@ mod guard;
 mod history;
 mod journal;
 mod lease;
+mod metadata;
 mod migration;
 mod plans;
 mod profiles;

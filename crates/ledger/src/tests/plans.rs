@@ -12,7 +12,7 @@ use crate::rows::{blobs, message_rows, session_rows, tool_call_rows, turn_rows};
 use crate::search::{message_search, search_indexer};
 use crate::sessions::{aliases, fork, persona};
 
-fn plan(connection: &Connection, sql: &str) -> String {
+pub(super) fn plan(connection: &Connection, sql: &str) -> String {
     let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
     let count = statement.parameter_count();
     let steps = statement

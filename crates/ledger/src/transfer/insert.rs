@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 
 use super::record::TurnRecord;
 use crate::journal::write::{count, integer, json};
+use crate::rows::metadata_rows;
 use crate::rows::turn_columns::{TurnColumns, TurnEndColumns};
 use crate::rows::turn_parents::Parent;
 use crate::sqlite::checksum::{InsertRow, set};
@@ -81,5 +82,9 @@ pub(super) fn insert(
         },
     };
     ADD.run(connection, &row, format_args!("write turn `{}`", turn.id))?;
-    Ok(connection.last_insert_rowid())
+    let number = connection.last_insert_rowid();
+    if let Some(metadata) = &turn.metadata {
+        metadata_rows::add_to_turn(connection, number, metadata.as_str())?;
+    }
+    Ok(number)
 }

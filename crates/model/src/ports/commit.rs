@@ -4,7 +4,8 @@
 
 use crate::{
     AgentError, AgentRole, AgentToolCall, AssembledContext, Attempt, CacheStep, CompactionResult,
-    Message, ReplayClass, Role, StopReason, StorageError, StreamEvent, TokenUsage, TurnStatus,
+    Message, Metadata, ReplayClass, Role, StopReason, StorageError, StreamEvent, TokenUsage,
+    TurnStatus,
 };
 
 /// A tool call with the ids that the ledger stores.
@@ -63,6 +64,8 @@ pub struct TurnSettings {
     pub tools_available: Vec<String>,
     /// JSON text.
     pub permissions_granted: String,
+    /// The host's own data.
+    pub metadata: Option<Metadata>,
 }
 
 impl TurnSettings {
@@ -74,6 +77,7 @@ impl TurnSettings {
             model: context.model.clone(),
             tools_available: context.tools.iter().map(|tool| tool.name.clone()).collect(),
             permissions_granted: context.permissions_granted.get().to_owned(),
+            metadata: context.metadata.clone(),
         }
     }
 }

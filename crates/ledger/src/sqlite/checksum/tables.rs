@@ -33,7 +33,7 @@ const REMOVED: [Table; 2] = [
 ];
 
 /// Every table with a checksum.
-pub(crate) const TABLES: [Table; 21] = [
+pub(crate) const TABLES: [Table; 23] = [
     Table {
         name: "schema_meta",
         columns: "ledger_id, created_at, engine_version",
@@ -72,6 +72,16 @@ pub(crate) const TABLES: [Table; 21] = [
     Table {
         name: "session_history",
         columns: "session_label, thread_id, changed_at",
+        subject: "session_label",
+    },
+    Table {
+        name: "turn_metadata",
+        columns: "turn, metadata",
+        subject: "(SELECT t.id FROM turns t WHERE t.n = turn)",
+    },
+    Table {
+        name: "session_metadata",
+        columns: "session_label, metadata",
         subject: "session_label",
     },
     Table {
