@@ -3,10 +3,10 @@
 
 import { execFileSync } from 'node:child_process'
 import { expect, test } from 'vitest'
-import { AgentEngine, salvageLedger } from '../../index.js'
-import { closing, folder } from '../support/cleanup.js'
-import { firstVersion, settle } from '../support/ledger/everything.js'
-import { rows, sqlite3 } from '../support/ledger/sqlite3.js'
+import { AgentEngine, salvageLedger } from '../../../index.js'
+import { closing, folder } from '../../support/cleanup.js'
+import { firstVersion, settle } from '../../support/ledger/everything.js'
+import { rows, sqlite3 } from '../../support/ledger/sqlite3.js'
 
 const reads: [string, string, string, (engine: AgentEngine, id: string) => Promise<unknown>][] = [
   [
