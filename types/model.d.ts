@@ -2938,7 +2938,7 @@ until?: number,
 /**
  * Only those whose metadata has these values, by key: at most 8.
  */
-metadata: Readonly<Record<string, string | number | boolean>>, 
+metadata?: Readonly<Record<string, string | number | boolean>>, 
 /**
  * The `next` of the previous page: a key.
  */
@@ -3026,7 +3026,7 @@ isSubagent?: boolean,
 /**
  * Those whose metadata has these values, by key: at most 8.
  */
-metadata: Readonly<Record<string, string | number | boolean>>, 
+metadata?: Readonly<Record<string, string | number | boolean>>, 
 /**
  * The `next` of the previous page: a label.
  */
@@ -3061,7 +3061,7 @@ sessionLabel?: string,
 /**
  * Those that ended so.
  */
-status: 'completed' | 'aborted' | 'failed', 
+status?: 'completed' | 'aborted' | 'failed', 
 /**
  * Those of a provider.
  */
@@ -3081,7 +3081,7 @@ until?: number,
 /**
  * Those whose metadata has these values, by key: at most 8.
  */
-metadata: Readonly<Record<string, string | number | boolean>>, 
+metadata?: Readonly<Record<string, string | number | boolean>>, 
 /**
  * The `next` of the previous page: a turn's id.
  */

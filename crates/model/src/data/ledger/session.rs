@@ -93,7 +93,7 @@ pub struct SessionFilter {
     #[serde(default)]
     #[cfg_attr(
         feature = "testing",
-        ts(type = "Readonly<Record<string, string | number | boolean>>")
+        ts(type = "Readonly<Record<string, string | number | boolean>>", optional)
     )]
     pub metadata: Option<MetadataFilter>,
     /// The `next` of the previous page: a label.

@@ -181,7 +181,7 @@ pub struct TurnFilter {
     pub session_label: Option<String>,
     /// Those that ended so.
     #[serde(default)]
-    #[cfg_attr(feature = "testing", ts(type = "'completed' | 'aborted' | 'failed'"))]
+    #[cfg_attr(feature = "testing", ts(type = "'completed' | 'aborted' | 'failed'", optional))]
     pub status: Option<EndedStatus>,
     /// Those of a provider.
     #[serde(default)]
@@ -199,7 +199,7 @@ pub struct TurnFilter {
     #[serde(default)]
     #[cfg_attr(
         feature = "testing",
-        ts(type = "Readonly<Record<string, string | number | boolean>>")
+        ts(type = "Readonly<Record<string, string | number | boolean>>", optional)
     )]
     pub metadata: Option<MetadataFilter>,
     /// The `next` of the previous page: a turn's id.

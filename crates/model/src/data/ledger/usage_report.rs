@@ -86,7 +86,7 @@ pub struct UsageFilter {
     #[serde(default)]
     #[cfg_attr(
         feature = "testing",
-        ts(type = "Readonly<Record<string, string | number | boolean>>")
+        ts(type = "Readonly<Record<string, string | number | boolean>>", optional)
     )]
     pub metadata: Option<MetadataFilter>,
     /// The `next` of the previous page: a key.
