@@ -24,10 +24,10 @@ use model::{
 
 /// Selects the sessions of a filter; `condition` is the one that `index` serves.
 fn sessions_by(index: &str, condition: &str) -> String {
-    sessions_from(&format!("sessions {index}"), condition)
+    sessions_from(&format!("sessions {index}"), condition, "label")
 }
 
-fn sessions_from(from: &str, condition: &str) -> String {
+fn sessions_from(from: &str, condition: &str, order: &str) -> String {
     let (columns, is_session) = (columns_with_metadata(), &*IS_SESSION);
     format!(
         "SELECT {columns} FROM {from} WHERE {condition}
@@ -35,7 +35,7 @@ fn sessions_from(from: &str, condition: &str) -> String {
            AND (?4 IS NULL OR agent_id = ?4) AND (?5 IS NULL OR persona_id = ?5)
            AND (?6 IS NULL OR parent_session_label = ?6) AND (?7 IS NULL OR status = ?7)
            AND (?8 IS NULL OR is_subagent = ?8)
-         ORDER BY label LIMIT ?9"
+         ORDER BY {order} LIMIT ?9"
     )
 }
 
@@ -53,7 +53,7 @@ pub(crate) static SESSIONS_ARCHIVED: LazyLock<String> =
 pub(crate) fn sessions_with(filter: &MetadataFilter) -> (String, Vec<Value>) {
     let (condition, values) = metadata_rows::conditions(filter, 10);
     let from = "session_metadata m CROSS JOIN sessions ON label = m.session_label";
-    (sessions_from(from, &condition), values)
+    (sessions_from(from, &condition, "m.session_label"), values)
 }
 
 /// The sessions of `filter`, by their labels.
