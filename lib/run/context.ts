@@ -14,7 +14,7 @@ import { takeHooks } from './hooks.ts'
 const CODE = 'invalid_context'
 
 /** Fields that JSON.stringify would leave out or turn into null where they are a function, a symbol, NaN or Infinity. */
-const OPTIONAL: readonly (keyof AssembledContext)[] = [
+const OPTIONAL: ReadonlySet<string> = new Set<keyof AssembledContext>([
   'history',
   'fallbacks',
   'authProfileId',
@@ -39,9 +39,9 @@ const OPTIONAL: readonly (keyof AssembledContext)[] = [
   'maxParallelTools',
   'coalesce',
   'detached',
-]
+])
 /** Fields that are objects: native parsing would read a list as their fields in order. */
-const OBJECTS: readonly (keyof AssembledContext)[] = [
+const OBJECTS: ReadonlySet<string> = new Set<keyof AssembledContext>([
   'thinkingConfig',
   'tokenBudget',
   'responseFormat',
@@ -49,7 +49,7 @@ const OBJECTS: readonly (keyof AssembledContext)[] = [
   'metadata',
   'requestMetadata',
   'headers',
-]
+])
 /** Texts of users, tools and models. A lone surrogate in them must not lose the turn: it becomes U+FFFD. */
 const CONTENT = /^(?:context\.)?(?:systemPrompt|currentMessage|history|tools|target)\b|^result\b/
 /** Except ids. */
@@ -76,30 +76,36 @@ interface ReadContext {
   tools: Map<string, Tool>
   signal: Signal | undefined
   onRequest: OnRequest | undefined
-  hooks: RunHooks
+  hooks: RunHooks | undefined
   /** The groups of events that are left out; undefined where the context has no `events`. */
   skipped: number | undefined
 }
 
-/** A context whose fields were read: without functions and signals, and the tools by their names. */
-function readContext(context: Readonly<Fields>, refuse: Refuse = throwing): ReadContext {
-  const { hooks, rest: fields } = takeHooks(context, CODE, refuse)
-  const { abortSignal, onRequest, tools, events, ...rest }: Fields = fields
+/**
+ * A context whose fields were read: without functions and signals, and the tools by their names. It is the same object, so that
+ * nothing is copied: the fields that stay in JavaScript are `undefined` in it.
+ */
+function readContext(context: Fields, refuse: Refuse = throwing): ReadContext {
+  const hooks = takeHooks(context, CODE, refuse)
+  const { abortSignal, onRequest, tools, events } = context
+  if (abortSignal !== undefined) context.abortSignal = undefined
+  if (onRequest !== undefined) context.onRequest = undefined
+  if (events !== undefined) context.events = undefined
   const signal = noted(refuse, () => readSignal(abortSignal, 'abortSignal', CODE))
-  const check = (field: string, judge: typeof refuseLost) => {
+  for (const name in context) {
     try {
-      judge(rest[field], field, CODE)
+      if (OPTIONAL.has(name)) refuseLost(context[name], name, CODE)
+      if (OBJECTS.has(name)) refuseList(context[name], name, CODE)
     } catch (error) {
       refuse(error)
-      delete rest[field]
+      context[name] = undefined
     }
   }
-  for (const field of OPTIONAL) check(field, refuseLost)
-  for (const field of OBJECTS) check(field, refuseList)
   const none = { definitions: [], byName: new Map() }
   const { definitions, byName } = noted(refuse, () => readTools(tools, refuse), none)
+  context.tools = definitions
   return {
-    fields: { ...rest, tools: definitions },
+    fields: context,
     tools: byName,
     signal,
     onRequest: noted(refuse, () => readHook(onRequest, CODE)),
@@ -138,11 +144,7 @@ function contextJson(value: unknown, root = 'context'): string {
 }
 
 /** Notes all problems of a context; `native` lists those of its JSON. */
-function noteProblems(
-  context: Readonly<Fields>,
-  problems: Problems,
-  native: (json: string) => string,
-): void {
+function noteProblems(context: Fields, problems: Problems, native: (json: string) => string): void {
   const { fields } = readContext(context, problems.note)
   const before = problems.list.length
   for (;;) {
@@ -155,15 +157,15 @@ function noteProblems(
       const fresh = problems.list.splice(found).filter(({ path }) => {
         const top = topOf(path)
         if (top === 'toolChoice') return !known.has('tools')
-        return top in fields || !known.has(top)
+        return fields[top] !== undefined || !known.has(top)
       })
       problems.list.push(...fresh)
       return
     }
     // A value of this field has no JSON: the others are read without it.
     const top = topOf(problems.list.at(-1)?.path ?? '')
-    if (!(top in fields) || problems.list.length === before) return
-    delete fields[top]
+    if (fields[top] === undefined || problems.list.length === before) return
+    fields[top] = undefined
   }
 }
 

@@ -62,9 +62,11 @@ interface RunOptions {
   coalesce: boolean
   signal: signals.Signal | undefined
   onRequest: OnRequest | undefined
-  hooks: RunHooks
+  hooks: RunHooks | undefined
   /** The groups of events that are left out, as bits. */
   skipped: number
+  /** Called when it has ended, before its result is there. */
+  onEnd: (run: AgentRun) => void
 }
 
 type Delta = Extract<StreamEvent, { type: 'token' | 'reasoning' }>
@@ -72,7 +74,7 @@ type Delta = Extract<StreamEvent, { type: 'token' | 'reasoning' }>
 class AgentRun implements Declared, hub.RecordTarget {
   readonly id: string
   readonly result: Promise<AgentResult>
-  readonly stream: BrokerStreamHandle
+  #stream: BrokerStreamHandle | undefined
   /** Its number in the queue; 0 until it has begun. */
   #number = 0
   #native: NativeHub = hub.nativeHub()
@@ -82,7 +84,8 @@ class AgentRun implements Declared, hub.RecordTarget {
   #coalesce: boolean
   #signal: signals.Signal | undefined
   #onRequest: OnRequest | undefined
-  #hooks: RunHooks
+  #hooks: RunHooks | undefined
+  #onEnd: (run: AgentRun) => void
   #progress: boolean
   #listeners: readonly { callback: (event: StreamEvent) => unknown }[] = []
   #log: EventLog
@@ -117,6 +120,7 @@ class AgentRun implements Declared, hub.RecordTarget {
     onRequest,
     hooks,
     skipped,
+    onEnd,
   }: RunOptions) {
     this.id = id
     this.#tools = tools
@@ -126,6 +130,7 @@ class AgentRun implements Declared, hub.RecordTarget {
     this.#signal = signal
     this.#onRequest = onRequest
     this.#hooks = hooks
+    this.#onEnd = onEnd
     this.#progress = (skipped & GROUPS.toolProgress) === 0
     this.#log = new EventLog(coalesce)
     this.#own = this.#log.reader(0, coalesce ? undefined : () => this.#taken())
@@ -135,7 +140,11 @@ class AgentRun implements Declared, hub.RecordTarget {
     })
     // The result need not be awaited: a run that is only iterated is not an unhandled rejection.
     this.result.catch(() => {})
-    this.stream = Object.freeze({
+  }
+
+  /** Made when it is first read: most runs are iterated. */
+  get stream(): BrokerStreamHandle {
+    this.#stream ??= Object.freeze({
       onEvent: (callback: (event: StreamEvent) => void, options?: EventsFrom) =>
         this.#onEvent(callback, options),
       abort: () => this.abort(),
@@ -143,6 +152,7 @@ class AgentRun implements Declared, hub.RecordTarget {
       isStreaming: () => !this.#ended && this.#native.isStreaming(this.#number),
       isCompacting: () => !this.#ended && this.#native.isCompacting(this.#number),
     })
+    return this.#stream
   }
 
   /** @internal Begins: `start(number, aborted)` makes the native run, `drain` delivers its first events. */
@@ -382,7 +392,7 @@ class AgentRun implements Declared, hub.RecordTarget {
       const type = 'tool_progress'
       this.#deliverLive({ type, toolName, toolCallId, callId, partial, seq: 0, sub: 0 })
     }
-    const after = this.#hooks.afterToolCall
+    const after = this.#hooks?.afterToolCall
     const replace = (value: unknown) =>
       afterCall(after, requestOf(call, controller.signal), value, (error) => this.#warn(error))
     const tool = this.#tools.get(toolName)
@@ -401,7 +411,7 @@ class AgentRun implements Declared, hub.RecordTarget {
     const { execution } = asked
     const controller = toolController((error) => this.#warn(error))
     this.#executions.set(execution, controller)
-    const { beforeToolCall, stopWhen } = this.#hooks
+    const { beforeToolCall, stopWhen } = this.#hooks ?? {}
     const deciding =
       'step' in asked
         ? stops(stopWhen, asked.step, (error) => this.#warn(error))
@@ -461,6 +471,7 @@ class AgentRun implements Declared, hub.RecordTarget {
     for (const execution of [...this.#executions.keys()]) this.#cancelTool(execution)
     this.#values.clear()
     this.#log.end()
+    this.#onEnd(this)
     hub.releaseProcess()
   }
 }
