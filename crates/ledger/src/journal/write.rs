@@ -13,7 +13,7 @@ use crate::rows::message_columns::MessageColumns;
 use crate::rows::tool_call_rows::{self, ToolCallColumns};
 use crate::rows::turn_columns::{TurnColumns, TurnEndColumns};
 use crate::rows::turn_parents::Parent;
-use crate::rows::{blobs, message_codec, message_rows, metadata_rows};
+use crate::rows::{blobs, message_codec, message_rows, metadata_rows, turn_insert};
 use crate::sqlite::checksum::InsertRow;
 use crate::sqlite::error::Stored;
 use base::clock::Clock;
@@ -112,7 +112,6 @@ impl<'a> Row<'a> {
     }
 }
 
-static ADD_TURN: LazyLock<InsertRow> = LazyLock::new(|| InsertRow::of::<TurnColumns<'_>>("turns"));
 static ADD_MESSAGE: LazyLock<InsertRow> =
     LazyLock::new(|| InsertRow::of::<MessageColumns<'_>>("message_rows"));
 static ADD_CALL: LazyLock<InsertRow> =
@@ -167,8 +166,8 @@ pub(crate) fn insert_turn(
             attempts_json: Some(&attempts),
         },
     };
-    ADD_TURN.run(connection, &columns, format_args!("write turn `{}`", row.id))?;
-    let number = connection.last_insert_rowid();
+    let doing = format_args!("write turn `{}`", row.id);
+    let number = turn_insert::insert(connection, &columns, parent.map(|parent| parent.n), doing)?;
     if let Some(metadata) = row.metadata {
         metadata_rows::add_to_turn(connection, number, metadata)?;
     }

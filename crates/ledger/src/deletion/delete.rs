@@ -1,0 +1,128 @@
+//! A whole deletion: the plan from a snapshot, the sessions first, then the turns a batch at a time between other jobs of the writer.
+//!
+//! After a kill at any moment the ledger is sound, and the same call, or the next deletion, continues. It must never hold the
+//! writer for longer than a batch, apart from the rewriting of the file that `secure` asks for.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::deletion::batch::{self, Batch};
+use crate::deletion::plan::{Plan, plan};
+use crate::deletion::{count, overwrite, sessions};
+use crate::sqlite::error::Stored;
+use crate::sqlite::readers::{self, Readers};
+use crate::sqlite::writer::Writer;
+use base::clock::Clock;
+use model::{DeleteSessionOptions, Deletion, LedgerDeletion, StorageError, StorageErrorKind};
+
+/// Sessions that one transaction hides.
+const SESSIONS: usize = 32;
+
+/// What a deletion works with.
+pub(crate) struct DeletionParts {
+    pub(crate) readers: Arc<Readers>,
+    pub(crate) writer: Arc<Writer>,
+    pub(crate) clock: Clock,
+    pub(crate) path: PathBuf,
+}
+
+impl DeletionParts {
+    /// Deletes, or counts what would be deleted.
+    pub(crate) async fn run(&self, deletion: Deletion) -> Stored<LedgerDeletion> {
+        if deletion.dry_run() {
+            return self
+                .read(move |connection| count::count(connection, &plan(connection, &deletion)?))
+                .await;
+        }
+        let secure = deletion.secure();
+        let mut done = self.delete(deletion).await?;
+        // What a killed process has left.
+        for label in self.read(sessions::all_pending).await? {
+            let options = DeleteSessionOptions { turns: true, ..DeleteSessionOptions::default() };
+            self.delete(Deletion::Session(label, options)).await?;
+        }
+        // The batches do not wait for the disk; this does.
+        self.writer.submit(|_| Ok(())).await?;
+        if secure {
+            let path = self.path.clone();
+            let overwritten =
+                self.writer.submit_alone(move |connection| overwrite::overwrite(connection, &path));
+            done.overwritten = overwritten.await?;
+        }
+        Ok(done)
+    }
+
+    async fn delete(&self, deletion: Deletion) -> Stored<LedgerDeletion> {
+        let prunes = matches!(deletion, Deletion::Prune(_));
+        let mut plan = self.read(move |connection| plan(connection, &deletion)).await?;
+        let mut done = LedgerDeletion { retained_turns: plan.retained, ..LedgerDeletion::default() };
+        let labels = self.hide(&mut plan, &mut done, prunes).await?;
+        let plan = Arc::new(plan);
+        let gone: Arc<HashSet<i64>> = Arc::new(plan.turns.iter().copied().collect());
+        let mut at = 0;
+        while at < plan.turns.len() {
+            let (of, numbers, now) = (Arc::clone(&plan), Arc::clone(&gone), self.clock.now_ms());
+            let batch = self
+                .writer
+                .submit_alone(move |connection| batch::run(connection, &of, &numbers, (at, now)));
+            let Batch { taken, turns, deleted, blobs } = batch.await?;
+            at += taken.max(1);
+            done.turns += turns;
+            done.retained_turns += taken as u64 - turns;
+            done.messages += deleted.messages;
+            done.tool_calls += deleted.tool_calls;
+            done.runs += deleted.runs;
+            done.blobs += blobs;
+        }
+        for some in labels.chunks(SESSIONS) {
+            let some = some.to_vec();
+            let finish = self.writer.submit(move |connection| {
+                some.iter().try_for_each(|label| sessions::finish(connection, label))
+            });
+            finish.await?;
+        }
+        Ok(done)
+    }
+
+    /// Hides the sessions of the plan. Returns those that are hidden; a session that is in use by now is left out.
+    async fn hide(
+        &self,
+        plan: &mut Plan,
+        done: &mut LedgerDeletion,
+        prunes: bool,
+    ) -> Stored<Vec<String>> {
+        let mut labels = Vec::new();
+        let sessions = std::mem::take(&mut plan.sessions);
+        for some in sessions.chunks(SESSIONS) {
+            let some = some.to_vec();
+            let hidden = self.writer.submit(move |connection| {
+                let mut hidden = Vec::new();
+                for session in &some {
+                    if sessions::hide(connection, session)? {
+                        hidden.push((session.label.clone(), session.runs.len() as u64));
+                    } else if !prunes {
+                        return Err(StorageError::new(
+                            StorageErrorKind::Locked,
+                            format!("session `{}` is in use by now; try again", session.label),
+                        ));
+                    }
+                }
+                Ok(hidden)
+            });
+            for (label, runs) in hidden.await? {
+                done.sessions += 1;
+                done.runs += runs;
+                labels.push(label);
+            }
+        }
+        Ok(labels)
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&rusqlite::Connection) -> Stored<T> + Send + 'static,
+    ) -> Stored<T> {
+        self.readers.run(|connection| readers::snapshot(connection, read)).await
+    }
+}

@@ -1,0 +1,35 @@
+//! `secure`: nothing of what was deleted is left in the file, its free pages or its log. The file is rewritten.
+//!
+//! It must never report more than it has done: another process that reads may hold the log back.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use crate::maintenance::vacuum;
+use crate::sqlite::error::{Stored, sqlite};
+use crate::sqlite::sql;
+
+const DOING: &str = "overwrite what was deleted";
+
+/// The contexts of ended runs, which are stored only because the next run may have the same.
+const CONTEXTS: &str = "DELETE FROM run_contexts WHERE id NOT IN (
+     SELECT context_id FROM runs INDEXED BY runs_in_journal WHERE in_journal = 1 AND ended_at IS NULL AND context_id IS NOT NULL)";
+
+/// Rewrites the file without free pages, and empties the log. False if a reader holds the log back.
+pub(crate) fn overwrite(connection: &Connection, path: &Path) -> Stored<bool> {
+    let secure = |on: bool| {
+        connection
+            .pragma_update(None, "secure_delete", on)
+            .map_err(|error| sqlite(DOING, &error))
+    };
+    secure(true)?;
+    let done = sql::exec(connection, CONTEXTS, (), DOING)
+        .and_then(|_| vacuum::vacuum(connection, path));
+    secure(false)?;
+    done?;
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    let is_empty = std::fs::metadata(&log).map_or(true, |log| log.len() == 0);
+    Ok(is_empty)
+}
