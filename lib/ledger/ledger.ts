@@ -92,11 +92,7 @@ class Ledger implements types.Ledger {
   }
 
   async asOf(label: string, time: Date | number): Promise<types.SessionMove | null> {
-    const at = typeof time === 'object' ? milliseconds(time) : time
-    if (!Number.isSafeInteger(at)) {
-      throw wrong('time', 'a Date or whole milliseconds since 1970', 'invalid_query')
-    }
-    return this.#request('asOf', { label: name('label', label), time: at })
+    return this.#request('asOf', { label: name('label', label), time: timeOf('time', time) })
   }
 
   async search(
@@ -144,6 +140,31 @@ class Ledger implements types.Ledger {
     return this.#request('indexMetadata', {
       key: text('key', key, 'invalid_query'),
       indexed: false,
+    })
+  }
+
+  async deleteSession(
+    label: string,
+    options: types.DeleteSessionOptions = {},
+  ): Promise<types.LedgerDeletion> {
+    return this.#request('delete', {
+      session: { label: name('label', label), options: object('options', options) },
+    })
+  }
+
+  async deleteTurns(
+    filter: types.TurnSelection,
+    options: types.DeleteTurnsOptions = {},
+  ): Promise<types.LedgerDeletion> {
+    return this.#request('delete', {
+      turns: { filter: object('filter', filter), options: object('options', options) },
+    })
+  }
+
+  async prune(options: types.PruneOptions): Promise<types.LedgerDeletion> {
+    const { before, ...rest } = object('options', options)
+    return this.#request('delete', {
+      prune: { options: { ...rest, before: timeOf('options.before', before) } },
     })
   }
 
@@ -277,6 +298,13 @@ function wrong(field: string, what: string, code: Code = 'invalid_context'): Age
 /** A text of the caller. */
 function text(field: string, value: unknown, code: Code = 'invalid_context'): string {
   return readName(value, field, code)
+}
+
+/** A time of the caller in Unix milliseconds. */
+function timeOf(field: string, time: unknown): number {
+  const at = typeof time === 'object' && time !== null ? milliseconds(time as Date) : time
+  if (typeof at === 'number' && Number.isSafeInteger(at)) return at
+  throw wrong(field, 'a Date or whole milliseconds since 1970', 'invalid_query')
 }
 
 /** A Date's time; undefined for what is no Date. */

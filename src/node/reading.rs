@@ -12,8 +12,9 @@ use super::errors::js_error;
 use super::reply::json;
 use base::error::{EngineError, ErrorCode};
 use model::{
-    DiffOptions, InputError, LedgerPorts, MetadataKey, PageOptions, SearchOptions, SessionChange,
-    SessionFilter, SessionKey, StorageErrorKind, ToolCallFilter, TurnFilter, UsageFilter,
+    DeleteSessionOptions, DeleteTurnsOptions, Deletion, DiffOptions, InputError, LedgerPorts,
+    MetadataKey, PageOptions, PruneOptions, SearchOptions, SessionChange, SessionFilter,
+    SessionKey, StorageErrorKind, ToolCallFilter, TurnFilter, TurnSelection, UsageFilter,
     from_json, session_label,
 };
 
@@ -83,6 +84,14 @@ struct ChangeSession {
     label: String,
     #[serde(default)]
     session: SessionChange,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Delete {
+    Session { label: String, options: DeleteSessionOptions },
+    Turns { filter: TurnSelection, options: DeleteTurnsOptions },
+    Prune { options: PruneOptions },
 }
 
 #[derive(Deserialize)]
@@ -231,6 +240,16 @@ impl NativeEngine {
                         json(&ledger.admin.update_session(name, session).await?)
                     });
                 }
+            }
+            "delete" => {
+                let deletion = match checked(args)? {
+                    Delete::Session { label: name, options } => {
+                        Deletion::Session(label("label", &name)?, options)
+                    }
+                    Delete::Turns { filter, options } => Deletion::Turns(filter, options),
+                    Delete::Prune { options } => Deletion::Prune(options),
+                };
+                self.answer(id, async move { json(&ledger.admin.delete(deletion).await?) });
             }
             "indexMetadata" => {
                 let IndexMetadata { key, indexed } = checked(args)?;

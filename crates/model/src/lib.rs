@@ -46,6 +46,9 @@ pub use data::input::message::{Defaults, parse_agent_message, parse_message};
 pub use data::input::problems::all_problems;
 pub use data::input::quote::{bounded, clipped_path, quoted};
 pub use data::interrupted::{InterruptedCall, InterruptedTurn, OpenCall, OpenTurn, Progress};
+pub use data::ledger::deletion::{
+    DeleteSessionOptions, DeleteTurnsOptions, Deletion, LedgerDeletion, PruneOptions, TurnSelection,
+};
 pub use data::ledger::events::{
     Cursor, EventPage, Follows, Retention, SessionCommand, SessionPage,
 };

@@ -12,6 +12,7 @@ pub mod machine;
 pub mod prefix;
 pub mod profiles;
 pub mod prune;
+pub mod removal;
 pub mod retry;
 pub mod spend;
 pub mod stale_head;

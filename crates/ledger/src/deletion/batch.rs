@@ -77,10 +77,13 @@ fn turns(
     for n in planned.iter().take(TURNS) {
         found.push((*n, candidates::read(connection, *n)?));
     }
-    let ids: Vec<String> = found.iter().filter_map(|(_, turn)| Some(turn.as_ref()?.id.clone())).collect();
+    let ids: Vec<String> =
+        found.iter().filter_map(|(_, turn)| Some(turn.as_ref()?.id.clone())).collect();
     let heads = heads::naming(connection, &ids)?;
     let since: HashSet<String> =
-        sql::all::<String>(connection, POINTED_SINCE, (plan.last_move,), DOING)?.into_iter().collect();
+        sql::all::<String>(connection, POINTED_SINCE, (plan.last_move,), DOING)?
+            .into_iter()
+            .collect();
     let mut lists = Lists::default();
     for (n, turn) in found {
         if batch.deleted.messages + batch.deleted.tool_calls > ROWS {

@@ -22,8 +22,7 @@ pub(crate) struct Candidate {
 }
 
 pub(crate) const CANDIDATE: &str = "SELECT id, depth, parent, first_child, turn_type = 1, session_label FROM turn_rows WHERE n = ?1";
-pub(crate) const OTHER_CHILDREN: &str =
-    "SELECT c.n FROM turn_branches b CROSS JOIN turn_rows c ON c.id = b.id WHERE b.parent_turn_id = ?1";
+pub(crate) const OTHER_CHILDREN: &str = "SELECT c.n FROM turn_branches b CROSS JOIN turn_rows c ON c.id = b.id WHERE b.parent_turn_id = ?1";
 pub(crate) const RETAINED: &str = "SELECT t.n FROM compactions c CROSS JOIN turn_rows t ON t.id = c.first_kept_turn_id WHERE c.turn_id = ?1";
 
 impl Candidate {

@@ -56,7 +56,8 @@ impl DeletionParts {
     async fn delete(&self, deletion: Deletion) -> Stored<LedgerDeletion> {
         let prunes = matches!(deletion, Deletion::Prune(_));
         let mut plan = self.read(move |connection| plan(connection, &deletion)).await?;
-        let mut done = LedgerDeletion { retained_turns: plan.retained, ..LedgerDeletion::default() };
+        let mut done =
+            LedgerDeletion { retained_turns: plan.retained, ..LedgerDeletion::default() };
         let labels = self.hide(&mut plan, &mut done, prunes).await?;
         let plan = Arc::new(plan);
         let gone: Arc<HashSet<i64>> = Arc::new(plan.turns.iter().copied().collect());

@@ -108,7 +108,8 @@ fn remaining_move(
     label: &str,
     gone: &HashSet<i64>,
 ) -> Stored<Option<String>> {
-    let select = "SELECT t.n, t.id FROM session_history h CROSS JOIN turn_rows t ON t.id = h.thread_id
+    let select =
+        "SELECT t.n, t.id FROM session_history h CROSS JOIN turn_rows t ON t.id = h.thread_id
          WHERE h.session_label = ?1 ORDER BY h.changed_at DESC, h.id DESC";
     let moves: Vec<(i64, String)> = sql::all(connection, select, (label,), DOING)?;
     Ok(moves.into_iter().find(|(n, _)| !gone.contains(n)).map(|(_, id)| id))

@@ -16,15 +16,24 @@ const DOING: &str = "overwrite what was deleted";
 const CONTEXTS: &str = "DELETE FROM run_contexts WHERE id NOT IN (
      SELECT context_id FROM runs INDEXED BY runs_in_journal WHERE in_journal = 1 AND ended_at IS NULL AND context_id IS NOT NULL)";
 
+/// The texts that no turn has any more.
+const STRINGS: &str = "DELETE FROM strings WHERE id NOT IN (
+     SELECT model FROM turn_rows WHERE model IS NOT NULL UNION SELECT provider FROM turn_rows WHERE provider IS NOT NULL
+     UNION SELECT toolset_name FROM turn_rows WHERE toolset_name IS NOT NULL
+     UNION SELECT tools_available FROM turn_rows WHERE tools_available IS NOT NULL
+     UNION SELECT permissions_granted FROM turn_rows WHERE permissions_granted IS NOT NULL
+     UNION SELECT permissions_used FROM turn_rows WHERE permissions_used IS NOT NULL
+     UNION SELECT workspace_path FROM turn_rows WHERE workspace_path IS NOT NULL
+     UNION SELECT error_code FROM turn_rows WHERE error_code IS NOT NULL)";
+
 /// Rewrites the file without free pages, and empties the log. False if a reader holds the log back.
 pub(crate) fn overwrite(connection: &Connection, path: &Path) -> Stored<bool> {
     let secure = |on: bool| {
-        connection
-            .pragma_update(None, "secure_delete", on)
-            .map_err(|error| sqlite(DOING, &error))
+        connection.pragma_update(None, "secure_delete", on).map_err(|error| sqlite(DOING, &error))
     };
     secure(true)?;
     let done = sql::exec(connection, CONTEXTS, (), DOING)
+        .and_then(|_| sql::exec(connection, STRINGS, (), DOING))
         .and_then(|_| vacuum::vacuum(connection, path));
     secure(false)?;
     done?;

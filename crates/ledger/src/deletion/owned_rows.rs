@@ -39,10 +39,15 @@ type OfSession = fn(&Connection, &str) -> Stored<()>;
 const OF_TURN: [OfTurn; 7] = [words, messages, calls, compaction, cache_breaks, metadata, events];
 
 /// The rows of a session, apart from its own.
-const OF_SESSION: [OfSession; 6] = [moves, aliases, session_metadata, cache_chain, leases, commands];
+const OF_SESSION: [OfSession; 6] =
+    [moves, aliases, session_metadata, cache_chain, leases, commands];
 
 /// Deletes everything that belongs to a turn but its row.
-pub(crate) fn of_turn(connection: &Connection, turn: &OwnedTurn, deleted: &mut Deleted) -> Stored<()> {
+pub(crate) fn of_turn(
+    connection: &Connection,
+    turn: &OwnedTurn,
+    deleted: &mut Deleted,
+) -> Stored<()> {
     OF_TURN.iter().try_for_each(|rows| rows(connection, turn, deleted))
 }
 

@@ -65,7 +65,8 @@ pub(crate) fn plan(connection: &Connection, deletion: &Deletion) -> Stored<Plan>
         sql::one(connection, "SELECT coalesce(max(id), 0) FROM session_history", (), DOING)?;
     if plan.moves_heads {
         let gone: HashSet<i64> = plan.turns.iter().copied().collect();
-        let select = "SELECT h.id, t.n FROM session_history h CROSS JOIN turn_rows t ON t.id = h.thread_id";
+        let select =
+            "SELECT h.id, t.n FROM session_history h CROSS JOIN turn_rows t ON t.id = h.thread_id";
         let moves: Vec<(i64, i64)> = sql::all(connection, select, (), DOING)?;
         for (id, n) in moves {
             if gone.contains(&n) {
@@ -109,7 +110,8 @@ fn session(connection: &Connection, label: &str, with_turns: bool) -> Stored<Pla
     waiting.extend(&threads);
     while let Some(n) = waiting.pop() {
         if let Some(turn) = read(connection, n)?
-            && (turn.session_label == label || sessions::is_hidden(connection, &turn.session_label)?)
+            && (turn.session_label == label
+                || sessions::is_hidden(connection, &turn.session_label)?)
             && candidates.add(connection, n)?
         {
             waiting.extend(turn.parent);
@@ -139,7 +141,8 @@ fn turns(connection: &Connection, selection: &TurnSelection, followers: bool) ->
             Some(numbers)
         }
     };
-    let filter = TurnFilter { session_label, status, since, until, metadata, ..TurnFilter::default() };
+    let filter =
+        TurnFilter { session_label, status, since, until, metadata, ..TurnFilter::default() };
     let is_filtered = filter.session_label.is_some()
         || filter.status.is_some()
         || filter.since.is_some()
@@ -194,8 +197,9 @@ fn prune(connection: &Connection, options: &PruneOptions) -> Stored<Plan> {
     for n in sql::all::<i64>(connection, old, (options.before,), DOING)? {
         candidates.add(connection, n)?;
     }
-    let requested = candidates
-        .requested(connection, |n, turn| needed.contains(&n) || open.contains(&turn.session_label))?;
+    let requested = candidates.requested(connection, |n, turn| {
+        needed.contains(&n) || open.contains(&turn.session_label)
+    })?;
     let turns = removable(&requested);
     let selected = candidates.0.iter().filter(|(_, turn)| doomed.contains(&turn.session_label));
     let selected: Vec<i64> = selected.map(|(n, _)| *n).collect();

@@ -36,7 +36,8 @@ static ORPHAN: LazyLock<String> = LazyLock::new(|| {
     format!("UPDATE sessions SET {change} WHERE parent_session_label = ?1")
 });
 static PEND: LazyLock<String> = LazyLock::new(|| {
-    insert("pending_deletions", &numbered("session_label, threads_json")) + " ON CONFLICT DO NOTHING"
+    insert("pending_deletions", &numbered("session_label, threads_json"))
+        + " ON CONFLICT DO NOTHING"
 });
 /// A row that nothing needs.
 const REMOVE: &str = "DELETE FROM sessions WHERE label = ?1 AND opening = 1 AND thread_id IS NULL
@@ -44,7 +45,8 @@ const REMOVE: &str = "DELETE FROM sessions WHERE label = ?1 AND opening = 1 AND 
      AND NOT EXISTS (SELECT 1 FROM runs INDEXED BY runs_in_journal
        WHERE in_journal = 1 AND session_label = ?1 AND ended_at IS NULL)
      AND NOT EXISTS (SELECT 1 FROM session_leases WHERE session_label = ?1)";
-const IS_HIDDEN: &str = "SELECT 1 FROM sessions WHERE label = ?1 AND opening = 1 AND thread_id IS NULL";
+const IS_HIDDEN: &str =
+    "SELECT 1 FROM sessions WHERE label = ?1 AND opening = 1 AND thread_id IS NULL";
 
 /// The threads of a session whose turns are still being deleted.
 pub(crate) fn pending(connection: &Connection, label: &str) -> Stored<Option<Vec<String>>> {

@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::deletion::delete::DeletionParts;
 use crate::events::commands::{self, CommandParts};
 use crate::handle::ledger::Ledger;
 use crate::journal::{commit, compaction};
@@ -17,9 +18,10 @@ use crate::sessions::{aliases, changes, fork, persona};
 use crate::sqlite::error::closed;
 use crate::transfer::{self, Target};
 use model::{
-    AliasRow, CommitReceipt, LedgerAdmin, LedgerBackup, LedgerExport, LedgerFormat, LedgerImport,
-    LedgerReport, LedgerStats, LedgerVacuum, MetadataKey, PersonaRow, PortFuture, SessionChange,
-    SessionCommand, SessionRow, StorageError, StorageErrorKind, Supported, TurnEnd,
+    AliasRow, CommitReceipt, Deletion, LedgerAdmin, LedgerBackup, LedgerDeletion, LedgerExport,
+    LedgerFormat, LedgerImport, LedgerReport, LedgerStats, LedgerVacuum, MetadataKey, PersonaRow,
+    PortFuture, SessionChange, SessionCommand, SessionRow, StorageError, StorageErrorKind,
+    Supported, TurnEnd,
 };
 
 impl LedgerAdmin for Ledger {
@@ -99,6 +101,28 @@ impl LedgerAdmin for Ledger {
 
     fn index_metadata(&self, key: MetadataKey, indexed: bool) -> PortFuture<'_, bool> {
         self.write(move |connection, _| metadata_rows::index(connection, &key, indexed))
+    }
+
+    fn delete(&self, mut deletion: Deletion) -> PortFuture<'_, LedgerDeletion> {
+        Box::pin(async move {
+            let core = self.core()?;
+            let label = match &mut deletion {
+                Deletion::Session(label, _) => Some(label),
+                Deletion::Turns(selection, _) => selection.session_label.as_mut(),
+                Deletion::Prune(_) => None,
+            };
+            if let Some(label) = label {
+                let named = label.clone();
+                *label = self.read(move |connection| aliases::resolve(connection, &named)).await?;
+            }
+            let parts = DeletionParts {
+                readers: Arc::clone(&core.readers),
+                writer: Arc::clone(&core.writer),
+                clock: self.clock.clone(),
+                path: core.path.clone(),
+            };
+            parts.run(deletion).await
+        })
     }
 
     fn set_alias(&self, alias: String, label: String) -> PortFuture<'_, AliasRow> {

@@ -85,6 +85,11 @@ pub(super) struct OpenTurns {
     pub(super) tool_calls: u64,
 }
 
+/// The blobs that open turns refer to.
+pub(crate) fn open_blobs(connection: &Connection) -> Stored<BTreeSet<String>> {
+    Ok(open_turns(connection, &mut |_, _, _| {})?.blobs)
+}
+
 /// Checks every open turn as a reader would read it.
 pub(super) fn open_turns(connection: &Connection, report: Report<'_>) -> Stored<OpenTurns> {
     let mut open = OpenTurns::default();

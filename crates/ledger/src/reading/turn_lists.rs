@@ -56,6 +56,31 @@ pub(crate) fn selection(filter: &TurnFilter, columns: &str) -> (String, Vec<Valu
     (select, values)
 }
 
+/// The numbers of all turns of a filter, in no order.
+pub(crate) fn numbers(connection: &Connection, filter: &TurnFilter) -> Stored<Vec<i64>> {
+    let (select, metadata) = selection(filter, "t.n");
+    let values = values(filter, (String::new(), 0), -1).into_iter().chain(metadata);
+    sql::all(connection, &select, params_from_iter(values), "list the turns")
+}
+
+/// The parameters of a statement before those of the metadata, after the turn with that id and number.
+fn values(filter: &TurnFilter, (id, number): (String, i64), limit: i64) -> [Value; FIXED] {
+    let text = |value: &Option<String>| value.clone().map_or(Value::Null, Value::Text);
+    let time = |value: Option<i64>| value.map_or(Value::Null, Value::Integer);
+    let status = filter.status.map(EndedStatus::as_str).map(ToOwned::to_owned);
+    [
+        Value::Text(id),
+        Value::Integer(number),
+        text(&filter.session_label),
+        text(&filter.provider),
+        text(&filter.model),
+        time(filter.since),
+        time(filter.until),
+        text(&status),
+        Value::Integer(limit),
+    ]
+}
+
 /// The turns of `filter`: those of a session by their ids, others in the order in which they were written.
 ///
 /// # Errors
@@ -71,21 +96,8 @@ pub(crate) fn turns(connection: &Connection, filter: &TurnFilter) -> Stored<Page
         }
     };
     let (select, metadata) = selection(filter, &summary_columns());
-    let text = |value: &Option<String>| value.clone().map_or(Value::Null, Value::Text);
-    let time = |value: Option<i64>| value.map_or(Value::Null, Value::Integer);
-    let status = filter.status.map(EndedStatus::as_str).map(ToOwned::to_owned);
-    let values = [
-        Value::Text(id),
-        Value::Integer(number),
-        text(&filter.session_label),
-        text(&filter.provider),
-        text(&filter.model),
-        time(filter.since),
-        time(filter.until),
-        text(&status),
-        Value::Integer(filter.limit.and_one()),
-    ];
-    let values = params_from_iter(values.into_iter().chain(metadata));
+    let values = values(filter, (id, number), filter.limit.and_one()).into_iter().chain(metadata);
+    let values = params_from_iter(values);
     let found = sql::map(connection, &select, values, doing, summary)?;
     Ok(Page::cut(found.into_iter().map(|turn| (turn.id.clone(), turn)).collect(), filter.limit))
 }

@@ -25,7 +25,7 @@ pub(crate) fn create(
     if names_no_session(label) {
         return Err(refused("would be a run in no session"));
     }
-    if pointers::head(connection, label)?.is_some() || aliases::is_alias(connection, label)? {
+    if pointers::is_taken(connection, label)? || aliases::is_alias(connection, label)? {
         return Err(refused("exists already"));
     }
     pointers::create(connection, label, None, now, false)?;

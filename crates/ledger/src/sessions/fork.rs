@@ -33,7 +33,7 @@ pub(crate) fn fork(
     clock: &Clock,
 ) -> Stored<()> {
     parent_of(connection, turn_id)?;
-    if pointers::head(connection, label)?.is_some() || aliases::is_alias(connection, label)? {
+    if pointers::is_taken(connection, label)? || aliases::is_alias(connection, label)? {
         return Err(StorageError::new(
             StorageErrorKind::Constraint,
             format!("session `{label}` exists already; pass another label, or none"),

@@ -40,6 +40,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration::Code(migrations::rows_of_turns::migrate),
     Migration::Code(migrations::rows_of_turns::narrow),
     Migration::Sql(include_str!("migrations/230_metadata.sql")),
+    Migration::Sql(include_str!("migrations/240_deletion.sql")),
 ];
 
 /// Brings a file to the newest of `migrations` in one transaction; concurrent processes are serialized by the transaction.

@@ -6,9 +6,9 @@
 use std::path::Path;
 
 use crate::{
-    AliasRow, CommitReceipt, LedgerBackup, LedgerExport, LedgerFormat, LedgerImport, LedgerReport,
-    LedgerStats, LedgerVacuum, MetadataKey, PersonaRow, PortFuture, SessionChange, SessionCommand,
-    SessionRow, TurnEnd,
+    AliasRow, CommitReceipt, Deletion, LedgerBackup, LedgerDeletion, LedgerExport, LedgerFormat,
+    LedgerImport, LedgerReport, LedgerStats, LedgerVacuum, MetadataKey, PersonaRow, PortFuture,
+    SessionChange, SessionCommand, SessionRow, TurnEnd,
 };
 
 /// The outcome of an operation that not every backend has.
@@ -69,6 +69,12 @@ pub trait LedgerAdmin: Send + Sync {
 
     /// Creates the indexes of a key of metadata, or removes them. False where that was done already.
     fn index_metadata(&self, key: MetadataKey, indexed: bool) -> PortFuture<'_, bool>;
+
+    /// Deletes a session, turns, or what is old; or counts what would go.
+    ///
+    /// # Errors
+    /// `unknown_session`; `storage_locked` for a session in which a turn is open.
+    fn delete(&self, deletion: Deletion) -> PortFuture<'_, LedgerDeletion>;
 
     /// Makes `alias` a name of `label`; an existing alias is changed.
     ///

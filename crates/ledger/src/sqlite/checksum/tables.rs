@@ -33,7 +33,7 @@ const REMOVED: [Table; 2] = [
 ];
 
 /// Every table with a checksum.
-pub(crate) const TABLES: [Table; 24] = [
+pub(crate) const TABLES: [Table; 25] = [
     Table {
         name: "schema_meta",
         columns: "ledger_id, created_at, engine_version",
@@ -85,6 +85,11 @@ pub(crate) const TABLES: [Table; 24] = [
     Table {
         name: "session_metadata",
         columns: "session_label, metadata",
+        subject: "session_label",
+    },
+    Table {
+        name: "pending_deletions",
+        columns: "session_label, threads_json",
         subject: "session_label",
     },
     Table {

@@ -80,22 +80,18 @@ pub struct DeleteTurnsOptions {
 
 /// What is old.
 #[derive(Debug, Clone, Deserialize)]
-#[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PruneOptions {
     /// Sessions that were last used before this time: Unix milliseconds.
     pub before: i64,
     /// The number of newest sessions that stay whatever their age. Default 0.
     #[serde(default)]
-    #[cfg_attr(feature = "testing", ts(as = "Option<u32>"))]
     pub keep: u32,
     /// Counts, and deletes nothing. Default false.
     #[serde(default)]
-    #[cfg_attr(feature = "testing", ts(as = "Option<bool>"))]
     pub dry_run: bool,
     /// Overwrites what was deleted: the file is rewritten, and commits wait for that. Default false.
     #[serde(default)]
-    #[cfg_attr(feature = "testing", ts(as = "Option<bool>"))]
     pub secure: bool,
 }
 
