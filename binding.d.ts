@@ -148,8 +148,8 @@ export declare class NativeWorkspace {
   constructor(options: string)
   /** Runs a tool with the JSON of its parameters. The answer is its result, or `{ error }` with what the model is to read. */
   call(hub: NativeHub, id: number, tool: string, params: string): void
-  /** Whether the edit of a call in doubt happened; the answer is `{ outcome }`, or `{ error }`. */
-  editOutcome(hub: NativeHub, id: number, params: string): void
+  /** Whether an `edit` or `apply_patch` of a call in doubt happened; the answer is `{ outcome }`, or `{ error }`. */
+  outcome(hub: NativeHub, id: number, tool: string, params: string): void
   /** Ends a call early; a file that is already replaced stays replaced. */
   cancel(id: number): void
 }

@@ -7,7 +7,7 @@ import * as hub from '../native/hub.ts'
 /** A reader this far behind gets merged deltas (docs/rules/turns-and-streams.md#coalescing). */
 const MERGE_ABOVE = 4096
 /** Events between two joins of older ones: a run that nobody reads late holds few events one by one. */
-const JOIN_EVERY = 64
+const JOIN_EVERY = 16
 /** So many joined deltas of one size become one: a long run has few of them, and each text is copied few times. */
 const JOIN_JOINED = 16
 /** Events delivered between two checks of the clock. */

@@ -12,16 +12,15 @@ mod events;
 mod file;
 mod guard;
 mod history;
+mod host;
 mod journal;
 mod lease;
-mod metadata;
 mod migration;
 mod plans;
 mod profiles;
 mod query;
 mod recall;
 mod search;
-mod turn_lists;
 mod writer;
 
 use std::path::Path;
