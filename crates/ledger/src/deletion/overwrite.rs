@@ -16,8 +16,8 @@ const DOING: &str = "overwrite what was deleted";
 const CONTEXTS: &str = "DELETE FROM run_contexts WHERE id NOT IN (
      SELECT context_id FROM runs INDEXED BY runs_in_journal WHERE in_journal = 1 AND ended_at IS NULL AND context_id IS NOT NULL)";
 
-/// The texts that no turn has any more.
-const STRINGS: &str = "DELETE FROM strings WHERE id NOT IN (
+/// The texts that no turn has any more. The newest stays, so that its number is not given again.
+const STRINGS: &str = "DELETE FROM strings WHERE id < (SELECT max(id) FROM strings) AND id NOT IN (
      SELECT model FROM turn_rows WHERE model IS NOT NULL UNION SELECT provider FROM turn_rows WHERE provider IS NOT NULL
      UNION SELECT toolset_name FROM turn_rows WHERE toolset_name IS NOT NULL
      UNION SELECT tools_available FROM turn_rows WHERE tools_available IS NOT NULL

@@ -6,7 +6,6 @@ mod blobs;
 mod cache;
 mod commit;
 mod conformance;
-mod deletion;
 mod drafts;
 mod events;
 mod file;

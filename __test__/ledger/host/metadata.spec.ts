@@ -2,16 +2,16 @@
 // index a list uses is tested in the core. It must never read a table.
 
 import { describe, expect, test } from 'vitest'
-import type { AgentEngine, AgentEngineOptions } from '../../index.js'
-import { salvageLedger } from '../../index.js'
-import { closing, folder } from '../support/cleanup.js'
-import { context, engineAt } from '../support/engine.js'
-import { refusal } from '../support/ledger/sqlite3.js'
-import { child, clean } from '../support/processes/child.js'
-import { thrown } from '../support/refusals.js'
-import { anthropic } from '../support/servers/anthropic.js'
-import { sse } from '../support/servers/server.js'
-import { serverPerTest } from '../support/servers/server-per-test.js'
+import type { AgentEngine, AgentEngineOptions } from '../../../index.js'
+import { salvageLedger } from '../../../index.js'
+import { closing, folder } from '../../support/cleanup.js'
+import { context, engineAt } from '../../support/engine.js'
+import { refusal } from '../../support/ledger/sqlite3.js'
+import { child, clean } from '../../support/processes/child.js'
+import { thrown } from '../../support/refusals.js'
+import { anthropic } from '../../support/servers/anthropic.js'
+import { sse } from '../../support/servers/server.js'
+import { serverPerTest } from '../../support/servers/server-per-test.js'
 
 const server = serverPerTest(() => sse(anthropic.answer('ok')))
 const metadata = { plan: { name: 'pro', seats: 3 }, trial: false, userId: 'u1' }

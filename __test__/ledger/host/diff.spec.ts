@@ -2,10 +2,10 @@
 // never compare turns that were not run.
 
 import { expect, test } from 'vitest'
-import type { AgentEngine, DiffSide } from '../../index.js'
-import { context } from '../support/engine.js'
-import { scriptedLedger } from '../support/ledger/scripted-ledger.js'
-import { refusal } from '../support/ledger/sqlite3.js'
+import type { AgentEngine, DiffSide } from '../../../index.js'
+import { context } from '../../support/engine.js'
+import { scriptedLedger } from '../../support/ledger/scripted-ledger.js'
+import { refusal } from '../../support/ledger/sqlite3.js'
 
 const usage = { inputTokens: 10, outputTokens: 2 }
 const tools = [{ name: 'look', run: ({ at }: { at: string }) => `seen ${at}` }]

@@ -174,7 +174,7 @@ async fn after_any_deletions_the_ledger_is_sound_and_every_other_turn_is_as_it_w
             for (label, head) in sessions {
                 let Some(head) = head else { continue };
                 assert!(read(&fixture, &head).await.is_some(), "seed {seed}: {label} at {head}");
-                fixture.ledger.history(&label).await.unwrap();
+                LedgerRead::history(&*fixture.ledger, &label).await.unwrap();
             }
         }
         // What comes after a deletion is indexed and listed like everything else.
