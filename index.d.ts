@@ -636,6 +636,18 @@ export interface LedgerOptions {
   events?: EventRetention | boolean | undefined
 }
 
+/** What {@link Ledger.prune} deletes. */
+export interface PruneOptions {
+  /** Sessions that were last used before this time: a Date, or Unix milliseconds. */
+  before: Date | number
+  /** The number of newest sessions that stay whatever their age. Default 0. */
+  keep?: number | undefined
+  /** Counts, and deletes nothing. Default false. */
+  dryRun?: boolean | undefined
+  /** Overwrites what was deleted: the file is rewritten, and commits wait for that. Default false. */
+  secure?: boolean | undefined
+}
+
 /** How long the events of a run remain in the ledger after its end. */
 export interface EventRetention {
   /** In milliseconds. Default 604,800,000: seven days. */
@@ -1212,6 +1224,37 @@ export interface Ledger {
    * @throws {AgentEngineError} `unknown_session`
    */
   updateSession(label: string, session: SessionChange): Promise<SessionRow>
+  /**
+   * Deletes a session: it is gone for every reader at once. Its turns stay, in no session, unless `turns` is given: then those that no
+   * other session reaches are deleted too, in batches between the commits of runs. A session with a running or an interrupted turn is
+   * refused. After a crash in the middle, the next deletion of any kind continues.
+   *
+   * @example
+   * const { turns, blobs } = await engine.ledger.deleteSession('support:4711', { turns: true, dryRun: true })
+   * await engine.ledger.deleteSession('support:4711', { turns: true, secure: true })
+   *
+   * @throws {AgentEngineError} `unknown_session`; `storage_locked` where a turn of it has not ended.
+   */
+  deleteSession(label: string, options?: DeleteSessionOptions): Promise<LedgerDeletion>
+  /**
+   * Deletes turns. A turn that another turn follows stays, and `retainedTurns` counts it, unless `followers` are deleted too. A session
+   * whose head is deleted points at the nearest turn before it that stays. The compaction made of a deleted turn is deleted with it.
+   *
+   * @example
+   * await engine.ledger.deleteTurns({ metadata: { userId: 'u1' } }, { followers: true, secure: true })
+   *
+   * @throws {AgentEngineError} `invalid_query` without any condition.
+   */
+  deleteTurns(filter: TurnSelection, options?: DeleteTurnsOptions): Promise<LedgerDeletion>
+  /**
+   * Deletes the sessions that were last used before a time, but not the `keep` newest, and with them the turns that no other session
+   * reaches; also older turns that are in no thread. Sessions in which a turn is open stay.
+   *
+   * @example
+   * const before = new Date(Date.now() - 90 * 86_400_000)
+   * console.log(await engine.ledger.prune({ before, keep: 100, dryRun: true }))
+   */
+  prune(options: PruneOptions): Promise<LedgerDeletion>
   /**
    * Indexes the metadata of turns and sessions by a key, so that filters and reports of the key read only what they return. Without
    * an index they read all metadata. False where there is one already. Commits wait while the index is made.

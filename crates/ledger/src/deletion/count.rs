@@ -35,7 +35,8 @@ pub(crate) fn count(connection: &Connection, plan: &Plan) -> Stored<LedgerDeleti
         counts.messages += of("message_rows")?;
         counts.tool_calls += of("call_rows")?;
         if let Some(turn) = candidates::read(connection, *n)? {
-            counts.runs += u64::from(run_rows::of_turn(connection, &turn.id)?.is_some());
+            let run = run_rows::of_turn(connection, &turn.id)?;
+            counts.runs += u64::from(run.is_some_and(|run| run.keeps_events));
         }
     }
     // The turns that name each blob.

@@ -54,11 +54,10 @@ impl DeletionParts {
     }
 
     async fn delete(&self, deletion: Deletion) -> Stored<LedgerDeletion> {
-        let prunes = matches!(deletion, Deletion::Prune(_));
         let mut plan = self.read(move |connection| plan(connection, &deletion)).await?;
         let mut done =
             LedgerDeletion { retained_turns: plan.retained, ..LedgerDeletion::default() };
-        let labels = self.hide(&mut plan, &mut done, prunes).await?;
+        let labels = self.hide(&mut plan, &mut done).await?;
         let plan = Arc::new(plan);
         let gone: Arc<HashSet<i64>> = Arc::new(plan.turns.iter().copied().collect());
         let mut at = 0;
@@ -86,13 +85,11 @@ impl DeletionParts {
         Ok(done)
     }
 
-    /// Hides the sessions of the plan. Returns those that are hidden; a session that is in use by now is left out.
-    async fn hide(
-        &self,
-        plan: &mut Plan,
-        done: &mut LedgerDeletion,
-        prunes: bool,
-    ) -> Stored<Vec<String>> {
+    /// Hides the sessions of the plan, and returns them.
+    ///
+    /// # Errors
+    /// `storage_locked` for one that is in use by now. Those that are hidden then are finished by the next deletion.
+    async fn hide(&self, plan: &mut Plan, done: &mut LedgerDeletion) -> Stored<Vec<String>> {
         let mut labels = Vec::new();
         let sessions = std::mem::take(&mut plan.sessions);
         for some in sessions.chunks(SESSIONS) {
@@ -102,7 +99,7 @@ impl DeletionParts {
                 for session in &some {
                     if sessions::hide(connection, session)? {
                         hidden.push((session.label.clone(), session.runs.len() as u64));
-                    } else if !prunes {
+                    } else {
                         return Err(StorageError::new(
                             StorageErrorKind::Locked,
                             format!("session `{}` is in use by now; try again", session.label),

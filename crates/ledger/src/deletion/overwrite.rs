@@ -3,10 +3,12 @@
 //! It must never report more than it has done: another process that reads may hold the log back.
 
 use std::path::Path;
+use std::sync::LazyLock;
 
 use rusqlite::Connection;
 
 use crate::maintenance::vacuum;
+use crate::sqlite::checksum::insert;
 use crate::sqlite::error::{Stored, sqlite};
 use crate::sqlite::sql;
 
@@ -16,7 +18,12 @@ const DOING: &str = "overwrite what was deleted";
 const CONTEXTS: &str = "DELETE FROM run_contexts WHERE id NOT IN (
      SELECT context_id FROM runs INDEXED BY runs_in_journal WHERE in_journal = 1 AND ended_at IS NULL AND context_id IS NOT NULL)";
 
-/// The texts that no turn has any more. The newest stays, so that its number is not given again.
+/// The newest text stays, so that its number is not given again: an empty one takes that place.
+static NEWEST_STRING: LazyLock<String> = LazyLock::new(|| {
+    let next = "(SELECT coalesce(max(id), 0) + 1 FROM strings)";
+    insert("strings", &[("id", next), ("text", "''")])
+});
+/// The texts that no turn has any more.
 const STRINGS: &str = "DELETE FROM strings WHERE id < (SELECT max(id) FROM strings) AND id NOT IN (
      SELECT model FROM turn_rows WHERE model IS NOT NULL UNION SELECT provider FROM turn_rows WHERE provider IS NOT NULL
      UNION SELECT toolset_name FROM turn_rows WHERE toolset_name IS NOT NULL
@@ -33,6 +40,7 @@ pub(crate) fn overwrite(connection: &Connection, path: &Path) -> Stored<bool> {
     };
     secure(true)?;
     let done = sql::exec(connection, CONTEXTS, (), DOING)
+        .and_then(|_| sql::exec(connection, &NEWEST_STRING, (), DOING))
         .and_then(|_| sql::exec(connection, STRINGS, (), DOING))
         .and_then(|_| vacuum::vacuum(connection, path));
     secure(false)?;

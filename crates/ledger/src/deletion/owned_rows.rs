@@ -115,7 +115,7 @@ fn metadata(connection: &Connection, turn: &OwnedTurn, _: &mut Deleted) -> Store
 fn events(connection: &Connection, turn: &OwnedTurn, deleted: &mut Deleted) -> Stored<()> {
     if let Some(run) = run_rows::of_turn(connection, &turn.id)? {
         of_run(connection, run.n)?;
-        deleted.runs += 1;
+        deleted.runs += u64::from(run.keeps_events);
     }
     Ok(())
 }

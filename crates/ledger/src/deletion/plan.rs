@@ -3,12 +3,12 @@
 //! It must never write. What changes after the snapshot is checked again by each batch.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
 
 use rusqlite::Connection;
 
 use crate::deletion::candidates::{Candidates, read};
 use crate::deletion::sessions;
-use crate::journal_rows::run_rows;
 use crate::reading::turn_lists;
 use crate::rows::session_rows::IS_SESSION;
 use crate::sqlite::error::Stored;
@@ -45,12 +45,6 @@ pub(crate) struct PlannedSession {
     pub(crate) runs: Vec<i64>,
 }
 
-/// A pointer at a turn: of a session, or of its log.
-struct Pointer {
-    label: String,
-    n: i64,
-}
-
 /// Plans a deletion. The labels in it are resolved.
 ///
 /// # Errors
@@ -82,6 +76,7 @@ fn session(connection: &Connection, label: &str, with_turns: bool) -> Stored<Pla
     if pending.is_none() {
         sessions::refuse(connection, label)?;
     }
+    let with_turns = with_turns || pending.is_some();
     let runs = runs_without_turn(connection, &HashSet::from([label.to_owned()]))?;
     let runs = runs.into_iter().map(|(_, n)| n).collect();
     if !with_turns {
@@ -94,14 +89,8 @@ fn session(connection: &Connection, label: &str, with_turns: bool) -> Stored<Pla
         candidates.add(connection, n)?;
     }
     let selected: Vec<i64> = candidates.0.keys().copied().collect();
-    let doomed = HashSet::from([label.to_owned()]);
-    let pointers = pointers(connection)?;
-    let mut threads: Vec<i64> = Vec::new();
-    for pointer in pointers.iter().filter(|pointer| pointer.label == label) {
-        if !candidates.0.contains_key(&pointer.n) && !threads.contains(&pointer.n) {
-            threads.push(pointer.n);
-        }
-    }
+    let mut threads: Vec<i64> = sql::all(connection, THREADS, (label,), DOING)?;
+    threads.retain(|n| !candidates.0.contains_key(n));
     for id in pending.iter().flatten() {
         threads.extend(number(connection, id)?);
     }
@@ -117,7 +106,7 @@ fn session(connection: &Connection, label: &str, with_turns: bool) -> Stored<Pla
             waiting.extend(turn.parent);
         }
     }
-    let needed = needed(&pointers, &doomed);
+    let needed = pointed(connection, |other| other != label)?;
     let requested = candidates.requested(connection, |n, _| needed.contains(&n))?;
     let turns = removable(&requested);
     let mut ids = Vec::new();
@@ -163,11 +152,7 @@ fn turns(connection: &Connection, selection: &TurnSelection, followers: bool) ->
     candidates.add_followers(connection, followers)?;
     // A run under way continues the head of its session.
     let open: HashSet<String> = open_labels(connection)?;
-    let needed: HashSet<i64> = pointers(connection)?
-        .into_iter()
-        .filter(|pointer| open.contains(&pointer.label))
-        .map(|pointer| pointer.n)
-        .collect();
+    let needed = pointed(connection, |label| open.contains(label))?;
     let requested = candidates.requested(connection, |n, _| needed.contains(&n))?;
     let turns = removable(&requested);
     let retained = remaining(&selected, &turns);
@@ -190,8 +175,7 @@ fn prune(connection: &Connection, options: &PruneOptions) -> Stored<Plan> {
             doomed.insert(label);
         }
     }
-    let pointers = pointers(connection)?;
-    let needed = needed(&pointers, &doomed);
+    let needed = pointed(connection, |label| !doomed.contains(label))?;
     let mut candidates = Candidates::default();
     let old = "SELECT n FROM turn_rows WHERE completed_at < ?1";
     for n in sql::all::<i64>(connection, old, (options.before,), DOING)? {
@@ -223,19 +207,24 @@ fn remaining(selected: &[i64], turns: &[i64]) -> u64 {
     selected.iter().filter(|n| !gone.contains(n)).count() as u64
 }
 
-/// Where sessions point, and have pointed.
-fn pointers(connection: &Connection) -> Stored<Vec<Pointer>> {
-    let select = "SELECT s.label, t.n FROM sessions s CROSS JOIN turn_rows t ON t.id = s.thread_id
-         UNION SELECT h.session_label, t.n FROM session_history h CROSS JOIN turn_rows t ON t.id = h.thread_id";
-    sql::map(connection, select, (), DOING, |fields| {
-        Ok(Pointer { label: fields.next()?, n: fields.next()? })
-    })
-}
+/// The turns at which sessions point, or have pointed.
+const POINTED: &str = "SELECT s.label, t.n FROM sessions s CROSS JOIN turn_rows t ON t.id = s.thread_id
+     UNION ALL SELECT h.session_label, t.n FROM session_history h CROSS JOIN turn_rows t ON t.id = h.thread_id";
+/// Those of one session.
+const THREADS: &str = "SELECT t.n FROM sessions s CROSS JOIN turn_rows t ON t.id = s.thread_id WHERE s.label = ?1
+     UNION SELECT t.n FROM session_history h CROSS JOIN turn_rows t ON t.id = h.thread_id WHERE h.session_label = ?1";
 
-/// The turns at which sessions point, or have pointed, other than `doomed`.
-fn needed(pointers: &[Pointer], doomed: &HashSet<String>) -> HashSet<i64> {
-    let others = pointers.iter().filter(|pointer| !doomed.contains(&pointer.label));
-    others.map(|pointer| pointer.n).collect()
+/// The turns at which the sessions with these labels point, or have pointed.
+fn pointed(connection: &Connection, of: impl Fn(&str) -> bool) -> Stored<HashSet<i64>> {
+    let mut found = HashSet::new();
+    sql::each(connection, POINTED, (), DOING, |fields| {
+        let label: &str = fields.next()?;
+        if of(label) {
+            found.insert(fields.next()?);
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(found)
 }
 
 fn number(connection: &Connection, id: &str) -> Stored<Option<i64>> {
@@ -244,8 +233,8 @@ fn number(connection: &Connection, id: &str) -> Stored<Option<i64>> {
 
 /// The sessions with a run that has not ended.
 fn open_labels(connection: &Connection) -> Stored<HashSet<String>> {
-    let runs = run_rows::open(connection)?;
-    Ok(runs.into_iter().map(|open| open.run.session_label).collect())
+    let select = "SELECT session_label FROM runs INDEXED BY runs_in_journal WHERE in_journal = 1 AND ended_at IS NULL";
+    Ok(sql::all::<String>(connection, select, (), DOING)?.into_iter().collect())
 }
 
 /// The ended runs of these sessions whose turn is not in the ledger.
@@ -253,7 +242,7 @@ fn runs_without_turn(
     connection: &Connection,
     labels: &HashSet<String>,
 ) -> Stored<Vec<(String, i64)>> {
-    let select = "SELECT r.session_label, r.n FROM runs r WHERE r.ended_at IS NOT NULL
+    let select = "SELECT r.session_label, r.n FROM runs r WHERE r.ended_at IS NOT NULL AND r.keeps_events = 1
          AND NOT EXISTS (SELECT 1 FROM turn_rows t WHERE t.id = r.turn_id)";
     let mut runs: Vec<(String, i64)> = sql::all(connection, select, (), DOING)?;
     runs.retain(|(label, _)| labels.contains(label));
