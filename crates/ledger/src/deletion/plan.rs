@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use rusqlite::Connection;
 
 use crate::deletion::candidates::{Candidates, read};
-use crate::deletion::sessions;
+use crate::deletion::sessions::{self, PlannedSession};
 use crate::reading::turn_lists;
 use crate::rows::session_rows::IS_SESSION;
 use crate::sqlite::error::Stored;
@@ -33,16 +33,6 @@ pub(crate) struct Plan {
     pub(crate) moves: HashMap<i64, Vec<i64>>,
     /// The newest pointer move of the snapshot.
     pub(crate) last_move: i64,
-}
-
-/// A session that is deleted.
-#[derive(Debug, Clone)]
-pub(crate) struct PlannedSession {
-    pub(crate) label: String,
-    /// The turns of others that it has pointed at; `None` if its turns stay.
-    pub(crate) threads: Option<Vec<String>>,
-    /// The runs of it without a turn, by number.
-    pub(crate) runs: Vec<i64>,
 }
 
 /// Plans a deletion. The labels in it are resolved.

@@ -1,18 +1,27 @@
 //! A deleted session: its row is hidden at once with everything that only the session has, and removed when no turn names it any
-//! more. It must never touch a turn.
+//! more. It must never touch a turn. A salvage does not know it: the turns of a session that was being deleted are then in no session.
 
 use std::sync::LazyLock;
 
 use rusqlite::Connection;
 
 use crate::deletion::owned_rows;
-use crate::deletion::plan::PlannedSession;
 use crate::journal_rows::run_rows;
 use crate::sessions::pointers::{unknown_session, visible_head};
 use crate::sqlite::checksum::{insert, numbered, set};
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
 use model::{StorageError, StorageErrorKind};
+
+/// A session that is deleted.
+#[derive(Debug, Clone)]
+pub(crate) struct PlannedSession {
+    pub(crate) label: String,
+    /// The turns of others that it has pointed at; `None` if its turns stay.
+    pub(crate) threads: Option<Vec<String>>,
+    /// The runs of it without a turn, by number.
+    pub(crate) runs: Vec<i64>,
+}
 
 /// As a session that its first turn has not created yet.
 static HIDE: LazyLock<String> = LazyLock::new(|| {
