@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 
 use super::record::TurnRecord;
 use crate::journal::write::{count, integer, json};
+use crate::rows::narrow::turn_insert;
 use crate::rows::turn_columns::{TurnColumns, TurnEndColumns};
-use crate::rows::turn_insert;
 use crate::rows::turn_parents::Parent;
 use crate::sqlite::checksum::set;
 use crate::sqlite::error::Stored;
