@@ -161,11 +161,7 @@ describe('verify', () => {
       ['tool_calls'],
       "UPDATE call_rows SET block = NULL, params_json = '{'",
     ],
-    [
-      'a call of a message that is not there',
-      ['references'],
-      'UPDATE call_rows SET message = 999',
-    ],
+    ['a call of a message that is not there', ['references'], 'UPDATE call_rows SET message = 999'],
     [
       'a message of no turn',
       ['references'],
