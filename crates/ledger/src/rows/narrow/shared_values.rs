@@ -11,7 +11,7 @@ use crate::rows::message_columns::MessageColumns;
 use crate::rows::row_key::sequence_of;
 
 /// A shorter value is cheaper to repeat than to look up.
-const LEAST: usize = 64;
+pub(super) const LEAST: usize = 16;
 
 /// The messages of a turn whose rows are written.
 #[derive(Default)]

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::shared_values::SharedValues;
+use super::shared_values::{LEAST, SharedValues};
 use crate::rows::message_columns::MessageColumns;
 use crate::sqlite::checksum::is_whole;
 use crate::sqlite::sql;
@@ -154,7 +154,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn a_shared_result_is_put_together_by_the_view_and_by_hand_alike(
-        text in "[ -~\\x00-\\x1f\"\\\\é😀]{60,120}",
+        text in "[ -~\\x00-\\x1f\"\\\\é😀]{10,60}",
         before in "[a-zé😀\"]{0,9}",
         after in "[a-zé😀\"]{0,9}",
         as_it_is: bool,
@@ -168,7 +168,7 @@ proptest! {
             content: &text, thinking: None, blocks_json: None, blobs_json: None,
         });
         let result = shared.result("c", &whole);
-        prop_assert_eq!(result.is_some(), !text.contains('\0') && text.len() >= 64);
+        prop_assert_eq!(result.is_some(), !text.contains('\0') && text.len() >= LEAST);
         let Some(result) = result else { return Ok(()) };
         prop_assert_eq!(result.message, 3);
         let again: String = memory()
