@@ -17,7 +17,7 @@ const reads: [string, string, string, (engine: AgentEngine, id: string) => Promi
   ],
   [
     'a tool call',
-    "UPDATE call_rows SET result_json = replace(result_json, 'hall', 'hell') WHERE id = '{id}'",
+    "UPDATE call_rows SET started_at = started_at + 1 WHERE id = '{id}'",
     "SELECT id FROM tool_calls WHERE result_json LIKE '%hall%' ORDER BY id LIMIT 1",
     (engine) => engine.ledger.toolCalls(),
   ],

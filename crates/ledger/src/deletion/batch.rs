@@ -179,7 +179,7 @@ impl Lists {
         }
         for (tool, block) in &self.tools {
             let delete = "DELETE FROM turns_of_tools WHERE tool_name = ?1 AND block = ?2 AND NOT EXISTS (
-                 SELECT 1 FROM call_rows WHERE key BETWEEN ?2 << 26 AND ?2 << 26 | 67108863 AND tool_name = ?1)";
+                 SELECT 1 FROM call_values WHERE key BETWEEN ?2 << 26 AND ?2 << 26 | 67108863 AND tool_name = ?1)";
             sql::exec(connection, delete, (tool, block), DOING)?;
         }
         Ok(())

@@ -31,7 +31,13 @@ const STRINGS: &str = "DELETE FROM strings WHERE id < (SELECT max(id) FROM strin
      UNION SELECT permissions_granted FROM turn_rows WHERE permissions_granted IS NOT NULL
      UNION SELECT permissions_used FROM turn_rows WHERE permissions_used IS NOT NULL
      UNION SELECT workspace_path FROM turn_rows WHERE workspace_path IS NOT NULL
-     UNION SELECT error_code FROM turn_rows WHERE error_code IS NOT NULL)";
+     UNION SELECT error_code FROM turn_rows WHERE error_code IS NOT NULL
+     UNION SELECT provider FROM message_rows WHERE provider IS NOT NULL
+     UNION SELECT api FROM message_rows WHERE api IS NOT NULL
+     UNION SELECT model FROM message_rows WHERE model IS NOT NULL
+     UNION SELECT stop_reason FROM message_rows WHERE stop_reason IS NOT NULL
+     UNION SELECT result_of FROM message_rows WHERE result_of IS NOT NULL
+     UNION SELECT tool_name FROM call_rows WHERE tool_name IS NOT NULL)";
 
 /// Rewrites the file without free pages, and empties the log. False if a reader holds the log back.
 pub(crate) fn overwrite(connection: &Connection, path: &Path) -> Stored<bool> {

@@ -87,7 +87,7 @@ fn messages(connection: &Connection, turn: &OwnedTurn, deleted: &mut Deleted) ->
 }
 
 fn calls(connection: &Connection, turn: &OwnedTurn, deleted: &mut Deleted) -> Stored<()> {
-    let rows = "SELECT tool_name, blobs_json FROM call_rows WHERE key BETWEEN ?1 << 20 AND ?1 << 20 | 1048575";
+    let rows = "SELECT tool_name, blobs_json FROM call_values WHERE key BETWEEN ?1 << 20 AND ?1 << 20 | 1048575";
     for (tool, names) in sql::all::<(String, Option<String>)>(connection, rows, (turn.n,), DOING)? {
         deleted.tools.push(tool);
         deleted.blobs.extend(names.iter().flat_map(|names| blobs::named(names)));

@@ -35,8 +35,8 @@ pub(super) fn entries(connection: &Connection, report: Report<'_>) -> Stored<()>
         let content =
             run.zip(kind).zip(entry).and_then(|((run, kind), entry)| open(run, kind, entry));
         let is_readable = content.is_some_and(|content| match kind {
-            Some(EntryKind::Events) => EventBatch::events(content).is_some(),
-            Some(EntryKind::CommitPoint) => Entry::records(content).is_some(),
+            Some(EntryKind::Events) => EventBatch::events(&content).is_some(),
+            Some(EntryKind::CommitPoint) => Entry::records(&content).is_some(),
             None => false,
         });
         if !is_readable {

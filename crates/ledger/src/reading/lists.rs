@@ -106,7 +106,7 @@ const PAGE_BYTES: usize = 16 << 20;
 
 /// Selects tool calls of a filter, each with its turn and the session of that.
 fn calls(from: &str, order: &str) -> String {
-    let columns = checked::<ToolCallColumns<'_>>("call_rows", "c");
+    let columns = checked::<ToolCallColumns<'_>>("call_values", "c");
     format!(
         "SELECT {columns}, t.id, t.session_label FROM {from}
            AND (?3 IS NULL OR t.id = ?3) AND (?4 IS NULL OR t.session_label = ?4)
@@ -120,7 +120,7 @@ fn calls(from: &str, order: &str) -> String {
 fn calls_of(index: &str, condition: &str) -> String {
     calls(
         &format!(
-            "turn_rows t {index} CROSS JOIN call_rows c ON c.key {OF_TURN}
+            "turn_rows t {index} CROSS JOIN call_values c ON c.key {OF_TURN}
              WHERE {condition} AND t.id >= ?1 AND (t.id > ?1 OR c.key & 1048575 > ?2)"
         ),
         "t.id, c.key",
@@ -133,7 +133,7 @@ pub(crate) static CALLS_OF_SESSION: LazyLock<String> =
     LazyLock::new(|| calls_of("INDEXED BY turns_by_session", "t.session_label = ?4"));
 pub(crate) static CALLS_OF_TOOL: LazyLock<String> = LazyLock::new(|| {
     calls(
-        "turns_of_tools b CROSS JOIN call_rows c ON c.key BETWEEN b.block << 26 AND b.block << 26 | 67108863
+        "turns_of_tools b CROSS JOIN call_values c ON c.key BETWEEN b.block << 26 AND b.block << 26 | 67108863
          CROSS JOIN turn_rows t ON t.n = c.key >> 20
          WHERE b.tool_name = ?5 AND b.block >= coalesce((SELECT n FROM turns WHERE id = ?1), 0) >> 6
            AND c.key > (coalesce((SELECT n FROM turns WHERE id = ?1), 0) << 20 | ?2)",

@@ -34,7 +34,7 @@ impl Journal {
     pub(super) fn take(&mut self, id: i64, (run, kind): (i64, i64), entry: &[u8]) {
         let kind = EntryKind::of(kind).filter(|kind| *kind == EntryKind::CommitPoint);
         if let Some(content) = kind.and_then(|kind| open(run, kind, entry)) {
-            self.entries.entry(run).or_default().insert(id, content.to_vec());
+            self.entries.entry(run).or_default().insert(id, content.into_owned());
         }
     }
 

@@ -32,7 +32,7 @@ pub(crate) const UNINDEXED: &str =
 pub(crate) const END_OF_SLICE: &str =
     "SELECT key FROM message_rows WHERE key > ?1 ORDER BY key LIMIT 1 OFFSET ?2";
 /// The messages to index. Messages never change, so those of running turns are indexed as well.
-pub(crate) const TO_INDEX: &str = "SELECT m.key, m.content, m.blobs_json FROM message_rows m CROSS JOIN turns t ON t.n = m.key >> 20
+pub(crate) const TO_INDEX: &str = "SELECT m.key, m.content, m.blobs_json FROM message_values m CROSS JOIN turns t ON t.n = m.key >> 20
      WHERE m.key > ?1 AND m.key <= ?2 AND m.role IN ('user', 'assistant', 'system') AND t.turn_type = 'normal'
      ORDER BY m.key";
 

@@ -72,9 +72,9 @@ fn changed(before: usize, sql: &str) -> (Result<Arc<Ledger>, StorageError>, temp
 #[tokio::test]
 async fn a_message_or_call_that_was_altered_before_it_was_moved_is_still_reported() {
     for (sql, table) in [
-        ("UPDATE messages SET created_at = 1 WHERE content = 'ask 1'", "message_rows"),
+        ("UPDATE messages SET created_at = 1 WHERE content = 'ask 1'", "message_values"),
         ("UPDATE messages SET content = 'ask 9' WHERE content = 'ask 3'", "message"),
-        ("UPDATE tool_calls SET result_json = '1'", "call_rows"),
+        ("UPDATE tool_calls SET result_json = '1'", "call_values"),
     ] {
         let (ledger, _folder) = changed(BEFORE_110, sql);
         let problems = ledger.unwrap().verify().await.unwrap().problems;

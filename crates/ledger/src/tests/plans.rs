@@ -8,7 +8,8 @@ use crate::journal::{open_turn_reads, profiles};
 use crate::journal_rows::{archive_rows, entry_rows, event_rows, run_rows};
 use crate::lease::waits;
 use crate::reading::{history, lists, recall, turn_tree, usage};
-use crate::rows::{blobs, message_rows, session_rows, strings, tool_call_rows, turn_rows};
+use crate::rows::narrow::strings;
+use crate::rows::{blobs, message_rows, session_rows, tool_call_rows, turn_rows};
 use crate::search::{message_search, search_indexer};
 use crate::sessions::{aliases, fork, persona};
 

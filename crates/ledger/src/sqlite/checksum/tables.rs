@@ -61,13 +61,13 @@ pub(crate) const TABLES: [Table; 25] = [
     // A number that names another text makes the checksums of the turns with it wrong.
     Table { name: "strings", columns: "text", subject: "id" },
     Table {
-        // The others are in `checksum`, which is compared whenever a message is read.
-        name: "message_rows",
+        // The view of `message_rows`. The others are in `checksum`, which is compared whenever a message is read.
+        name: "message_values",
         columns: "key, id, source, created_at, checksum, context_json, metadata_json, blobs_json",
         subject: "id",
     },
     Table {
-        name: "call_rows",
+        name: "call_values",
         columns: "key, id, provider_call_id, message_id, tool_name, tool_number, status, spawned_session_label, \
                   started_at, completed_at, error, params_json, result_json, replay, arguments_hash, blobs_json",
         subject: "id",
