@@ -42,6 +42,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration::Sql(include_str!("migrations/130_shared_values.sql")),
     Migration::Sql(include_str!("migrations/230_metadata.sql")),
     Migration::Sql(include_str!("migrations/240_deletion.sql")),
+    Migration::Sql(include_str!("migrations/241_agent_views.sql")),
 ];
 
 /// Brings a file to the newest of `migrations` in one transaction; concurrent processes are serialized by the transaction.
