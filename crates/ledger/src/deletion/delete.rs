@@ -36,12 +36,19 @@ impl DeletionParts {
                 .await;
         }
         let secure = deletion.secure();
-        let mut done = self.delete(deletion).await?;
-        // What a killed process has left.
+        // What a killed process has left comes first.
+        let mut finished = None;
         for label in self.read(sessions::all_pending).await? {
             let options = DeleteSessionOptions { turns: true, ..DeleteSessionOptions::default() };
-            self.delete(Deletion::Session(label, options)).await?;
+            let done = self.delete(Deletion::Session(label.clone(), options)).await?;
+            if matches!(&deletion, Deletion::Session(wanted, _) if *wanted == label) {
+                finished = Some(done);
+            }
         }
+        let mut done = match (self.delete(deletion).await, finished) {
+            (Err(error), Some(done)) if error.kind == StorageErrorKind::UnknownSession => done,
+            (done, _) => done?,
+        };
         // The batches do not wait for the disk; this does.
         self.writer.submit(|_| Ok(())).await?;
         if secure {
@@ -93,11 +100,11 @@ impl DeletionParts {
         let mut labels = Vec::new();
         let sessions = std::mem::take(&mut plan.sessions);
         for some in sessions.chunks(SESSIONS) {
-            let some = some.to_vec();
+            let (some, now) = (some.to_vec(), self.clock.now_ms());
             let hidden = self.writer.submit(move |connection| {
                 let mut hidden = Vec::new();
                 for session in &some {
-                    if sessions::hide(connection, session)? {
+                    if sessions::hide(connection, session, now)? {
                         hidden.push((session.label.clone(), session.runs.len() as u64));
                     } else {
                         return Err(StorageError::new(

@@ -74,17 +74,23 @@ fn session(connection: &Connection, label: &str, with_turns: bool) -> Stored<Pla
         return Ok(Plan { sessions, ..Plan::default() });
     }
     let mut candidates = Candidates::default();
-    let own = "SELECT n FROM turn_rows WHERE session_label = ?1";
-    for n in sql::all::<i64>(connection, own, (label,), DOING)? {
+    let until = pending.as_ref().map_or(i64::MAX, |pending| pending.hidden_at);
+    let own = "SELECT n FROM turn_rows WHERE session_label = ?1 AND completed_at <= ?2";
+    for n in sql::all::<i64>(connection, own, (label, until), DOING)? {
         candidates.add(connection, n)?;
     }
     let selected: Vec<i64> = candidates.0.keys().copied().collect();
-    let mut threads: Vec<i64> = sql::all(connection, THREADS, (label,), DOING)?;
-    threads.retain(|n| !candidates.0.contains_key(n));
-    for id in pending.iter().flatten() {
-        threads.extend(number(connection, id)?);
+    let mut threads: Vec<i64> = Vec::new();
+    match &pending {
+        None => threads = sql::all(connection, THREADS, (label,), DOING)?,
+        Some(pending) => {
+            for id in &pending.threads {
+                threads.extend(number(connection, id)?);
+            }
+        }
     }
-    // Turns of deleted sessions belong to whoever continued them.
+    threads.retain(|n| !candidates.0.contains_key(n));
+    // The turns of deleted sessions belong to whoever continued them.
     let mut waiting: Vec<i64> = candidates.0.values().filter_map(|turn| turn.parent).collect();
     waiting.extend(&threads);
     while let Some(n) = waiting.pop() {
@@ -96,7 +102,8 @@ fn session(connection: &Connection, label: &str, with_turns: bool) -> Stored<Pla
             waiting.extend(turn.parent);
         }
     }
-    let needed = pointed(connection, |other| other != label)?;
+    // A session that has the label again is another one.
+    let needed = pointed(connection, |other| pending.is_some() || other != label)?;
     let requested = candidates.requested(connection, |n, _| needed.contains(&n))?;
     let turns = removable(&requested);
     let mut ids = Vec::new();

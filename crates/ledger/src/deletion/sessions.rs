@@ -45,7 +45,7 @@ static ORPHAN: LazyLock<String> = LazyLock::new(|| {
     format!("UPDATE sessions SET {change} WHERE parent_session_label = ?1")
 });
 static PEND: LazyLock<String> = LazyLock::new(|| {
-    insert("pending_deletions", &numbered("session_label, threads_json"))
+    insert("pending_deletions", &numbered("session_label, threads_json, hidden_at"))
         + " ON CONFLICT DO NOTHING"
 });
 /// A row that nothing needs.
@@ -57,11 +57,23 @@ const REMOVE: &str = "DELETE FROM sessions WHERE label = ?1 AND opening = 1 AND 
 const IS_HIDDEN: &str =
     "SELECT 1 FROM sessions WHERE label = ?1 AND opening = 1 AND thread_id IS NULL";
 
-/// The threads of a session whose turns are still being deleted.
-pub(crate) fn pending(connection: &Connection, label: &str) -> Stored<Option<Vec<String>>> {
-    let select = "SELECT threads_json FROM pending_deletions WHERE session_label = ?1";
-    let found: Option<String> = sql::optional(connection, select, (label,), "read a deletion")?;
-    Ok(found.map(|json| serde_json::from_str(&json).unwrap_or_default()))
+/// A deletion that was cut off.
+pub(crate) struct Pending {
+    /// The turns of others at which the session has pointed.
+    pub(crate) threads: Vec<String>,
+    /// When the session was hidden: later turns are of another session with its label.
+    pub(crate) hidden_at: i64,
+}
+
+/// The deletion of a session whose turns are still being deleted.
+pub(crate) fn pending(connection: &Connection, label: &str) -> Stored<Option<Pending>> {
+    let select = "SELECT threads_json, hidden_at FROM pending_deletions WHERE session_label = ?1";
+    let found: Option<(String, i64)> =
+        sql::optional(connection, select, (label,), "read a deletion")?;
+    Ok(found.map(|(json, hidden_at)| {
+        let threads = serde_json::from_str(&json).unwrap_or_default();
+        Pending { threads, hidden_at }
+    }))
 }
 
 /// The sessions whose turns are still being deleted.
@@ -95,10 +107,13 @@ pub(crate) fn refuse(connection: &Connection, label: &str) -> Stored<()> {
 }
 
 /// Hides the session. False if it is in use by now; nothing is written then.
-pub(crate) fn hide(connection: &Connection, session: &PlannedSession) -> Stored<bool> {
+pub(crate) fn hide(connection: &Connection, session: &PlannedSession, now: i64) -> Stored<bool> {
     let label = &session.label;
+    if pending(connection, label)?.is_some() {
+        return Ok(true);
+    }
     if visible_head(connection, label)?.is_none() {
-        return Ok(pending(connection, label)?.is_some());
+        return Ok(false);
     }
     if !run_rows::open_of_session(connection, label)?.is_empty() {
         return Ok(false);
@@ -112,7 +127,7 @@ pub(crate) fn hide(connection: &Connection, session: &PlannedSession) -> Stored<
     sql::exec(connection, &HIDE, (label,), doing)?;
     if let Some(threads) = &session.threads {
         let threads = serde_json::to_string(threads).unwrap_or_else(|_| "[]".to_owned());
-        sql::exec(connection, &PEND, (label, threads), doing)?;
+        sql::exec(connection, &PEND, (label, threads, now), doing)?;
     }
     Ok(true)
 }

@@ -89,7 +89,7 @@ pub(crate) const TABLES: [Table; 25] = [
     },
     Table {
         name: "pending_deletions",
-        columns: "session_label, threads_json",
+        columns: "session_label, threads_json, hidden_at",
         subject: "session_label",
     },
     Table {

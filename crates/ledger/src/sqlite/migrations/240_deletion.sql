@@ -11,5 +11,7 @@ END;
 CREATE TABLE pending_deletions (
   session_label TEXT PRIMARY KEY NOT NULL,
   threads_json TEXT NOT NULL CHECK (json_valid(threads_json)),
+  -- Unix milliseconds. A session that has the label since then is another one.
+  hidden_at INTEGER NOT NULL,
   row_checksum INTEGER
 ) STRICT, WITHOUT ROWID;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::deletion::sessions::{self, PlannedSession};
 use model::{
     DeleteSessionOptions, DeleteTurnsOptions, Deletion, LedgerDeletion, Metadata, PruneOptions,
     SearchOptions, TurnFilter,
@@ -262,5 +263,35 @@ async fn a_secure_deletion_leaves_nothing_of_it_in_the_file() {
         assert!(memchr::memmem::find(&bytes, marker.as_bytes()).is_none(), "{name}");
     }
     assert_eq!(finds(&fixture, marker).await, 0);
+    assert_eq!(fixture.ledger.verify().await.unwrap().problems, []);
+}
+
+#[tokio::test]
+async fn the_next_deletion_finishes_one_that_was_cut_off_and_spares_a_new_session_of_that_name() {
+    let fixture = Fixture::new();
+    fixture.commit(turn("t1", "main", None)).await.unwrap();
+    fixture.commit(turn("t2", "main", Some("t1"))).await.unwrap();
+    let core = fixture.ledger.core().unwrap();
+    let cut_off = |connection: &rusqlite::Connection| {
+        let session = PlannedSession {
+            label: "main".to_owned(),
+            threads: Some(Vec::new()),
+            runs: Vec::new(),
+        };
+        sessions::hide(connection, &session, NOW + 20)
+    };
+    assert!(core.writer.submit(cut_off).await.unwrap());
+    assert_eq!(fixture.ledger.verify().await.unwrap().problems, []);
+    assert_eq!(fixture.ledger.session("main").await.unwrap(), None);
+    let mut anew = turn("t3", "main", None);
+    anew.completed_at = NOW + 30;
+    fixture.commit(anew).await.unwrap();
+    let prune = PruneOptions { before: 0, keep: 0, dry_run: false, secure: false };
+    let done = fixture.ledger.delete(Deletion::Prune(prune)).await.unwrap();
+    assert_eq!(done, LedgerDeletion::default());
+    let listed = fixture.ledger.turns(TurnFilter::default()).await.unwrap();
+    assert_eq!(listed.items.iter().map(|turn| turn.id.as_str()).collect::<Vec<_>>(), ["t3"]);
+    let session = fixture.ledger.session("main").await.unwrap().unwrap();
+    assert_eq!(session.thread_id.as_deref(), Some("t3"));
     assert_eq!(fixture.ledger.verify().await.unwrap().problems, []);
 }
