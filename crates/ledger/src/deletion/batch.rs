@@ -30,6 +30,8 @@ pub(crate) struct Batch {
     pub(crate) turns: u64,
     pub(crate) deleted: Deleted,
     pub(crate) blobs: u64,
+    /// The sessions in which they were run.
+    pub(crate) labels: BTreeSet<String>,
 }
 
 /// Deletes the next turns of `plan`, from `at` on.
@@ -109,6 +111,7 @@ fn turns(
         lists.tools(n, batch.deleted.tools.get(tools..).unwrap_or_default());
         sql::exec(connection, "DELETE FROM turn_rows WHERE n = ?1", (n,), DOING)?;
         leave_parent(connection, n, &turn)?;
+        batch.labels.insert(turn.session_label);
         batch.turns += 1;
     }
     lists.settle(connection)?;

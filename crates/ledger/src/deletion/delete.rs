@@ -3,7 +3,7 @@
 //! After a kill at any moment the ledger is sound, and the same call, or the next deletion, continues. It must never hold the
 //! writer for longer than a batch, apart from the rewriting of the file that `secure` asks for.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -67,13 +67,15 @@ impl DeletionParts {
         let labels = self.hide(&mut plan, &mut done).await?;
         let plan = Arc::new(plan);
         let gone: Arc<HashSet<i64>> = Arc::new(plan.turns.iter().copied().collect());
+        let mut emptied = BTreeSet::new();
         let mut at = 0;
         while at < plan.turns.len() {
             let (of, numbers, now) = (Arc::clone(&plan), Arc::clone(&gone), self.clock.now_ms());
             let batch = self
                 .writer
                 .submit_alone(move |connection| batch::run(connection, &of, &numbers, (at, now)));
-            let Batch { taken, turns, deleted, blobs } = batch.await?;
+            let Batch { taken, turns, deleted, blobs, labels: of_turns } = batch.await?;
+            emptied.extend(of_turns);
             at += taken.max(1);
             done.turns += turns;
             done.retained_turns += taken as u64 - turns;
@@ -82,10 +84,22 @@ impl DeletionParts {
             done.runs += deleted.runs;
             done.blobs += blobs;
         }
-        for some in labels.chunks(SESSIONS) {
+        let finished: Vec<(String, bool)> = labels
+            .into_iter()
+            .map(|label| (label, true))
+            // Deleted sessions whose last turn went now.
+            .chain(emptied.into_iter().map(|label| (label, false)))
+            .collect();
+        for some in finished.chunks(SESSIONS) {
             let some = some.to_vec();
             let finish = self.writer.submit(move |connection| {
-                some.iter().try_for_each(|label| sessions::finish(connection, label))
+                some.iter().try_for_each(|(label, is_pending)| {
+                    if *is_pending {
+                        sessions::finish(connection, label)
+                    } else {
+                        sessions::remove(connection, label)
+                    }
+                })
             });
             finish.await?;
         }

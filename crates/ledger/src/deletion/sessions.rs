@@ -137,5 +137,10 @@ pub(crate) fn finish(connection: &Connection, label: &str) -> Stored<()> {
     let doing = format_args!("delete session `{label}`");
     let delete = "DELETE FROM pending_deletions WHERE session_label = ?1";
     sql::exec(connection, delete, (label,), doing)?;
-    sql::exec(connection, REMOVE, (label,), doing).map(drop)
+    remove(connection, label)
+}
+
+/// Removes the row of a hidden session if no turn names it.
+pub(crate) fn remove(connection: &Connection, label: &str) -> Stored<()> {
+    sql::exec(connection, REMOVE, (label,), format_args!("delete session `{label}`")).map(drop)
 }
