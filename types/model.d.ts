@@ -3037,6 +3037,106 @@ after?: string,
 limit?: number, };
 
 /**
+ * Options of a deleted session.
+ */
+export type DeleteSessionOptions = { 
+/**
+ * Also its turns, where no other session reaches them. Default false: they stay, in no session.
+ */
+turns?: boolean, 
+/**
+ * Counts, and deletes nothing. Default false.
+ */
+dryRun?: boolean, 
+/**
+ * Overwrites what was deleted: the file is rewritten, and commits wait for that. Default false.
+ */
+secure?: boolean, };
+
+/**
+ * Options of deleted turns.
+ */
+export type DeleteTurnsOptions = { 
+/**
+ * Also every turn that follows them. Default false: a turn that another turn follows stays with it.
+ */
+followers?: boolean, 
+/**
+ * Counts, and deletes nothing. Default false.
+ */
+dryRun?: boolean, 
+/**
+ * Overwrites what was deleted: the file is rewritten, and commits wait for that. Default false.
+ */
+secure?: boolean, };
+
+/**
+ * The turns that are deleted: those that match every condition. At least one is given.
+ */
+export type TurnSelection = { 
+/**
+ * Those with these ids, at most 1,000.
+ */
+ids?: Array<string>, 
+/**
+ * Those that were run in a session.
+ */
+sessionLabel?: string, 
+/**
+ * Those that ended so.
+ */
+status?: 'completed' | 'aborted' | 'failed', 
+/**
+ * Those that began at this time or later: Unix milliseconds.
+ */
+since?: number, 
+/**
+ * Those that began before this time: Unix milliseconds.
+ */
+until?: number, 
+/**
+ * Those whose metadata has these values, by key: at most 8.
+ */
+metadata?: Readonly<Record<string, string | number | boolean>>, };
+
+/**
+ * How much was deleted, or would be.
+ */
+export type LedgerDeletion = { 
+/**
+ * Sessions.
+ */
+sessions: number, 
+/**
+ * Turns, compactions included.
+ */
+turns: number, 
+/**
+ * Their messages.
+ */
+messages: number, 
+/**
+ * Their tool calls.
+ */
+toolCalls: number, 
+/**
+ * Runs whose events were stored.
+ */
+runs: number, 
+/**
+ * Values over 64 KiB that nothing else uses.
+ */
+blobs: number, 
+/**
+ * Selected turns that stay, because a turn that stays follows them or a session needs them.
+ */
+retainedTurns: number, 
+/**
+ * True where the deleted data was overwritten; always false without `secure`.
+ */
+overwritten: boolean, };
+
+/**
  * What becomes of metadata.
  */
 export type MetadataChange = Readonly<Record<string, unknown>> | null;
