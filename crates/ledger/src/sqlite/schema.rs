@@ -113,9 +113,13 @@ pub(crate) fn stamp(connection: &Connection, clock: &Clock) -> Stored<()> {
 }
 
 /// Reads the row that [`stamp`] has written.
+///
+/// # Errors
+/// `ledger_corrupt` if it is gone: every ledger has one.
 pub(crate) fn stamp_of(connection: &Connection) -> Stored<Stamp> {
     let select = format!("SELECT {} FROM schema_meta WHERE id = 1", list::<Stamp>());
-    sql::one(connection, &select, (), "read the ledger's id")
+    let stamp = sql::optional(connection, &select, (), "read the ledger's id")?;
+    stamp.ok_or_else(|| damaged("the ledger has lost its id"))
 }
 
 /// The number of migrations that were applied to the file.
