@@ -36,7 +36,8 @@ type OfTurn = fn(&Connection, &OwnedTurn, &mut Deleted) -> Stored<()>;
 type OfSession = fn(&Connection, &str) -> Stored<()>;
 
 /// The rows of a turn, apart from its own, which goes last.
-const OF_TURN: [OfTurn; 7] = [words, messages, calls, compaction, cache_breaks, metadata, events];
+const OF_TURN: [OfTurn; 8] =
+    [words, messages, calls, approvals, compaction, cache_breaks, metadata, events];
 
 /// The rows of a session, apart from its own.
 const OF_SESSION: [OfSession; 6] =
@@ -95,6 +96,11 @@ fn calls(connection: &Connection, turn: &OwnedTurn, deleted: &mut Deleted) -> St
     let delete = "DELETE FROM call_rows WHERE key BETWEEN ?1 << 20 AND ?1 << 20 | 1048575";
     deleted.tool_calls += sql::exec(connection, delete, (turn.n,), DOING)? as u64;
     Ok(())
+}
+
+fn approvals(connection: &Connection, turn: &OwnedTurn, _: &mut Deleted) -> Stored<()> {
+    let delete = "DELETE FROM approvals WHERE turn_id = ?1";
+    sql::exec(connection, delete, (&turn.id,), DOING).map(drop)
 }
 
 fn compaction(connection: &Connection, turn: &OwnedTurn, _: &mut Deleted) -> Stored<()> {
