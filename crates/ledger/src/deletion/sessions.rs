@@ -92,18 +92,19 @@ pub(crate) fn is_hidden(connection: &Connection, label: &str) -> Stored<bool> {
 /// # Errors
 /// `unknown_session`; `storage_locked` where a turn of it is open.
 pub(crate) fn refuse(connection: &Connection, label: &str) -> Stored<()> {
-    if visible_head(connection, label)?.is_none() {
-        return Err(unknown_session(label));
+    // The session of a first turn is not visible before that turn has ended.
+    if !run_rows::open_of_session(connection, label)?.is_empty() {
+        return Err(StorageError::new(
+            StorageErrorKind::Locked,
+            format!(
+                "a turn of session `{label}` runs or was interrupted; wait until it has ended, resume it or discard it"
+            ),
+        ));
     }
-    if run_rows::open_of_session(connection, label)?.is_empty() {
-        return Ok(());
+    match visible_head(connection, label)? {
+        Some(_) => Ok(()),
+        None => Err(unknown_session(label)),
     }
-    Err(StorageError::new(
-        StorageErrorKind::Locked,
-        format!(
-            "a turn of session `{label}` runs or was interrupted; wait until it has ended, resume it or discard it"
-        ),
-    ))
 }
 
 /// Hides the session. False if it is in use by now; nothing is written then.
