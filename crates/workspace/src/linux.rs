@@ -2,8 +2,9 @@
 //!
 //! It must never let two writes of one workspace overlap.
 
+use std::path::Path;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::cancel::Cancel;
 use crate::error::{OpenError, ToolError, system};
@@ -11,7 +12,9 @@ use crate::output::Output;
 use crate::params::{WorkspaceOptions, parsed};
 use crate::paths::{Location, locate, plain_spaces, spellings};
 use crate::root::{Opened, Protected, Root};
-use crate::{apply_patch, edit, ls, read, search, write};
+use crate::shell::Shell;
+use crate::support::Support;
+use crate::{apply_patch, edit, ls, read, search, shell, write};
 use rustix::io::Errno;
 
 /// An open workspace.
@@ -23,6 +26,15 @@ pub struct Workspace {
     names: Vec<Vec<PathBuf>>,
     protected: Protected,
     writes: Mutex<()>,
+    shell: Option<Shell>,
+    /// The long outputs of shells, which are read as in a read root.
+    outputs: OnceLock<(Root, Vec<PathBuf>)>,
+}
+
+/// What this kernel can do.
+#[must_use]
+pub fn support() -> Support {
+    Support { files: Root::open(Path::new("/")).is_ok(), sandbox: shell::support() }
 }
 
 impl Workspace {
@@ -59,11 +71,22 @@ impl Workspace {
             roots.push(root);
             names.push(of_root);
         }
+        let shell = options
+            .shell
+            .clone()
+            .map(|shell| {
+                refuse_within(&names, &options.protect)?;
+                let field = "bash.sandbox".to_owned();
+                Shell::new(shell).map_err(|message| OpenError { field, message })
+            })
+            .transpose()?;
         Ok(Self {
             roots,
             names,
             protected: Protected::new(&options.protect),
             writes: Mutex::new(()),
+            shell,
+            outputs: OnceLock::new(),
         })
     }
 
@@ -72,8 +95,31 @@ impl Workspace {
     /// # Errors
     /// What the model is to read: a file that does not exist, a text that is not found, a path outside.
     pub fn call(&self, tool: &str, params: &str, cancel: &Cancel) -> Result<Output, ToolError> {
+        self.call_with_updates(tool, params, cancel, &|_| {})
+    }
+
+    /// The same; `update` gets what a command printed so far, at most 10 times a second.
+    ///
+    /// # Errors
+    /// As for [`Workspace::call`].
+    pub fn call_with_updates(
+        &self,
+        tool: &str,
+        params: &str,
+        cancel: &Cancel,
+        update: &dyn Fn(Output),
+    ) -> Result<Output, ToolError> {
         cancel.check()?;
         self.recover()?;
+        match (tool, &self.shell) {
+            ("bash", Some(shell)) => {
+                return shell::bash(self, shell, &parsed(params)?, cancel, update);
+            }
+            ("bash", None) => {
+                return Err(ToolError::new("`bash` is not one of the tools of this workspace"));
+            }
+            _ => {}
+        }
         match tool {
             "read" => read::read(self, &parsed(params)?, cancel),
             "write" => write::write(self, &parsed(params)?, cancel),
@@ -109,6 +155,22 @@ impl Workspace {
         apply_patch::recover(self.root()?, &self.protected)
     }
 
+    /// What shells may read, and the workspace, which they may write, by their names without links.
+    pub(crate) fn paths_of_shells(&self) -> (Vec<PathBuf>, Vec<PathBuf>) {
+        let mut real = self.names.iter().filter_map(|names| names.last().cloned());
+        let workspace = real.next().into_iter().collect();
+        (real.collect(), workspace)
+    }
+
+    /// Makes the long outputs of shells readable.
+    pub(crate) fn add_outputs(&self, directory: &Path) -> Result<(), String> {
+        let opened = Root::open(directory)
+            .map_err(|error| format!("its outputs: {}", std::io::Error::from(error)))?;
+        // A workspace has one directory of outputs.
+        let _was_there = self.outputs.set(opened);
+        Ok(())
+    }
+
     /// The workspace itself.
     pub(crate) fn root(&self) -> Result<&Root, ToolError> {
         self.roots.first().ok_or_else(|| outside("."))
@@ -138,8 +200,19 @@ impl Workspace {
     }
 
     fn open_exactly(&self, path: &str) -> Result<Located<'_>, Missing> {
-        let Location { root, relative } = locate(path, &self.names).map_err(Missing::Refused)?;
-        let root = self.roots.get(root).ok_or_else(|| Missing::Refused(outside(path)))?;
+        let located = locate(path, &self.names);
+        let of_outputs = || {
+            let (root, names) = self.outputs.get().filter(|_| path.starts_with('/'))?;
+            let Location { relative, .. } = locate(path, std::slice::from_ref(names)).ok()?;
+            Some((root, relative))
+        };
+        let (root, relative) = match located {
+            Ok(Location { root, relative }) => {
+                let root = self.roots.get(root).ok_or_else(|| Missing::Refused(outside(path)))?;
+                (root, relative)
+            }
+            Err(error) => of_outputs().ok_or(Missing::Refused(error))?,
+        };
         let opened = root.open_path(&relative).map_err(|error| match error {
             Errno::NOENT => Missing::NotFound(system(path, error)),
             other => Missing::Refused(system(path, other)),
@@ -173,6 +246,26 @@ impl Workspace {
     pub(crate) fn lock_writes(&self) -> MutexGuard<'_, ()> {
         self.writes.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A sandbox can only allow: what is in the workspace can be written by a shell.
+fn refuse_within(names: &[Vec<PathBuf>], protect: &[PathBuf]) -> Result<(), OpenError> {
+    let workspace = names.first().map(Vec::as_slice).unwrap_or_default();
+    for (at, path) in protect.iter().enumerate() {
+        let real = path.parent().and_then(|parent| std::fs::canonicalize(parent).ok());
+        let directory = real.as_deref().unwrap_or(path);
+        let is_within = |name: &PathBuf| directory.starts_with(name);
+        if workspace.iter().any(is_within) {
+            return Err(OpenError {
+                field: format!("protect[{at}]"),
+                message: format!(
+                    "`{}` is in the workspace, where `bash` could change it; move it, or leave `bash` out of `tools`",
+                    path.display()
+                ),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// What a path names, and its path beneath a root.
