@@ -54,6 +54,12 @@ impl Cancel {
         Woken(self)
     }
 
+    /// Whether the call was cancelled.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.check().is_err()
+    }
+
     /// The call's time is up: a search ends with what it found, other calls go on.
     pub fn expire(&self) {
         // A call that is cancelled stays cancelled.

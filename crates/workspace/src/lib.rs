@@ -17,6 +17,7 @@ mod error;
 mod output;
 mod params;
 mod paths;
+mod protected_paths;
 mod read;
 mod text;
 
@@ -43,8 +44,9 @@ mod workspace;
 
 pub use cancel::Cancel;
 pub use error::{OpenError, ToolError};
-pub use output::{Block, Output};
+pub use output::{Block, Outcome, Output};
 pub use params::{Background, Sandbox, ShellOptions, WorkspaceOptions};
+pub use protected_paths::{ProtectedPath, protect};
 pub use support::{SandboxSupport, Support};
 pub use workspace::{Workspace, support};
 

@@ -8,9 +8,10 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::cancel::Cancel;
 use crate::error::{OpenError, ToolError, system};
-use crate::output::Output;
+use crate::output::{Outcome, Output};
 use crate::params::{WorkspaceOptions, parsed};
 use crate::paths::{Location, locate, plain_spaces, spellings};
+use crate::protected_paths::of_process;
 use crate::root::{Opened, Protected, Root};
 use crate::shell::Shell;
 use crate::support::Support;
@@ -113,6 +114,9 @@ impl Workspace {
         self.recover()?;
         match (tool, &self.shell) {
             ("bash", Some(shell)) => {
+                refuse_within(&self.names, &of_process()).map_err(|error| {
+                    ToolError::new(format!("a ledger of this process: {}", error.message))
+                })?;
                 return shell::bash(self, shell, &parsed(params)?, cancel, update);
             }
             ("bash", None) => {
@@ -132,16 +136,11 @@ impl Workspace {
         }
     }
 
-    /// Whether an `edit` or `apply_patch` in doubt happened: `done`, `not_done`, or `unknown`.
+    /// Whether an `edit` or `apply_patch` in doubt happened.
     ///
     /// # Errors
     /// A file cannot be read.
-    pub fn outcome(
-        &self,
-        tool: &str,
-        params: &str,
-        cancel: &Cancel,
-    ) -> Result<&'static str, ToolError> {
+    pub fn outcome(&self, tool: &str, params: &str, cancel: &Cancel) -> Result<Outcome, ToolError> {
         self.recover()?;
         match tool {
             "edit" => edit::outcome(self, parsed(params)?, cancel),

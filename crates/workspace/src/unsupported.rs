@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use crate::cancel::Cancel;
 use crate::error::{OpenError, ToolError};
-use crate::output::Output;
+use crate::output::{Outcome, Output};
 use crate::params::WorkspaceOptions;
 use crate::support::{SandboxSupport, Support};
 
@@ -55,7 +55,7 @@ impl Workspace {
         _tool: &str,
         _params: &str,
         _cancel: &Cancel,
-    ) -> Result<&'static str, ToolError> {
+    ) -> Result<Outcome, ToolError> {
         match self.0 {}
     }
 }

@@ -44,6 +44,7 @@ impl Running {
         let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         rustix::fs::fcntl_setfl(&reader, OFlags::NONBLOCK)?;
         let program = SHELLS.into_iter().find(|path| Path::new(path).exists());
+        #[expect(clippy::disallowed_methods, reason = "this is where shells are started")]
         let mut command = Command::new(program.unwrap_or("/bin/sh"));
         let Start { command: text, environment, tag, directory, ruleset } = start;
         command

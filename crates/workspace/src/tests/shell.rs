@@ -269,13 +269,22 @@ fn a_gigabyte_of_output_needs_no_memory() {
 fn what_is_printed_is_reported_as_it_comes() {
     let shells = Shells::new();
     let updates = Mutex::new(Vec::new());
-    let update = |output: Output| updates.lock().unwrap().push(output.content);
-    let command = "for i in 1 2 3; do echo $i; sleep 0.25; done";
+    // The command goes on when the update has come.
+    let update = |output: Output| {
+        let mut updates = updates.lock().unwrap();
+        updates.push(output.content);
+        fs::write(shells.dir.path().join("work").join(updates.len().to_string()), "").unwrap();
+    };
+    let command =
+        "for i in 1 2 3; do echo $i; while [ ! -e $i ]; do sleep 0.01; done; done; echo end";
     let params = json!({ "command": command }).to_string();
-    shells.workspace.call_with_updates("bash", &params, &Cancel::default(), &update).unwrap();
+    let ended =
+        shells.workspace.call_with_updates("bash", &params, &Cancel::default(), &update).unwrap();
     let texts = updates.into_inner().unwrap();
     let expected = ["1\n", "1\n2\n", "1\n2\n3\n"];
-    assert_eq!(texts, expected.map(|text| vec![Block::Text { text: text.to_owned() }]));
+    let expected = expected.map(|text| vec![Block::Text { text: text.to_owned() }]);
+    assert_eq!(texts.get(..3).unwrap(), expected);
+    assert_eq!(ended.content, [Block::Text { text: "1\n2\n3\nend\n".to_owned() }]);
 }
 
 #[test]
@@ -295,4 +304,26 @@ fn a_ledger_in_the_workspace_and_a_sandbox_that_is_not_there_are_refused() {
     assert!(open("../agent.db", Sandbox::Preferred).is_ok());
     let required = open("../agent.db", Sandbox::Required);
     assert_eq!(required.is_ok(), support().sandbox.files && support().sandbox.tcp);
+}
+
+#[test]
+fn a_ledger_that_this_process_has_open_is_touched_by_no_tool() {
+    let shells = Shells::new();
+    let path = |name: &str| shells.dir.path().join("work").join(name);
+    fs::write(path("agent.db"), "ledger").unwrap();
+    fs::write(path("agent.db-wal"), "ledger").unwrap();
+    fs::hard_link(path("agent.db"), path("alias")).unwrap();
+    let read = |name: &str| {
+        let params = json!({ "path": name }).to_string();
+        shells.workspace.call("read", &params, &Cancel::default()).is_ok()
+    };
+    let first = crate::protect(path("agent.db"));
+    let second = crate::protect(path("agent.db"));
+    drop(first);
+    assert_eq!(["agent.db", "agent.db-wal", "alias"].map(read), [false; 3]);
+    let error = shells.bash("true").unwrap_err();
+    assert!(error.starts_with("a ledger of this process: `") && error.contains("in the workspace"));
+    drop(second);
+    assert_eq!(["agent.db", "agent.db-wal", "alias"].map(read), [true; 3]);
+    assert_eq!(shells.bash("true").unwrap(), "(no output)");
 }
