@@ -4,7 +4,7 @@
 //! waits is answered through the hub.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::backend;
 use super::errors::js_error;
@@ -51,8 +51,8 @@ pub struct NativeEngine {
     /// Requests of compactions and counts to `onRequest`.
     request_hooks: Arc<RequestAnswers>,
     pub(super) given: GivenHistories,
-    /// No coding tool of this process touches the ledger.
-    _protected: Option<ProtectedPath>,
+    /// Until the ledger is closed, no coding tool of this process touches it.
+    protected: Arc<Mutex<Option<ProtectedPath>>>,
 }
 
 impl NativeEngine {
@@ -148,7 +148,7 @@ impl NativeEngine {
             keys: answers,
             request_hooks: Arc::default(),
             given: GivenHistories::default(),
-            _protected: protected,
+            protected: Arc::new(Mutex::new(protected)),
         })
     }
 
@@ -377,6 +377,7 @@ impl NativeEngine {
         engine.refuse_runs();
         // Earlier requests to the ledger are answered first. The task that waits for them is not counted among them.
         let (earlier, followers) = (self.tasks.clone(), Arc::clone(&self.followers));
+        let protected = Arc::clone(&self.protected);
         self.given.clear();
         self.tasks.sibling().spawn(async move {
             engine.close().await;
@@ -387,6 +388,7 @@ impl NativeEngine {
                 Some(ledger) => ledger.admin.close().await,
                 None => Ok(()),
             };
+            drop(protected.lock().unwrap_or_else(PoisonError::into_inner).take());
             reply(&hub, id, closed.map(|()| "null".to_owned()).map_err(EngineError::from));
         });
     }

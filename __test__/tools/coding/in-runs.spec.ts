@@ -212,4 +212,7 @@ test('the ledger of an engine is protected from the tools by itself', async () =
     { type: 'text', text: 'No matches found' },
   ])
   await engine.close()
+  expect((await named(tools, 'bash').execute('4', { command: 'ls' })).content).toEqual([
+    { type: 'text', text: 'agent.db\n' },
+  ])
 })
