@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
-const manifest = '--no-default-features --locked --no-capture'.split(' ')
+const manifest = '--no-default-features --locked --no-capture --profile proof'.split(' ')
 const spec = (name, project = 'once') => [
   process.execPath,
   join(root, 'node_modules', 'vitest', 'vitest.mjs'),

@@ -8,7 +8,7 @@ use crate::journal::{open_turn_reads, profiles};
 use crate::journal_rows::{archive_rows, entry_rows, event_rows, run_rows};
 use crate::lease::waits;
 use crate::reading::{history, lists, recall, turn_tree, usage};
-use crate::rows::{blobs, message_rows, session_rows, tool_call_rows, turn_rows};
+use crate::rows::{blobs, message_rows, session_rows, strings, tool_call_rows, turn_rows};
 use crate::search::{message_search, search_indexer};
 use crate::sessions::{aliases, fork, persona};
 
@@ -81,6 +81,9 @@ fn no_statement_scans_a_table_or_sorts() {
                 "SELECT status FROM tool_calls WHERE id = ?1",
                 "SELECT status FROM turns WHERE id = ?1",
                 "SELECT status FROM turns WHERE session_label = ?1",
+                "SELECT status, model, parent_turn_id FROM turns WHERE run_id = ?1",
+                "SELECT 1 FROM turns WHERE run_id = ?1 LIMIT 1",
+                strings::ID,
                 search_indexer::TO_INDEX,
                 message_search::UNINDEXED,
                 recall::UNINDEXED,
