@@ -13,7 +13,7 @@ use crate::params::{WorkspaceOptions, parsed};
 use crate::paths::{Location, locate, plain_spaces, spellings};
 use crate::protected_paths::of_process;
 use crate::root::{Opened, Protected, Root};
-use crate::shell::Shell;
+use crate::shell::{Directories, Shell};
 use crate::support::Support;
 use crate::{apply_patch, edit, ls, read, search, shell, write};
 use rustix::io::Errno;
@@ -154,11 +154,14 @@ impl Workspace {
         apply_patch::recover(self.root()?, &self.protected)
     }
 
-    /// What shells may read, and the workspace, which they may write, by their names without links.
-    pub(crate) fn paths_of_shells(&self) -> (Vec<PathBuf>, Vec<PathBuf>) {
-        let mut real = self.names.iter().filter_map(|names| names.last().cloned());
-        let workspace = real.next().into_iter().collect();
-        (real.collect(), workspace)
+    /// What shells may read, and what they may write: the workspace and their temporary directory.
+    pub(crate) fn directories_of_shells(&self, temporary: &Path) -> Result<Directories, Errno> {
+        let handle = |root: &Root| root.open_path(Path::new(".")).map(Opened::into_handle);
+        let temporary = handle(&Root::open(temporary)?.0)?;
+        let mut roots = self.roots.iter().map(handle);
+        let workspace = roots.next().transpose()?;
+        let writable = workspace.into_iter().chain([temporary]).collect();
+        Ok(Directories { readable: roots.collect::<Result<_, _>>()?, writable })
     }
 
     /// Makes the long outputs of shells readable.

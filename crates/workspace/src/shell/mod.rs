@@ -10,5 +10,5 @@ mod scratch;
 mod survivors;
 mod tool;
 
-pub(crate) use sandbox::support;
+pub(crate) use sandbox::{Directories, support};
 pub(crate) use tool::{Shell, bash};

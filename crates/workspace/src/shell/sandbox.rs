@@ -1,7 +1,7 @@
 //! What a shell may reach: system directories, the read roots and the workspace to read; the workspace and its own temporary
 //! directory to write; no TCP unless the host allows it. It must never claim more than the kernel enforces.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Mode, OFlags};
@@ -59,24 +59,33 @@ pub(crate) fn support() -> SandboxSupport {
     }
 }
 
-/// The restrictions of a workspace's shells; none where it has none. `writable` is the workspace and the temporary directory.
-pub(super) fn ruleset(
-    options: &ShellOptions,
-    readable: &[PathBuf],
-    writable: &[PathBuf],
-) -> Result<Option<Ruleset>, String> {
+/// Directories that shells may use, by their handles: a name may be another directory by now.
+pub(crate) struct Directories {
+    pub(crate) readable: Vec<OwnedFd>,
+    pub(crate) writable: Vec<OwnedFd>,
+}
+
+/// An error where the sandbox is required and this kernel has none.
+pub(super) fn check(options: &ShellOptions) -> Result<(), String> {
     let SandboxSupport { landlock, files, tcp, .. } = support();
     let enforced = files && (tcp || options.network);
-    match options.sandbox {
-        Sandbox::Off => return Ok(None),
-        Sandbox::Required if !enforced => {
-            let missing = if files { "TCP" } else { "files" };
-            return Err(format!(
-                "the sandbox is required, but this kernel cannot restrict {missing} (Landlock version {landlock})"
-            ));
-        }
-        Sandbox::Preferred if landlock == 0 => return Ok(None),
-        Sandbox::Required | Sandbox::Preferred => {}
+    if options.sandbox == Sandbox::Required && !enforced {
+        let missing = if files { "TCP" } else { "files" };
+        return Err(format!(
+            "the sandbox is required, but this kernel cannot restrict {missing} (Landlock version {landlock})"
+        ));
+    }
+    Ok(())
+}
+
+/// The restrictions of a workspace's shells; none where it has none.
+pub(super) fn ruleset(
+    options: &ShellOptions,
+    directories: &Directories,
+) -> Result<Option<Ruleset>, String> {
+    let landlock = support().landlock;
+    if options.sandbox == Sandbox::Off || landlock == 0 {
+        return Ok(None);
     }
     let failed =
         |error: Errno| format!("the sandbox cannot be made: {}", std::io::Error::from(error));
@@ -95,15 +104,17 @@ pub(super) fn ruleset(
     };
     let programs = options.environment.get("PATH").map(String::as_str).unwrap_or_default();
     let programs = std::env::split_paths(programs).filter(|path| path.is_absolute());
-    let system = SYSTEM.iter().map(PathBuf::from).chain(programs).chain(readable.iter().cloned());
-    for path in system {
+    for path in SYSTEM.iter().map(PathBuf::from).chain(programs) {
         allow(&path, READ).map_err(failed)?;
     }
     for device in DEVICES {
         allow(Path::new(device), READ_FILE | WRITE_FILE).map_err(failed)?;
     }
-    for path in writable {
-        allow(path, !(MAKE_CHAR | MAKE_BLOCK)).map_err(failed)?;
+    for directory in &directories.readable {
+        ruleset.allow(directory.as_fd(), READ).map_err(failed)?;
+    }
+    for directory in &directories.writable {
+        ruleset.allow(directory.as_fd(), !(MAKE_CHAR | MAKE_BLOCK)).map_err(failed)?;
     }
     Ok(Some(ruleset))
 }

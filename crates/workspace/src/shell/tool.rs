@@ -14,13 +14,13 @@ use serde_json::json;
 use super::landlock::Ruleset;
 use super::output::Printed;
 use super::process::{Running, Start, failure};
-use super::sandbox::ruleset;
+use super::sandbox::{check, ruleset};
 use super::scratch::Scratch;
 use super::survivors;
 use crate::cancel::Cancel;
 use crate::error::{ToolError, system};
 use crate::output::Output;
-use crate::params::{Background, BashParams, Sandbox, ShellOptions};
+use crate::params::{Background, BashParams, ShellOptions};
 use crate::workspace::Workspace;
 
 /// How long the pipe may stay open after the shell has ended.
@@ -62,9 +62,7 @@ enum Stopped {
 impl Shell {
     /// The shells of a workspace with these options; an error where its sandbox is required and this kernel has none.
     pub(crate) fn new(options: ShellOptions) -> Result<Self, String> {
-        if options.sandbox == Sandbox::Required {
-            ruleset(&options, &[], &[])?;
-        }
+        check(&options)?;
         Ok(Self { options, clock: Clock::default(), started: OnceLock::new() })
     }
 
@@ -73,9 +71,10 @@ impl Shell {
             let scratch = Scratch::create(&self.options.temporary)
                 .map_err(|error| format!("a temporary directory cannot be made: {error}"))?;
             let temporary = scratch.temporary();
-            let (readable, writable) = workspace.paths_of_shells();
-            let writable = [writable, vec![temporary.clone()]].concat();
-            let ruleset = ruleset(&self.options, &readable, &writable)?.map(Arc::new);
+            let directories = workspace
+                .directories_of_shells(&temporary)
+                .map_err(|error| format!("the sandbox: {}", std::io::Error::from(error)))?;
+            let ruleset = ruleset(&self.options, &directories)?.map(Arc::new);
             workspace.add_outputs(&scratch.outputs())?;
             let mut environment: Vec<(String, String)> =
                 self.options.environment.clone().into_iter().collect();
