@@ -330,7 +330,10 @@ export interface BashOptions {
   network?: boolean
   /** The time of a command that names none, in milliseconds. Default: 600,000. */
   timeoutMs?: number
-  /** Variables of the commands' environment, beside PATH, HOME, LANG, TERM and TZ of the process. */
+  /**
+   * Variables of the commands' environment, beside PATH, LANG, TERM and TZ of the process. `HOME` is that of the process without a sandbox,
+   * and else a directory of its own.
+   */
   env?: Readonly<Record<string, string>>
   /** What happens to the processes that a command leaves running when it ends. Default: `end`. */
   background?: 'end' | 'keep'

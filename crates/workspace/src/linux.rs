@@ -154,13 +154,14 @@ impl Workspace {
         apply_patch::recover(self.root()?, &self.protected)
     }
 
-    /// What shells may read, and what they may write: the workspace and their temporary directory.
-    pub(crate) fn directories_of_shells(&self, temporary: &Path) -> Result<Directories, Errno> {
+    /// What shells may read, and what they may write: the workspace and directories of their own.
+    pub(crate) fn directories_of_shells(&self, own: &[&Path]) -> Result<Directories, Errno> {
         let handle = |root: &Root| root.open_path(Path::new(".")).map(Opened::into_handle);
-        let temporary = handle(&Root::open(temporary)?.0)?;
+        let own = own.iter().map(|path| handle(&Root::open(path)?.0));
+        let own = own.collect::<Result<Vec<_>, _>>()?;
         let mut roots = self.roots.iter().map(handle);
         let workspace = roots.next().transpose()?;
-        let writable = workspace.into_iter().chain([temporary]).collect();
+        let writable = workspace.into_iter().chain(own).collect();
         Ok(Directories { readable: roots.collect::<Result<_, _>>()?, writable })
     }
 

@@ -39,6 +39,8 @@ pub struct ShellOptions {
     pub background: Background,
     /// The environment of a shell, but for its temporary directory.
     pub environment: BTreeMap<String, String>,
+    /// A restricted shell has a `HOME` of its own: it could not read the user's.
+    pub own_home: bool,
     /// Where that directory is made, absolute.
     pub temporary: PathBuf,
 }

@@ -147,13 +147,15 @@ function shell(given: unknown): Record<string, unknown> {
     const value = process.env[name]
     if (value !== undefined) environment[name] = value
   }
-  for (const [name, value] of Object.entries(variables(env))) environment[name] = value
+  const named = variables(env)
+  for (const [name, value] of Object.entries(named)) environment[name] = value
   return {
     sandbox: oneOf(fields.sandbox, SANDBOXES, 'options.bash.sandbox'),
     background: oneOf(fields.background, BACKGROUNDS, 'options.bash.background'),
     network,
     timeoutMs,
     environment,
+    ownHome: named.HOME === undefined,
     temporary: resolve(tmpdir()),
   }
 }

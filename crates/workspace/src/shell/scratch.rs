@@ -30,6 +30,7 @@ impl Scratch {
                     created?;
                     let scratch = Self { path, outputs: AtomicU32::new(0) };
                     builder.create(scratch.temporary())?;
+                    builder.create(scratch.home())?;
                     builder.create(scratch.outputs())?;
                     return Ok(scratch);
                 }
@@ -40,6 +41,11 @@ impl Scratch {
     /// What shells have as `TMPDIR`.
     pub(super) fn temporary(&self) -> PathBuf {
         self.path.join("tmp")
+    }
+
+    /// What restricted shells have as `HOME`.
+    pub(super) fn home(&self) -> PathBuf {
+        self.path.join("home")
     }
 
     /// Where long outputs are; a shell cannot write there.

@@ -71,14 +71,19 @@ impl Shell {
             let scratch = Scratch::create(&self.options.temporary)
                 .map_err(|error| format!("a temporary directory cannot be made: {error}"))?;
             let temporary = scratch.temporary();
+            let home = scratch.home();
             let directories = workspace
-                .directories_of_shells(&temporary)
+                .directories_of_shells(&[&temporary, &home])
                 .map_err(|error| format!("the sandbox: {}", std::io::Error::from(error)))?;
             let ruleset = ruleset(&self.options, &directories)?.map(Arc::new);
             workspace.add_outputs(&scratch.outputs())?;
-            let mut environment: Vec<(String, String)> =
-                self.options.environment.clone().into_iter().collect();
-            environment.push(("TMPDIR".to_owned(), temporary.to_string_lossy().into_owned()));
+            let mut environment = self.options.environment.clone();
+            let path = |path: &std::path::Path| path.to_string_lossy().into_owned();
+            environment.insert("TMPDIR".to_owned(), path(&temporary));
+            if ruleset.is_some() && self.options.own_home {
+                environment.insert("HOME".to_owned(), path(&home));
+            }
+            let environment = environment.into_iter().collect();
             Ok(Surroundings { scratch, ruleset, environment })
         });
         started.as_ref().map_err(|error| ToolError::new(error.as_str()))

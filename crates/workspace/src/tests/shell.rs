@@ -14,6 +14,7 @@ fn options(dir: &Path) -> ShellOptions {
         network: false,
         timeout_ms: 60_000,
         background: Background::End,
+        own_home: true,
         environment: environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         temporary: dir.to_owned(),
     }
@@ -145,6 +146,8 @@ fn the_sandbox_allows_the_workspace_and_nothing_beside_it() {
     let port = server.local_addr().unwrap().port();
     let connect = format!("exec 3<>/dev/tcp/127.0.0.1/{port} && echo connected");
     assert_eq!(shells.bash(&connect).is_err(), sandbox.tcp);
+    let home = shells.bash("echo x > ~/x && cat ~/x && echo $HOME").unwrap();
+    assert!(home.starts_with(&format!("x\n{}/tmp/", dir)), "{home}");
     let own = std::process::id();
     assert_eq!(shells.bash(&format!("kill -0 {own}")).is_err(), sandbox.signals);
     let open = Shells::with(|shell| {
