@@ -7,6 +7,7 @@ import type {
   AgentResult,
   BrokerStreamHandle,
   AgentRun as Declared,
+  NextStep,
   OnRequest,
   OutgoingRequest,
   RunHooks,
@@ -23,7 +24,7 @@ import * as signals from '../values/signals.ts'
 import { type EventsFrom, readAfterSeq } from './after-seq.ts'
 import { GROUPS } from './event-groups.ts'
 import { EventLog, type EventReader } from './event-log.ts'
-import { afterCall, decide, stops } from './hooks.ts'
+import { afterCall, decide, prepares, stops } from './hooks.ts'
 import {
   DEFECT,
   EVENT,
@@ -47,7 +48,10 @@ type LiveEvent = Extract<StreamEvent, { sub: number }>
 type ToolProgress = Extract<StreamEvent, { type: 'tool_progress' }>
 
 /** What a hook is asked: about a call, or about the run after an answer. */
-type Asked = ToolCall | { execution: number; step: RunStep }
+type Asked =
+  | ToolCall
+  | { execution: number; step: RunStep; prepares?: false }
+  | { execution: number; step: NextStep; prepares: true }
 
 /** A call as hooks receive it. */
 function requestOf(call: ToolCall, signal: AbortSignal): ToolCallRequest {
@@ -422,11 +426,13 @@ class AgentRun implements Declared, hub.RecordTarget {
     const { execution } = asked
     const controller = toolController((error) => this.#warn(error))
     this.#executions.set(execution, controller)
-    const { beforeToolCall, stopWhen } = this.#hooks ?? {}
-    const deciding =
-      'step' in asked
-        ? stops(stopWhen, asked.step, (error) => this.#warn(error))
-        : decide(beforeToolCall, requestOf(asked, controller.signal))
+    const { beforeToolCall, stopWhen, prepareStep } = this.#hooks ?? {}
+    const warn = (error: unknown) => this.#warn(error)
+    const deciding = !('step' in asked)
+      ? decide(beforeToolCall, requestOf(asked, controller.signal))
+      : asked.prepares
+        ? prepares(prepareStep, asked.step, warn)
+        : stops(stopWhen, asked.step, warn)
     deciding
       .then((json) => {
         if (this.#executions.delete(execution)) {

@@ -124,6 +124,7 @@ impl NativeEngine {
             catalogue,
             journal: port.map(|ledger| Arc::clone(&ledger.journal)),
             journal_mode,
+            approvals: port.map(|ledger| Arc::clone(&ledger.approvals)),
             clock: clock.clone(),
             tasks: tasks.sibling(),
             tool_timeout_ms,
@@ -193,6 +194,7 @@ impl NativeEngine {
             answers: Arc::clone(&answers),
             decides: flags.decides(),
             stops: flags.stops(),
+            prepares: flags.prepares(),
             coding: coding.map(|tools| Arc::new(CodingHost { tools, tasks: self.tasks.clone() })),
         };
         let request_hooks = Arc::new(RequestAnswers::default());
