@@ -75,6 +75,11 @@ export interface ToolPolicy {
   /** How often a failed execution is retried; only with `replay: 'pure' | 'idempotent'`. */
   retries?: number | undefined
   /**
+   * `ask`: each call waits for an approval, unless `permissionsGranted` has an entry that covers it or `beforeToolCall` answers
+   * `allow`. Default `allow`.
+   */
+  permission?: ToolPermission | undefined
+  /**
    * Reports the outcome of a call that a crash left in doubt; only with `replay: 'reconcilable'`. A throw, or any other
    * value, counts as `unknown`: the call's result then states that its outcome is unknown.
    */
@@ -119,6 +124,20 @@ export interface PlainTool extends ToolPolicy {
   /** JSON Schema; no parameters where absent. */
   parameters?: unknown
   run(params: any, call: ToolCallInfo): unknown
+}
+
+/**
+ * A tool that runs elsewhere: a call waits until {@link AgentEngine.provideToolResult} gives its result, in any process and also
+ * after a restart. Needs a ledger.
+ */
+export interface ExternalTool extends ToolPolicy {
+  name: string
+  label?: string | undefined
+  description?: string | undefined
+  /** JSON Schema; no parameters where absent. */
+  parameters?: unknown
+  run?: undefined
+  execute?: undefined
 }
 
 /**
@@ -296,19 +315,67 @@ export interface ToolCallInfo {
   onUpdate: (partial: unknown) => void
 }
 
-export type AgentTool = PiTool | PlainTool
+export type AgentTool = PiTool | PlainTool | ExternalTool
 
 /** The names of the tools of {@link createCodingTools}. */
-export type CodingToolName = 'read' | 'edit' | 'write' | 'ls'
+export type CodingToolName =
+  | 'read'
+  | 'edit'
+  | 'write'
+  | 'ls'
+  | 'grep'
+  | 'find'
+  | 'apply_patch'
+  | 'bash'
 
 /** Options of {@link createCodingTools}. Relative paths are relative to the process's directory. */
 export interface CodingToolsOptions {
-  /** Directories that `read` and `ls` may use too, by their absolute paths. */
+  /** Directories that `read`, `ls`, `grep` and `find` may use too, by their absolute paths. */
   readRoots?: readonly string[] | undefined
   /** Files that no tool reads or writes, each with SQLite's files beside it: give the path of a ledger that is in the workspace. */
   protect?: readonly string[] | undefined
   /** Only these tools; all of them where absent. */
   tools?: readonly CodingToolName[] | undefined
+  /** How `bash` runs commands. */
+  bash?: BashOptions | undefined
+}
+
+/** How the tool `bash` of {@link createCodingTools} runs commands. */
+export interface BashOptions {
+  /**
+   * Whether commands are restricted: they read system directories, `readRoots` and the workspace, and write the workspace and a temporary
+   * directory of their own. `preferred` (default) as far as the kernel can, `required` or not at all, or `off`.
+   */
+  sandbox?: 'preferred' | 'required' | 'off' | undefined
+  /** Allows TCP. Default: false. */
+  network?: boolean | undefined
+  /** The time of a command that names none, in milliseconds. Default: 600,000. */
+  timeoutMs?: number | undefined
+  /**
+   * Variables of the commands' environment, beside PATH, LANG, TERM and TZ of the process. `HOME` is that of the process without a sandbox,
+   * and else a directory of its own.
+   */
+  env?: Readonly<Record<string, string>> | undefined
+  /** What happens to the processes that a command leaves running when it ends. Default: `end`. */
+  background?: 'end' | 'keep' | undefined
+}
+
+/** What this machine enforces, from `engine.capabilities()`. */
+export interface EngineCapabilities {
+  /** {@link createCodingTools} works. */
+  codingTools: boolean
+  /** What the sandbox of `bash` restricts; `landlock` is the kernel's version of it, 0 where there is none. */
+  sandbox: {
+    landlock: number
+    files: boolean
+    tcp: boolean
+    /** Signals to processes that the command did not start. */
+    signals: boolean
+    unixSockets: boolean
+    udp: boolean
+  }
+  /** How processes are found that a command leaves: by a variable of their environment, which they can remove; or not at all. */
+  descendants: 'environment' | 'none'
 }
 
 /** What a tool of {@link createCodingTools} returns. `details` is for the host: a diff, or what was cut. */
@@ -335,7 +402,7 @@ export interface CodingTool extends PiTool {
 }
 
 /**
- * The tools `read`, `edit`, `write` and `ls` for a directory, with pi's names, parameters and results. Files are opened beneath a handle
+ * The tools `read`, `edit`, `write`, `ls`, `grep`, `find`, `apply_patch` and `bash` for a directory, with pi's names, parameters and results. Files are opened beneath a handle
  * of the directory, so that no path, no symbolic link and no race leads out of it. Linux only (5.6 or newer): elsewhere it throws.
  *
  * @example
@@ -378,8 +445,13 @@ export interface AssembledContext extends RunHooks {
   /** Texts at which the answer ends. */
   stopSequences?: readonly string[] | undefined
   promptCache?: PromptCache | undefined
+  /**
+   * The host's own data, stored with the turn and never sent to a provider: a JSON object of at most 16 KiB. Filters and reports of the
+   * ledger find turns by its keys.
+   */
+  metadata?: Readonly<Record<string, unknown>> | undefined
   /** Metadata that the provider stores with the request; `user_id` is sent in the API's field for the user. */
-  metadata?: Readonly<Record<string, string>> | undefined
+  requestMetadata?: Readonly<Record<string, string>> | undefined
   /** Headers of this turn's requests, in addition to the provider's. */
   headers?: Readonly<Record<string, string>> | undefined
   /** Tools that the provider runs (web search, code execution), as its API writes them. */
@@ -418,6 +490,13 @@ export interface AssembledContext extends RunHooks {
   events?: EventsOption | undefined
   /** How many tools with `executionMode: 'parallel'` run at once. Default 8. */
   maxParallelTools?: number | undefined
+  /**
+   * What becomes of the run while a call waits for a decision. `wait` (default): its result stays pending, and the run continues after
+   * the decision. `return`: the result has the stop reason `tool_use` and `pendingApprovals`; resume the turn after the decision.
+   */
+  onApproval?: 'wait' | 'return' | undefined
+  /** After how many milliseconds an approval expires, which denies the call. Default: never. */
+  approvalExpiresMs?: number | undefined
 }
 
 /** A tool call as the hooks of a run receive it. */
@@ -441,7 +520,55 @@ export interface ToolCallRequest {
  * What `beforeToolCall` decides. `deny` is a failure that the model reads, with the reason where there is one. Other `params` are
  * validated as those of the model were.
  */
-export type ToolVerdict = 'allow' | 'deny' | { deny: string } | { params: Record<string, unknown> }
+export type ToolVerdict =
+  | 'allow'
+  | 'deny'
+  | 'ask'
+  | { deny: string }
+  | { params: Record<string, unknown> }
+  | ToolQuestion
+
+/** A call that waits for an approval, as `'ask'` does. */
+export interface ToolQuestion {
+  ask: true
+  /** The arguments to approve, if others than those of the model. They are validated first. */
+  params?: Record<string, unknown> | undefined
+  /** What the person who decides reads. */
+  question?: string | undefined
+  /** After how many milliseconds the approval expires, which denies the call. Default: the context's `approvalExpiresMs`. */
+  expiresMs?: number | undefined
+}
+
+/** Which approvals {@link AgentEngine.approvals} lists. */
+export interface ApprovalFilter {
+  /** Those of a session, by its label or an alias. */
+  session?: string | undefined
+  runId?: string | undefined
+  /** Default: all. */
+  status?: ApprovalStatus | undefined
+}
+
+/** Options of {@link AgentEngine.approve}. */
+export interface ApproveOptions {
+  /** The arguments with which the call runs, if others than those that were requested. They are validated. */
+  params?: Record<string, unknown> | undefined
+  /** Who decides. */
+  by?: string | undefined
+}
+
+/** Options of {@link AgentEngine.deny}. */
+export interface DenyOptions {
+  /** What the model reads. */
+  reason?: string | undefined
+  /** Who decides. */
+  by?: string | undefined
+}
+
+/** Options of {@link AgentEngine.provideToolResult}. */
+export interface ProvideOptions {
+  /** Who provides it. */
+  by?: string | undefined
+}
 
 /** The last answer of a run and its calls, as `stopWhen` receives them. */
 export interface RunStep {
@@ -455,6 +582,32 @@ export interface RunStep {
   toolCalls: AgentToolCall[]
   /** The tokens of the run so far. */
   usage: TokenUsage
+}
+
+/** The next call of a run, as `prepareStep` receives it. */
+export interface NextStep {
+  runId: string
+  turnId: string
+  sessionLabel: string
+  /** The number of the answer, from 1. */
+  step: number
+  provider: string
+  model: string
+  /** The names of the run's tools. */
+  tools: string[]
+  /** The tokens of the run so far. */
+  usage: TokenUsage
+  /** The answer before, with its calls; null before the first. */
+  last: RunStep | null
+}
+
+/** What changes for one answer of a run. */
+export interface StepChanges {
+  /** A model of the run: that of the context or one of its `fallbacks`, as `provider/model`, or a model of the same provider. It stays until it is changed. */
+  model?: string | undefined
+  /** The names of the tools on offer. A call of another one is a failure that the model reads. */
+  tools?: readonly string[] | undefined
+  toolChoice?: ToolChoice | undefined
 }
 
 /** Functions of the host that a run calls; those of a context replace those of the engine, one by one. */
@@ -471,6 +624,13 @@ export interface RunHooks {
    * `tool_use`. A throw is a process warning.
    */
   stopWhen?(step: RunStep): boolean | Promise<boolean>
+  /**
+   * Called before each answer, and may change how it is called for; a retry of the call is not another answer. What is wrong with the changes is a
+   * warning of the result (`prepare_step`), and then nothing is changed; a throw is a process warning.
+   */
+  prepareStep?(
+    step: NextStep,
+  ): StepChanges | undefined | void | Promise<StepChanges | undefined | void>
 }
 
 /** The broker interface's six events. */
@@ -499,6 +659,8 @@ export interface EventSelection {
   cacheBreak?: boolean | undefined
   /** `tool_input_delta`: the arguments of calls as they stream. Default false. */
   toolInput?: boolean | undefined
+  /** `approval`: a call waits for a decision, or has one. */
+  approval?: boolean | undefined
 }
 
 /** The fields of a context that an engine may have defaults for: all but those of one run. */
@@ -631,6 +793,18 @@ export interface LedgerOptions {
   events?: EventRetention | boolean | undefined
 }
 
+/** What {@link Ledger.prune} deletes. */
+export interface PruneOptions {
+  /** Sessions that were last used before this time: a Date, or Unix milliseconds. */
+  before: Date | number
+  /** The number of newest sessions that stay whatever their age. Default 0. */
+  keep?: number | undefined
+  /** Counts, and deletes nothing. Default false. */
+  dryRun?: boolean | undefined
+  /** Overwrites what was deleted: the file is rewritten, and commits wait for that. Default false. */
+  secure?: boolean | undefined
+}
+
 /** How long the events of a run remain in the ledger after its end. */
 export interface EventRetention {
   /** In milliseconds. Default 604,800,000: seven days. */
@@ -676,6 +850,8 @@ export interface ResumeOptions extends RunHooks {
   abortSignal?: AbortSignal | undefined
   /** Which events the run delivers. Default: the engine's `events`. */
   events?: EventsOption | undefined
+  /** What becomes of the run if a call waits for a decision. Default `wait`. */
+  onApproval?: 'wait' | 'return' | undefined
 }
 
 /** The outcome for an interrupted turn when the engine was opened. */
@@ -934,6 +1110,8 @@ export declare class AgentEngine {
   models(filter?: ModelFilter): ModelInfo[]
   /** The balances of the budgets that were used so far, in the order of the options. */
   budgets(): BudgetState[]
+  /** What this machine enforces for coding tools. */
+  capabilities(): EngineCapabilities
   /**
    * The known rate limits by provider, auth profile and model, computed from the headers of the last answers and the calls sent
    * since. Empty with `rateGovernor: false`.
@@ -1013,6 +1191,35 @@ export declare class AgentEngine {
    * @throws {AgentEngineError} `unknown_turn` for a turn that is not interrupted.
    */
   discard(turnId: string): Promise<void>
+  /**
+   * The tool calls that wait for a decision, or have one, of all processes of the ledger; oldest first.
+   *
+   * @example
+   * for (const { id, toolName, params } of await engine.approvals({ status: 'pending' })) show(id, toolName, params)
+   * @throws {AgentEngineError} `no_ledger`, `invalid_options`
+   */
+  approvals(filter?: ApprovalFilter): Promise<Approval[]>
+  /**
+   * Lets a call run that waits for an approval, also of a run in another process or after a restart: the run continues where its
+   * tools are. A decision is final.
+   *
+   * @throws {AgentEngineError} `unknown_approval`; `already_decided`, whose message names who decided; `invalid_params` for `params` that
+   * the tool's schema refuses.
+   */
+  approve(approvalId: string, options?: ApproveOptions): Promise<Approval>
+  /**
+   * Refuses a call that waits for an approval: the model reads the reason as the failure of the call.
+   *
+   * @throws {AgentEngineError} `unknown_approval`, `already_decided`
+   */
+  deny(approvalId: string, options?: DenyOptions): Promise<Approval>
+  /**
+   * The result of a call whose tool has no `run`, by the engine's id of the call: a value as a tool returns it, or an `Error`.
+   *
+   * @throws {AgentEngineError} `unknown_approval` for a call that waits for no result; `already_decided`; `invalid_params` for a value that
+   * is no result.
+   */
+  provideToolResult(callId: string, value: unknown, options?: ProvideOptions): Promise<Approval>
   /**
    * The events of a run from any number on, in whichever process it runs: first the stored ones, then the new ones. Their
    * numbers have no gap. The iterator ends after the terminal event, or without one if the run's process ended: see
@@ -1136,6 +1343,19 @@ export interface Ledger {
   ancestry(turnId: string, page?: PageOptions): Promise<Page<TurnSummary>>
   /** The children of a turn, in the order of their ids. @throws {AgentEngineError} `unknown_turn` */
   children(turnId: string, page?: PageOptions): Promise<Page<TurnSummary>>
+  /**
+   * What each of two turns has that the other has not: the last turn that both are or follow, and what came after it on each side.
+   * `turns`, `messages` and `toolCalls` end at a limit, the sums do not.
+   *
+   * @example
+   * const branch = await engine.ledger.fork(turnId, 'what-if')
+   * const other = await engine.run('And if we heated?', { session: branch.label }).result
+   * const { ancestor, a, b } = await engine.ledger.diff(head, other.turnId)
+   * console.log(ancestor?.id, a.messages.length, b.usage.totalTokens)
+   *
+   * @throws {AgentEngineError} `unknown_turn`
+   */
+  diff(turnA: string, turnB: string, options?: DiffOptions): Promise<TurnDiff>
   /** Each move of a session's pointer, oldest first. @throws {AgentEngineError} `unknown_session` */
   sessionHistory(label: string, page?: PageOptions): Promise<Page<SessionMove>>
   /**
@@ -1158,7 +1378,7 @@ export interface Ledger {
    */
   search(text: string, options?: SearchOptions): Promise<Page<SearchHit, number>>
   /**
-   * The usage of turns by session, agent, model or day (UTC), in the order of the keys. Running turns are not included.
+   * The usage of turns by session, agent, model, day (UTC) or a key of their metadata, in the order of the keys. Running turns are not included.
    *
    * @example
    * for (const { key, usage, cost } of (await engine.ledger.usage({ by: 'agent' })).items) {
@@ -1168,6 +1388,74 @@ export interface Ledger {
   usage(filter: UsageFilter): Promise<Page<UsageRow>>
   /** The sessions, by their labels. @example await engine.ledger.sessions({ agentId: 'atlas', status: 'active' }) */
   sessions(filter?: SessionFilter): Promise<Page<SessionRow>>
+  /**
+   * The ended turns that match a filter: those of a session in the order of their ids, others in the order in which they were
+   * written.
+   *
+   * @example
+   * const { items } = await engine.ledger.turns({ metadata: { userId: 'u1' }, since: Date.now() - 86_400_000 })
+   */
+  turns(filter?: TurnFilter): Promise<Page<TurnSummary>>
+  /**
+   * Creates a session without a turn. A run creates its session itself: this is for one that has metadata before its first turn.
+   *
+   * @example
+   * await engine.ledger.createSession('support:4711', { metadata: { userId: 'u1', channel: 'mail' } })
+   *
+   * @throws {AgentEngineError} `storage_constraint` for a label that is taken.
+   */
+  createSession(label: string, session?: SessionChange): Promise<SessionRow>
+  /**
+   * Sets what is given of a session. Metadata replaces what was there; null removes it.
+   *
+   * @example
+   * await engine.ledger.updateSession('support:4711', { metadata: { userId: 'u1', solved: true } })
+   *
+   * @throws {AgentEngineError} `unknown_session`
+   */
+  updateSession(label: string, session: SessionChange): Promise<SessionRow>
+  /**
+   * Deletes a session: it is gone for every reader at once. Its turns stay, in no session, unless `turns` is given: then those that no
+   * other session reaches are deleted too, in batches between the commits of runs. A session with a running or an interrupted turn is
+   * refused. After a crash in the middle, the next deletion of any kind continues.
+   *
+   * @example
+   * const { turns, blobs } = await engine.ledger.deleteSession('support:4711', { turns: true, dryRun: true })
+   * await engine.ledger.deleteSession('support:4711', { turns: true, secure: true })
+   *
+   * @throws {AgentEngineError} `unknown_session`; `storage_locked` where a turn of it has not ended.
+   */
+  deleteSession(label: string, options?: DeleteSessionOptions): Promise<LedgerDeletion>
+  /**
+   * Deletes turns. A turn that another turn follows stays, and `retainedTurns` counts it, unless `followers` are deleted too. A session
+   * whose head is deleted points at the nearest turn before it that stays. The compaction made of a deleted turn is deleted with it.
+   *
+   * @example
+   * await engine.ledger.deleteTurns({ metadata: { userId: 'u1' } }, { followers: true, secure: true })
+   *
+   * @throws {AgentEngineError} `invalid_query` without any condition.
+   */
+  deleteTurns(filter: TurnSelection, options?: DeleteTurnsOptions): Promise<LedgerDeletion>
+  /**
+   * Deletes the sessions that were last used before a time, but not the `keep` newest, and with them the turns that no other session
+   * reaches; also older turns that are in no thread. Sessions in which a turn is open stay.
+   *
+   * @example
+   * const before = new Date(Date.now() - 90 * 86_400_000)
+   * console.log(await engine.ledger.prune({ before, keep: 100, dryRun: true }))
+   */
+  prune(options: PruneOptions): Promise<LedgerDeletion>
+  /**
+   * Indexes the metadata of turns and sessions by a key, so that filters and reports of the key read only what they return. Without
+   * an index they read all metadata. False where there is one already. Commits wait while the index is made.
+   *
+   * @example
+   * await engine.ledger.indexMetadata('userId')
+   * const { items } = await engine.ledger.usage({ by: 'metadata.userId' })
+   */
+  indexMetadata(key: string): Promise<boolean>
+  /** Removes the index of a key. False where there is none. @example await engine.ledger.unindexMetadata('userId') */
+  unindexMetadata(key: string): Promise<boolean>
   /** The tool calls, by turn. @example await engine.ledger.toolCalls({ toolName: 'bash', status: 'failed' }) */
   toolCalls(filter?: ToolCallFilter): Promise<Page<ToolCallRow>>
   /** The label of the session that a label or an alias names, whether or not the session exists yet. */
@@ -1309,6 +1597,7 @@ export type AgentEngineErrorCode =
   | 'invalid_context'
   | 'invalid_tool'
   | 'invalid_label'
+  | 'invalid_params'
   | 'unknown_provider'
   | 'unknown_model'
   | 'unknown_profile'
@@ -1338,6 +1627,9 @@ export type AgentEngineErrorCode =
   | 'events_expired'
   | 'not_running'
   | 'unknown_tool_call'
+  | 'unknown_approval'
+  | 'already_decided'
+  | 'awaiting_approval'
   | 'invalid_query'
   | 'provider_failed'
   | 'compaction_failed'
@@ -2040,6 +2332,62 @@ text: string,
 /**
  * The event's number.
  */
+seq: number, } | { "type": "approval", 
+/**
+ * Which.
+ */
+phase: ApprovalPhase, 
+/**
+ * The id of the approval: the argument of `approve` and `deny`.
+ */
+approvalId: string, 
+/**
+ * What the call waits for.
+ */
+kind: ApprovalKind, 
+/**
+ * What became of it.
+ */
+status: ApprovalStatus, 
+/**
+ * The tool.
+ */
+toolName: string, 
+/**
+ * The engine's id of the call.
+ */
+callId: string, 
+/**
+ * The provider's id of the call.
+ */
+toolCallId: string, 
+/**
+ * The arguments that the decision is about; once approved with others, those.
+ */
+params: Record<string, unknown>, 
+/**
+ * Why `beforeToolCall` requested a decision.
+ */
+question?: string, 
+/**
+ * When it expires, in Unix milliseconds.
+ */
+expiresAt?: number, 
+/**
+ * Who decided.
+ */
+decidedBy?: string, 
+/**
+ * Why it was denied.
+ */
+reason?: string, 
+/**
+ * The assistant message with the call.
+ */
+messageId: string, 
+/**
+ * The event's number.
+ */
 seq: number, } | { "type": "reasoning", 
 /**
  * The text.
@@ -2066,9 +2414,9 @@ from: ModelName,
  */
 to: ModelName, 
 /**
- * Why.
+ * Why the previous one failed; absent where `prepareStep` chose the model.
  */
-reason: FailureKind, 
+reason?: FailureKind, 
 /**
  * The event's number.
  */
@@ -2125,6 +2473,10 @@ runId: string,
  * True exactly once, after the commit.
  */
 final: boolean, 
+/**
+ * True: the run has ended with `onApproval: 'return'`, and its turn continues after a decision.
+ */
+parked?: boolean, 
 /**
  * The assistant message that ended; absent where the run has none.
  */
@@ -2197,6 +2549,11 @@ retryable?: boolean,
  * The event's number.
  */
 seq: number, };
+
+/**
+ * Which end of an approval an event reports.
+ */
+export type ApprovalPhase = "requested" | "decided";
 
 /**
  * Which end of a compaction an event reports.
@@ -2307,7 +2664,15 @@ warnings: Array<RunWarning>,
 /**
  * Breaks of the provider's prompt cache.
  */
-cacheBreaks: Array<CacheBreak>, };
+cacheBreaks: Array<CacheBreak>, 
+/**
+ * With `onApproval: 'return'`: the calls that wait for a decision. The turn has not ended; resume it after the decision.
+ */
+pendingApprovals?: Array<Approval>, 
+/**
+ * The permissions that calls of the run needed; absent where none needed one.
+ */
+permissionsUsed?: Permission[], };
 
 /**
  * Why the agent stopped.
@@ -2806,6 +3171,10 @@ provider: string,
  */
 model: string, 
 /**
+ * The host's own data; null where there is none.
+ */
+metadata: Record<string, unknown> | null, 
+/**
  * Complete answers of the model so far.
  */
 iterations: number, 
@@ -2816,7 +3185,15 @@ messages: Array<AgentMessage>,
 /**
  * The tool calls so far, in order.
  */
-toolCalls: Array<InterruptedCall>, };
+toolCalls: Array<InterruptedCall>, 
+/**
+ * True: it was not interrupted; calls of it wait for a decision, or have one and were not resumed since.
+ */
+awaitingApproval: boolean, 
+/**
+ * The approvals of its calls, decided or not, oldest first.
+ */
+approvals: Array<Approval>, };
 
 /**
  * A tool call of an interrupted turn.
@@ -2874,6 +3251,102 @@ callId: string,
  * The assistant message with the call.
  */
 messageId: string, };
+
+/**
+ * A tool call that waits for a decision, or has waited.
+ */
+export type Approval = { 
+/**
+ * Its ULID.
+ */
+id: string, 
+/**
+ * What the call waits for.
+ */
+kind: ApprovalKind, 
+/**
+ * What became of it.
+ */
+status: ApprovalStatus, 
+/**
+ * The turn of the call.
+ */
+turnId: string, 
+/**
+ * The host's id of the run.
+ */
+runId: string, 
+/**
+ * The session.
+ */
+sessionLabel: string, 
+/**
+ * The engine's id of the call.
+ */
+callId: string, 
+/**
+ * The provider's id of the call.
+ */
+toolCallId: string, 
+/**
+ * The assistant message with the call.
+ */
+messageId: string, 
+/**
+ * The tool.
+ */
+toolName: string, 
+/**
+ * The arguments that the decision is about; once approved with others, those.
+ */
+params: Record<string, unknown>, 
+/**
+ * The hash of these arguments, independent of white space and the order of keys.
+ */
+paramsHash: string, 
+/**
+ * Approved with other arguments: those that were requested.
+ */
+requestedParams?: Record<string, unknown>, 
+/**
+ * Why `beforeToolCall` requested a decision.
+ */
+question?: string, 
+/**
+ * Who decided, as the host named them.
+ */
+decidedBy?: string, 
+/**
+ * Why it was denied.
+ */
+reason?: string, 
+/**
+ * When the decision was requested, in Unix milliseconds.
+ */
+createdAt: number, 
+/**
+ * When it expires.
+ */
+expiresAt?: number, 
+/**
+ * When it was decided.
+ */
+decidedAt?: number, };
+
+/**
+ * What a call waits for.
+ */
+export type ApprovalKind = "approval" | "result";
+
+/**
+ * What became of an approval.
+ */
+export type ApprovalStatus = "pending" | "approved" | "denied" | "expired" | "provided" | "cancelled";
+
+/**
+ * Whether a call of a tool needs somebody's approval.
+ */
+export type ToolPermission = "allow" | "ask";
 
 /**
  * The wire APIs the engine speaks.
@@ -3665,7 +4138,11 @@ updatedAt: number,
 /**
  * Its status.
  */
-status: 'active' | 'archived', };
+status: 'active' | 'archived', 
+/**
+ * The host's own data; null where there is none.
+ */
+metadata: Record<string, unknown> | null, };
 
 /**
  * A turn with its messages and tool calls.
@@ -3779,6 +4256,10 @@ sourceEventId: string | null,
  * The workspace's root.
  */
 workspacePath: string | null, 
+/**
+ * The host's own data; null where there is none.
+ */
+metadata: Record<string, unknown> | null, 
 /**
  * Why the agent stopped.
  */
@@ -4352,7 +4833,11 @@ toolCallCount: number,
 /**
  * Why the agent stopped.
  */
-stopReason: StopReason | null, };
+stopReason: StopReason | null, 
+/**
+ * The host's own data; null where there is none.
+ */
+metadata: Record<string, unknown> | null, };
 
 /**
  * A move of a session's pointer.
@@ -4423,8 +4908,11 @@ excerpt: string, };
 
 /**
  * The key by which usage is grouped.
+ * `turn` is one request of the host: its single calls are in `TurnRow.attempts`. `session` is the session the turn was run in,
+ * `agent` that session's agent (`SessionRow.agentId`), `model` the provider and its model, `day` the day the turn began, in UTC.
+ * `metadata.userId` is the value of the key `userId` in the metadata of the turn; turns without the key are not counted.
  */
-export type UsageBy = "turn" | "session" | "agent" | "model" | "day";
+export type UsageBy = 'turn' | 'session' | 'agent' | 'model' | 'day' | `metadata.${string}`;
 
 /**
  * The filter of a usage report.
@@ -4459,6 +4947,10 @@ since?: number | undefined,
  */
 until?: number | undefined, 
 /**
+ * Only those whose metadata has these values, by key: at most 8.
+ */
+metadata?: Readonly<Record<string, string | number | boolean>> | undefined, 
+/**
  * The `next` of the previous page: a key.
  */
 after?: string | undefined, 
@@ -4472,7 +4964,8 @@ limit?: number | undefined, };
  */
 export type UsageRow = { 
 /**
- * The turn's id, the session's label, the agent, `provider/model`, or the day as `2026-01-31`.
+ * The turn's id, the session's label, the agent, `provider/model`, the day as `2026-01-31`, or the value of the metadata:
+ * a string as it is, anything else as JSON.
  */
 key: string, 
 /**
@@ -4542,6 +5035,10 @@ status?: SessionStatus | undefined,
  */
 isSubagent?: boolean | undefined, 
 /**
+ * Those whose metadata has these values, by key: at most 8.
+ */
+metadata?: Readonly<Record<string, string | number | boolean>> | undefined, 
+/**
  * The `next` of the previous page: a label.
  */
 after?: string | undefined, 
@@ -4549,6 +5046,224 @@ after?: string | undefined,
  * The limit of sessions: 1 to 1,000. Default 100.
  */
 limit?: number | undefined, };
+
+/**
+ * Options of a deleted session.
+ */
+export type DeleteSessionOptions = { 
+/**
+ * Also its turns, where no other session reaches them. Default false: they stay, in no session.
+ */
+turns?: boolean | undefined, 
+/**
+ * Counts, and deletes nothing. Default false.
+ */
+dryRun?: boolean | undefined, 
+/**
+ * Overwrites what was deleted: the file is rewritten, and commits wait for that. Default false.
+ */
+secure?: boolean | undefined, };
+
+/**
+ * Options of deleted turns.
+ */
+export type DeleteTurnsOptions = { 
+/**
+ * Also every turn that follows them. Default false: a turn that another turn follows stays with it.
+ */
+followers?: boolean | undefined, 
+/**
+ * Counts, and deletes nothing. Default false.
+ */
+dryRun?: boolean | undefined, 
+/**
+ * Overwrites what was deleted: the file is rewritten, and commits wait for that. Default false.
+ */
+secure?: boolean | undefined, };
+
+/**
+ * The turns that are deleted: those that match every condition. At least one is given.
+ */
+export type TurnSelection = { 
+/**
+ * Those with these ids, at most 1,000.
+ */
+ids?: Array<string>, 
+/**
+ * Those that were run in a session.
+ */
+sessionLabel?: string, 
+/**
+ * Those that ended so.
+ */
+status?: 'completed' | 'aborted' | 'failed', 
+/**
+ * Those that began at this time or later: Unix milliseconds.
+ */
+since?: number, 
+/**
+ * Those that began before this time: Unix milliseconds.
+ */
+until?: number, 
+/**
+ * Those whose metadata has these values, by key: at most 8.
+ */
+metadata?: Readonly<Record<string, string | number | boolean>>, };
+
+/**
+ * How much was deleted, or would be.
+ */
+export type LedgerDeletion = { 
+/**
+ * Sessions.
+ */
+sessions: number, 
+/**
+ * Turns, compactions included.
+ */
+turns: number, 
+/**
+ * Their messages.
+ */
+messages: number, 
+/**
+ * Their tool calls.
+ */
+toolCalls: number, 
+/**
+ * Runs whose events were stored.
+ */
+runs: number, 
+/**
+ * Values over 64 KiB that nothing else uses.
+ */
+blobs: number, 
+/**
+ * Selected turns that stay, because a turn that stays follows them or a session needs them.
+ */
+retainedTurns: number, 
+/**
+ * True where the deleted data was overwritten; always false without `secure`.
+ */
+overwritten: boolean, };
+
+/**
+ * What becomes of metadata.
+ */
+export type MetadataChange = Readonly<Record<string, unknown>> | null;
+
+/**
+ * What a host sets on a session.
+ */
+export type SessionChange = { 
+/**
+ * The host's own data, which replaces what is there: a JSON object of at most 16 KiB. Null removes it.
+ */
+metadata?: MetadataChange, };
+
+/**
+ * The filter of a list of turns.
+ */
+export type TurnFilter = { 
+/**
+ * Those that were run in a session.
+ */
+sessionLabel?: string | undefined, 
+/**
+ * Those that ended so.
+ */
+status?: 'completed' | 'aborted' | 'failed' | undefined, 
+/**
+ * Those of a provider.
+ */
+provider?: string | undefined, 
+/**
+ * Those of a model.
+ */
+model?: string | undefined, 
+/**
+ * Those that began at this time or later: Unix milliseconds.
+ */
+since?: number | undefined, 
+/**
+ * Those that began before this time: Unix milliseconds.
+ */
+until?: number | undefined, 
+/**
+ * Those whose metadata has these values, by key: at most 8.
+ */
+metadata?: Readonly<Record<string, string | number | boolean>> | undefined, 
+/**
+ * The `next` of the previous page: a turn's id.
+ */
+after?: string | undefined, 
+/**
+ * The limit of turns: 1 to 1,000. Default 100.
+ */
+limit?: number | undefined, };
+
+/**
+ * Options of a comparison.
+ */
+export type DiffOptions = { 
+/**
+ * The limit of turns of a side whose content is returned: 1 to 1,000. Default 100. A side also ends at 16 MiB of content.
+ */
+limit?: number | undefined, };
+
+/**
+ * One side of a comparison: the turns after the common ancestor, up to the turn of the side.
+ */
+export type DiffSide = { 
+/**
+ * The number of all its turns, compactions included.
+ */
+turnCount: number, 
+/**
+ * The sum of the usage of all of them.
+ */
+usage: TokenUsage, 
+/**
+ * US dollars of those with a known price; null where there are none.
+ */
+cost: number | null, 
+/**
+ * The number of turns with an unknown price: their cost is not in `cost`.
+ */
+unpricedTurns: number, 
+/**
+ * The first turns, oldest first.
+ */
+turns: Array<TurnSummary>, 
+/**
+ * The messages of `turns`.
+ */
+messages: Array<HistoryMessage>, 
+/**
+ * The tool calls of `turns`.
+ */
+toolCalls: Array<ToolCallRow>, 
+/**
+ * True where there are more turns than `turns` has.
+ */
+truncated: boolean, };
+
+/**
+ * Two turns compared.
+ */
+export type TurnDiff = { 
+/**
+ * The last turn that both are or follow; null for turns of different trees.
+ */
+ancestor: TurnSummary | null, 
+/**
+ * What the first turn has that the second has not.
+ */
+a: DiffSide, 
+/**
+ * What the second turn has that the first has not.
+ */
+b: DiffSide, };
 
 /**
  * The filter of a list of tool calls.

@@ -141,6 +141,7 @@ fn turn(clock: &Clock, label: &str, parent: Option<String>) -> Box<TurnEnd> {
                 .map(str::to_owned)
                 .to_vec(),
             permissions_granted: r#"[{"fs":["read","write"],"net":[]}]"#.to_owned(),
+            metadata: None,
         },
         move_pointer: true,
         status: TurnStatus::Completed,
@@ -162,6 +163,8 @@ fn turn(clock: &Clock, label: &str, parent: Option<String>) -> Box<TurnEnd> {
         on_stale_head: OnStaleHead::Refuse,
         last_event: None,
         cache: None,
+        permissions_used: None,
+        has_approvals: false,
         turn_id: id,
     })
 }
@@ -206,6 +209,7 @@ async fn journalled(ledger: &Ledger, turn: &TurnEnd) -> Option<String> {
             messages: turn.messages[messages].to_vec(),
             calls: calls.collect(),
             progress: Some(r#"{"iterations":1}"#.to_owned()),
+            parking: None,
         })
     };
     ledger.record(step(1..2, ToolCallStatus::Running)).await.unwrap();
@@ -538,6 +542,14 @@ fn size() {
     runtime.block_on(ledger.close()).unwrap();
     #[expect(clippy::cast_precision_loss, reason = "sizes far below 2^53")]
     let file = std::fs::metadata(folder.path().join("ledger.db")).unwrap().len() as f64;
+    let copy = Connection::open(folder.path().join("ledger.db")).unwrap();
+    let mut tables = copy
+        .prepare("SELECT name, sum(pgsize) FROM dbstat GROUP BY name ORDER BY 2 DESC LIMIT 12")
+        .unwrap();
+    let tables = tables.query_map((), |row| Ok((row.get(0)?, row.get(1)?)));
+    for (name, bytes) in tables.unwrap().map(Result::<(String, i64), _>::unwrap) {
+        println!("  {:5} bytes per turn in {name}", bytes / i64::try_from(TURNS).unwrap());
+    }
     println!(
         "{TURNS} turns: file {:.1} MB, {:.0} bytes per turn; {:.2} of the texts, arguments and results ({:.1} MB), \
          {:.2} of them with the ids and names",

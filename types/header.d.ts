@@ -73,6 +73,11 @@ export interface ToolPolicy {
   /** How often a failed execution is retried; only with `replay: 'pure' | 'idempotent'`. */
   retries?: number
   /**
+   * `ask`: each call waits for an approval, unless `permissionsGranted` has an entry that covers it or `beforeToolCall` answers
+   * `allow`. Default `allow`.
+   */
+  permission?: ToolPermission
+  /**
    * Reports the outcome of a call that a crash left in doubt; only with `replay: 'reconcilable'`. A throw, or any other
    * value, counts as `unknown`: the call's result then states that its outcome is unknown.
    */
@@ -117,6 +122,20 @@ export interface PlainTool extends ToolPolicy {
   /** JSON Schema; no parameters where absent. */
   parameters?: unknown
   run(params: any, call: ToolCallInfo): unknown
+}
+
+/**
+ * A tool that runs elsewhere: a call waits until {@link AgentEngine.provideToolResult} gives its result, in any process and also
+ * after a restart. Needs a ledger.
+ */
+export interface ExternalTool extends ToolPolicy {
+  name: string
+  label?: string
+  description?: string
+  /** JSON Schema; no parameters where absent. */
+  parameters?: unknown
+  run?: undefined
+  execute?: undefined
 }
 
 /**
@@ -294,19 +313,67 @@ export interface ToolCallInfo {
   onUpdate: (partial: unknown) => void
 }
 
-export type AgentTool = PiTool | PlainTool
+export type AgentTool = PiTool | PlainTool | ExternalTool
 
 /** The names of the tools of {@link createCodingTools}. */
-export type CodingToolName = 'read' | 'edit' | 'write' | 'ls'
+export type CodingToolName =
+  | 'read'
+  | 'edit'
+  | 'write'
+  | 'ls'
+  | 'grep'
+  | 'find'
+  | 'apply_patch'
+  | 'bash'
 
 /** Options of {@link createCodingTools}. Relative paths are relative to the process's directory. */
 export interface CodingToolsOptions {
-  /** Directories that `read` and `ls` may use too, by their absolute paths. */
+  /** Directories that `read`, `ls`, `grep` and `find` may use too, by their absolute paths. */
   readRoots?: readonly string[]
   /** Files that no tool reads or writes, each with SQLite's files beside it: give the path of a ledger that is in the workspace. */
   protect?: readonly string[]
   /** Only these tools; all of them where absent. */
   tools?: readonly CodingToolName[]
+  /** How `bash` runs commands. */
+  bash?: BashOptions
+}
+
+/** How the tool `bash` of {@link createCodingTools} runs commands. */
+export interface BashOptions {
+  /**
+   * Whether commands are restricted: they read system directories, `readRoots` and the workspace, and write the workspace and a temporary
+   * directory of their own. `preferred` (default) as far as the kernel can, `required` or not at all, or `off`.
+   */
+  sandbox?: 'preferred' | 'required' | 'off'
+  /** Allows TCP. Default: false. */
+  network?: boolean
+  /** The time of a command that names none, in milliseconds. Default: 600,000. */
+  timeoutMs?: number
+  /**
+   * Variables of the commands' environment, beside PATH, LANG, TERM and TZ of the process. `HOME` is that of the process without a sandbox,
+   * and else a directory of its own.
+   */
+  env?: Readonly<Record<string, string>>
+  /** What happens to the processes that a command leaves running when it ends. Default: `end`. */
+  background?: 'end' | 'keep'
+}
+
+/** What this machine enforces, from `engine.capabilities()`. */
+export interface EngineCapabilities {
+  /** {@link createCodingTools} works. */
+  codingTools: boolean
+  /** What the sandbox of `bash` restricts; `landlock` is the kernel's version of it, 0 where there is none. */
+  sandbox: {
+    landlock: number
+    files: boolean
+    tcp: boolean
+    /** Signals to processes that the command did not start. */
+    signals: boolean
+    unixSockets: boolean
+    udp: boolean
+  }
+  /** How processes are found that a command leaves: by a variable of their environment, which they can remove; or not at all. */
+  descendants: 'environment' | 'none'
 }
 
 /** What a tool of {@link createCodingTools} returns. `details` is for the host: a diff, or what was cut. */
@@ -333,7 +400,7 @@ export interface CodingTool extends PiTool {
 }
 
 /**
- * The tools `read`, `edit`, `write` and `ls` for a directory, with pi's names, parameters and results. Files are opened beneath a handle
+ * The tools `read`, `edit`, `write`, `ls`, `grep`, `find`, `apply_patch` and `bash` for a directory, with pi's names, parameters and results. Files are opened beneath a handle
  * of the directory, so that no path, no symbolic link and no race leads out of it. Linux only (5.6 or newer): elsewhere it throws.
  *
  * @example
@@ -376,8 +443,13 @@ export interface AssembledContext extends RunHooks {
   /** Texts at which the answer ends. */
   stopSequences?: readonly string[]
   promptCache?: PromptCache
+  /**
+   * The host's own data, stored with the turn and never sent to a provider: a JSON object of at most 16 KiB. Filters and reports of the
+   * ledger find turns by its keys.
+   */
+  metadata?: Readonly<Record<string, unknown>>
   /** Metadata that the provider stores with the request; `user_id` is sent in the API's field for the user. */
-  metadata?: Readonly<Record<string, string>>
+  requestMetadata?: Readonly<Record<string, string>>
   /** Headers of this turn's requests, in addition to the provider's. */
   headers?: Readonly<Record<string, string>>
   /** Tools that the provider runs (web search, code execution), as its API writes them. */
@@ -416,6 +488,13 @@ export interface AssembledContext extends RunHooks {
   events?: EventsOption
   /** How many tools with `executionMode: 'parallel'` run at once. Default 8. */
   maxParallelTools?: number
+  /**
+   * What becomes of the run while a call waits for a decision. `wait` (default): its result stays pending, and the run continues after
+   * the decision. `return`: the result has the stop reason `tool_use` and `pendingApprovals`; resume the turn after the decision.
+   */
+  onApproval?: 'wait' | 'return'
+  /** After how many milliseconds an approval expires, which denies the call. Default: never. */
+  approvalExpiresMs?: number
 }
 
 /** A tool call as the hooks of a run receive it. */
@@ -439,7 +518,55 @@ export interface ToolCallRequest {
  * What `beforeToolCall` decides. `deny` is a failure that the model reads, with the reason where there is one. Other `params` are
  * validated as those of the model were.
  */
-export type ToolVerdict = 'allow' | 'deny' | { deny: string } | { params: Record<string, unknown> }
+export type ToolVerdict =
+  | 'allow'
+  | 'deny'
+  | 'ask'
+  | { deny: string }
+  | { params: Record<string, unknown> }
+  | ToolQuestion
+
+/** A call that waits for an approval, as `'ask'` does. */
+export interface ToolQuestion {
+  ask: true
+  /** The arguments to approve, if others than those of the model. They are validated first. */
+  params?: Record<string, unknown>
+  /** What the person who decides reads. */
+  question?: string
+  /** After how many milliseconds the approval expires, which denies the call. Default: the context's `approvalExpiresMs`. */
+  expiresMs?: number
+}
+
+/** Which approvals {@link AgentEngine.approvals} lists. */
+export interface ApprovalFilter {
+  /** Those of a session, by its label or an alias. */
+  session?: string
+  runId?: string
+  /** Default: all. */
+  status?: ApprovalStatus
+}
+
+/** Options of {@link AgentEngine.approve}. */
+export interface ApproveOptions {
+  /** The arguments with which the call runs, if others than those that were requested. They are validated. */
+  params?: Record<string, unknown>
+  /** Who decides. */
+  by?: string
+}
+
+/** Options of {@link AgentEngine.deny}. */
+export interface DenyOptions {
+  /** What the model reads. */
+  reason?: string
+  /** Who decides. */
+  by?: string
+}
+
+/** Options of {@link AgentEngine.provideToolResult}. */
+export interface ProvideOptions {
+  /** Who provides it. */
+  by?: string
+}
 
 /** The last answer of a run and its calls, as `stopWhen` receives them. */
 export interface RunStep {
@@ -453,6 +580,32 @@ export interface RunStep {
   toolCalls: AgentToolCall[]
   /** The tokens of the run so far. */
   usage: TokenUsage
+}
+
+/** The next call of a run, as `prepareStep` receives it. */
+export interface NextStep {
+  runId: string
+  turnId: string
+  sessionLabel: string
+  /** The number of the answer, from 1. */
+  step: number
+  provider: string
+  model: string
+  /** The names of the run's tools. */
+  tools: string[]
+  /** The tokens of the run so far. */
+  usage: TokenUsage
+  /** The answer before, with its calls; null before the first. */
+  last: RunStep | null
+}
+
+/** What changes for one answer of a run. */
+export interface StepChanges {
+  /** A model of the run: that of the context or one of its `fallbacks`, as `provider/model`, or a model of the same provider. It stays until it is changed. */
+  model?: string
+  /** The names of the tools on offer. A call of another one is a failure that the model reads. */
+  tools?: readonly string[]
+  toolChoice?: ToolChoice
 }
 
 /** Functions of the host that a run calls; those of a context replace those of the engine, one by one. */
@@ -469,6 +622,13 @@ export interface RunHooks {
    * `tool_use`. A throw is a process warning.
    */
   stopWhen?(step: RunStep): boolean | Promise<boolean>
+  /**
+   * Called before each answer, and may change how it is called for; a retry of the call is not another answer. What is wrong with the changes is a
+   * warning of the result (`prepare_step`), and then nothing is changed; a throw is a process warning.
+   */
+  prepareStep?(
+    step: NextStep,
+  ): StepChanges | undefined | void | Promise<StepChanges | undefined | void>
 }
 
 /** The broker interface's six events. */
@@ -497,6 +657,8 @@ export interface EventSelection {
   cacheBreak?: boolean
   /** `tool_input_delta`: the arguments of calls as they stream. Default false. */
   toolInput?: boolean
+  /** `approval`: a call waits for a decision, or has one. */
+  approval?: boolean
 }
 
 /** The fields of a context that an engine may have defaults for: all but those of one run. */
@@ -629,6 +791,18 @@ export interface LedgerOptions {
   events?: EventRetention | boolean
 }
 
+/** What {@link Ledger.prune} deletes. */
+export interface PruneOptions {
+  /** Sessions that were last used before this time: a Date, or Unix milliseconds. */
+  before: Date | number
+  /** The number of newest sessions that stay whatever their age. Default 0. */
+  keep?: number
+  /** Counts, and deletes nothing. Default false. */
+  dryRun?: boolean
+  /** Overwrites what was deleted: the file is rewritten, and commits wait for that. Default false. */
+  secure?: boolean
+}
+
 /** How long the events of a run remain in the ledger after its end. */
 export interface EventRetention {
   /** In milliseconds. Default 604,800,000: seven days. */
@@ -674,6 +848,8 @@ export interface ResumeOptions extends RunHooks {
   abortSignal?: AbortSignal
   /** Which events the run delivers. Default: the engine's `events`. */
   events?: EventsOption
+  /** What becomes of the run if a call waits for a decision. Default `wait`. */
+  onApproval?: 'wait' | 'return'
 }
 
 /** The outcome for an interrupted turn when the engine was opened. */
@@ -932,6 +1108,8 @@ export declare class AgentEngine {
   models(filter?: ModelFilter): ModelInfo[]
   /** The balances of the budgets that were used so far, in the order of the options. */
   budgets(): BudgetState[]
+  /** What this machine enforces for coding tools. */
+  capabilities(): EngineCapabilities
   /**
    * The known rate limits by provider, auth profile and model, computed from the headers of the last answers and the calls sent
    * since. Empty with `rateGovernor: false`.
@@ -1011,6 +1189,35 @@ export declare class AgentEngine {
    * @throws {AgentEngineError} `unknown_turn` for a turn that is not interrupted.
    */
   discard(turnId: string): Promise<void>
+  /**
+   * The tool calls that wait for a decision, or have one, of all processes of the ledger; oldest first.
+   *
+   * @example
+   * for (const { id, toolName, params } of await engine.approvals({ status: 'pending' })) show(id, toolName, params)
+   * @throws {AgentEngineError} `no_ledger`, `invalid_options`
+   */
+  approvals(filter?: ApprovalFilter): Promise<Approval[]>
+  /**
+   * Lets a call run that waits for an approval, also of a run in another process or after a restart: the run continues where its
+   * tools are. A decision is final.
+   *
+   * @throws {AgentEngineError} `unknown_approval`; `already_decided`, whose message names who decided; `invalid_params` for `params` that
+   * the tool's schema refuses.
+   */
+  approve(approvalId: string, options?: ApproveOptions): Promise<Approval>
+  /**
+   * Refuses a call that waits for an approval: the model reads the reason as the failure of the call.
+   *
+   * @throws {AgentEngineError} `unknown_approval`, `already_decided`
+   */
+  deny(approvalId: string, options?: DenyOptions): Promise<Approval>
+  /**
+   * The result of a call whose tool has no `run`, by the engine's id of the call: a value as a tool returns it, or an `Error`.
+   *
+   * @throws {AgentEngineError} `unknown_approval` for a call that waits for no result; `already_decided`; `invalid_params` for a value that
+   * is no result.
+   */
+  provideToolResult(callId: string, value: unknown, options?: ProvideOptions): Promise<Approval>
   /**
    * The events of a run from any number on, in whichever process it runs: first the stored ones, then the new ones. Their
    * numbers have no gap. The iterator ends after the terminal event, or without one if the run's process ended: see
@@ -1134,6 +1341,19 @@ export interface Ledger {
   ancestry(turnId: string, page?: PageOptions): Promise<Page<TurnSummary>>
   /** The children of a turn, in the order of their ids. @throws {AgentEngineError} `unknown_turn` */
   children(turnId: string, page?: PageOptions): Promise<Page<TurnSummary>>
+  /**
+   * What each of two turns has that the other has not: the last turn that both are or follow, and what came after it on each side.
+   * `turns`, `messages` and `toolCalls` end at a limit, the sums do not.
+   *
+   * @example
+   * const branch = await engine.ledger.fork(turnId, 'what-if')
+   * const other = await engine.run('And if we heated?', { session: branch.label }).result
+   * const { ancestor, a, b } = await engine.ledger.diff(head, other.turnId)
+   * console.log(ancestor?.id, a.messages.length, b.usage.totalTokens)
+   *
+   * @throws {AgentEngineError} `unknown_turn`
+   */
+  diff(turnA: string, turnB: string, options?: DiffOptions): Promise<TurnDiff>
   /** Each move of a session's pointer, oldest first. @throws {AgentEngineError} `unknown_session` */
   sessionHistory(label: string, page?: PageOptions): Promise<Page<SessionMove>>
   /**
@@ -1156,7 +1376,7 @@ export interface Ledger {
    */
   search(text: string, options?: SearchOptions): Promise<Page<SearchHit, number>>
   /**
-   * The usage of turns by session, agent, model or day (UTC), in the order of the keys. Running turns are not included.
+   * The usage of turns by session, agent, model, day (UTC) or a key of their metadata, in the order of the keys. Running turns are not included.
    *
    * @example
    * for (const { key, usage, cost } of (await engine.ledger.usage({ by: 'agent' })).items) {
@@ -1166,6 +1386,74 @@ export interface Ledger {
   usage(filter: UsageFilter): Promise<Page<UsageRow>>
   /** The sessions, by their labels. @example await engine.ledger.sessions({ agentId: 'atlas', status: 'active' }) */
   sessions(filter?: SessionFilter): Promise<Page<SessionRow>>
+  /**
+   * The ended turns that match a filter: those of a session in the order of their ids, others in the order in which they were
+   * written.
+   *
+   * @example
+   * const { items } = await engine.ledger.turns({ metadata: { userId: 'u1' }, since: Date.now() - 86_400_000 })
+   */
+  turns(filter?: TurnFilter): Promise<Page<TurnSummary>>
+  /**
+   * Creates a session without a turn. A run creates its session itself: this is for one that has metadata before its first turn.
+   *
+   * @example
+   * await engine.ledger.createSession('support:4711', { metadata: { userId: 'u1', channel: 'mail' } })
+   *
+   * @throws {AgentEngineError} `storage_constraint` for a label that is taken.
+   */
+  createSession(label: string, session?: SessionChange): Promise<SessionRow>
+  /**
+   * Sets what is given of a session. Metadata replaces what was there; null removes it.
+   *
+   * @example
+   * await engine.ledger.updateSession('support:4711', { metadata: { userId: 'u1', solved: true } })
+   *
+   * @throws {AgentEngineError} `unknown_session`
+   */
+  updateSession(label: string, session: SessionChange): Promise<SessionRow>
+  /**
+   * Deletes a session: it is gone for every reader at once. Its turns stay, in no session, unless `turns` is given: then those that no
+   * other session reaches are deleted too, in batches between the commits of runs. A session with a running or an interrupted turn is
+   * refused. After a crash in the middle, the next deletion of any kind continues.
+   *
+   * @example
+   * const { turns, blobs } = await engine.ledger.deleteSession('support:4711', { turns: true, dryRun: true })
+   * await engine.ledger.deleteSession('support:4711', { turns: true, secure: true })
+   *
+   * @throws {AgentEngineError} `unknown_session`; `storage_locked` where a turn of it has not ended.
+   */
+  deleteSession(label: string, options?: DeleteSessionOptions): Promise<LedgerDeletion>
+  /**
+   * Deletes turns. A turn that another turn follows stays, and `retainedTurns` counts it, unless `followers` are deleted too. A session
+   * whose head is deleted points at the nearest turn before it that stays. The compaction made of a deleted turn is deleted with it.
+   *
+   * @example
+   * await engine.ledger.deleteTurns({ metadata: { userId: 'u1' } }, { followers: true, secure: true })
+   *
+   * @throws {AgentEngineError} `invalid_query` without any condition.
+   */
+  deleteTurns(filter: TurnSelection, options?: DeleteTurnsOptions): Promise<LedgerDeletion>
+  /**
+   * Deletes the sessions that were last used before a time, but not the `keep` newest, and with them the turns that no other session
+   * reaches; also older turns that are in no thread. Sessions in which a turn is open stay.
+   *
+   * @example
+   * const before = new Date(Date.now() - 90 * 86_400_000)
+   * console.log(await engine.ledger.prune({ before, keep: 100, dryRun: true }))
+   */
+  prune(options: PruneOptions): Promise<LedgerDeletion>
+  /**
+   * Indexes the metadata of turns and sessions by a key, so that filters and reports of the key read only what they return. Without
+   * an index they read all metadata. False where there is one already. Commits wait while the index is made.
+   *
+   * @example
+   * await engine.ledger.indexMetadata('userId')
+   * const { items } = await engine.ledger.usage({ by: 'metadata.userId' })
+   */
+  indexMetadata(key: string): Promise<boolean>
+  /** Removes the index of a key. False where there is none. @example await engine.ledger.unindexMetadata('userId') */
+  unindexMetadata(key: string): Promise<boolean>
   /** The tool calls, by turn. @example await engine.ledger.toolCalls({ toolName: 'bash', status: 'failed' }) */
   toolCalls(filter?: ToolCallFilter): Promise<Page<ToolCallRow>>
   /** The label of the session that a label or an alias names, whether or not the session exists yet. */
@@ -1307,6 +1595,7 @@ export type AgentEngineErrorCode =
   | 'invalid_context'
   | 'invalid_tool'
   | 'invalid_label'
+  | 'invalid_params'
   | 'unknown_provider'
   | 'unknown_model'
   | 'unknown_profile'
@@ -1336,6 +1625,9 @@ export type AgentEngineErrorCode =
   | 'events_expired'
   | 'not_running'
   | 'unknown_tool_call'
+  | 'unknown_approval'
+  | 'already_decided'
+  | 'awaiting_approval'
   | 'invalid_query'
   | 'provider_failed'
   | 'compaction_failed'

@@ -5,6 +5,9 @@ import type { KnownHistory, NativeEngine } from '../../binding.d.ts'
 import type {
   AgentEngineCallbacks,
   AgentEngineOptions,
+  Approval,
+  ApprovalFilter,
+  ApproveOptions,
   AssembledContext,
   AttachOptions,
   BudgetState,
@@ -15,6 +18,8 @@ import type {
   CountOptions,
   AgentEngine as Declared,
   AgentRun as DeclaredRun,
+  DenyOptions,
+  EngineCapabilities,
   InterruptedTurn,
   LimitState,
   Message,
@@ -22,6 +27,7 @@ import type {
   ModelInfo,
   OnRequest,
   ProfileState,
+  ProvideOptions,
   RecoveredTurn,
   ResumeOptions,
   RunHooks,
@@ -34,15 +40,26 @@ import * as addon from '../native/addon.ts'
 import * as hub from '../native/hub.ts'
 import { requestWithHook } from '../native/request-hook.ts'
 import { noteProblems, readCallbacks, readContext } from '../run/context.ts'
+import { GROUPS } from '../run/event-groups.ts'
 import { abortSession, attach, steerSession } from '../run/follow.ts'
 import { GivenHistories } from '../run/given-histories.ts'
 import { AgentRun } from '../run/run.ts'
-import { ABORTED, DECIDES, HOOKED, PHASES, SKIPPED_SHIFT, STOPS } from '../run/run-flags.ts'
+import {
+  ABORTED,
+  DECIDES,
+  HOOKED,
+  PHASES,
+  PREPARES,
+  SKIPPED_SHIFT,
+  STOPS,
+} from '../run/run-flags.ts'
 import { type RunInput, readInput } from '../run/run-input.ts'
+import { offers } from '../tools/coding/native.ts'
 import { AgentEngineError, guarded, refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
 import { listed, listing, noted, type Problems } from '../values/problems.ts'
 import { type Fields, readFields, readName } from '../values/reader.ts'
+import * as approvals from './approvals.ts'
 import { readClosing } from './closing.ts'
 import { compact } from './compaction.ts'
 import { requestKey } from './key-functions.ts'
@@ -195,10 +212,19 @@ class AgentEngine implements Declared {
     const hooked = onRequest === undefined ? 0 : HOOKED
     const decides = hooks?.beforeToolCall === undefined ? 0 : DECIDES
     const stops = hooks?.stopWhen === undefined ? 0 : STOPS
-    const always = hooked | listened | decides | stops | (skipped << SKIPPED_SHIFT)
+    const prepares = hooks?.prepareStep === undefined ? 0 : PREPARES
+    const always = hooked | listened | decides | stops | prepares | (skipped << SKIPPED_SHIFT)
+    // Where results may be replaced, they come to JavaScript anyway.
+    const coding = hooks?.afterToolCall === undefined ? offers(tools) : undefined
+    const updates = callbacks.onToolUpdate !== undefined || (skipped & GROUPS.toolProgress) === 0
     const native = (number: number, aborted: boolean) => {
       const all = aborted ? always | ABORTED : always
-      return crossing((json, known) => guarded(() => start(number, json, known, all)))
+      return crossing((json, known) => {
+        for (const [workspace, names] of coding ?? []) {
+          workspace.offer(hub.nativeHub(), number, JSON.stringify(names), updates)
+        }
+        return guarded(() => start(number, json, known, all))
+      })
     }
     run.begin(native, drain)
     this.#runs.add(run)
@@ -209,6 +235,10 @@ class AgentEngine implements Declared {
     const fields = readFields(filter, 'filter', 'invalid_options', 'filter.')
     const json = toJson(fields, 'filter', () => 'invalid_options')
     return JSON.parse(guarded(() => this.#native.models(json)))
+  }
+
+  capabilities(): EngineCapabilities {
+    return JSON.parse(guarded(() => this.#native.capabilities()))
   }
 
   budgets(): BudgetState[] {
@@ -275,6 +305,27 @@ class AgentEngine implements Declared {
   async discard(turnId: string): Promise<void> {
     readName(turnId, 'turnId', 'invalid_context')
     await hub.request((id) => this.#native.discard(id, turnId))
+  }
+
+  /** The calls that wait for a decision, or have one. */
+  async approvals(filter: ApprovalFilter = {}): Promise<Approval[]> {
+    return approvals.list(this.#native, filter)
+  }
+
+  async approve(approvalId: string, options?: ApproveOptions): Promise<Approval> {
+    return approvals.approve(this.#native, approvalId, options)
+  }
+
+  async deny(approvalId: string, options?: DenyOptions): Promise<Approval> {
+    return approvals.deny(this.#native, approvalId, options)
+  }
+
+  async provideToolResult(
+    callId: string,
+    value: unknown,
+    options?: ProvideOptions,
+  ): Promise<Approval> {
+    return approvals.provide(this.#native, callId, value, options)
   }
 
   /** The events of a run, of this process or another, after one of them; see `../run/follow.ts`. */

@@ -29,6 +29,7 @@ const FIELDS: Readonly<Record<keyof AssembledContext, true>> = {
   stopSequences: true,
   promptCache: true,
   metadata: true,
+  requestMetadata: true,
   headers: true,
   providerTools: true,
   maxResponseTokens: true,
@@ -55,6 +56,9 @@ const FIELDS: Readonly<Record<keyof AssembledContext, true>> = {
   beforeToolCall: true,
   afterToolCall: true,
   stopWhen: true,
+  prepareStep: true,
+  onApproval: true,
+  approvalExpiresMs: true,
 }
 const CONTEXT: readonly string[] = Object.keys(FIELDS)
 const KNOWN: ReadonlySet<string> = new Set(CONTEXT)

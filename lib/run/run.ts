@@ -7,6 +7,7 @@ import type {
   AgentResult,
   BrokerStreamHandle,
   AgentRun as Declared,
+  NextStep,
   OnRequest,
   OutgoingRequest,
   RunHooks,
@@ -23,7 +24,7 @@ import * as signals from '../values/signals.ts'
 import { type EventsFrom, readAfterSeq } from './after-seq.ts'
 import { GROUPS } from './event-groups.ts'
 import { EventLog, type EventReader } from './event-log.ts'
-import { afterCall, decide, stops } from './hooks.ts'
+import { afterCall, decide, prepares, stops } from './hooks.ts'
 import {
   DEFECT,
   EVENT,
@@ -36,14 +37,21 @@ import {
   TOKEN,
   TOOL,
   TOOL_CANCEL,
+  TOOL_UPDATE,
   UNREADABLE,
 } from './record-kinds.ts'
 
 /** An event that is neither numbered nor stored. */
 type LiveEvent = Extract<StreamEvent, { sub: number }>
 
+/** What a tool reports while it runs. */
+type ToolProgress = Extract<StreamEvent, { type: 'tool_progress' }>
+
 /** What a hook is asked: about a call, or about the run after an answer. */
-type Asked = ToolCall | { execution: number; step: RunStep }
+type Asked =
+  | ToolCall
+  | { execution: number; step: RunStep; prepares?: false }
+  | { execution: number; step: NextStep; prepares: true }
 
 /** A call as hooks receive it. */
 function requestOf(call: ToolCall, signal: AbortSignal): ToolCallRequest {
@@ -293,6 +301,9 @@ class AgentRun implements Declared, hub.RecordTarget {
       case LIVE:
         this.#deliverLive(JSON.parse(text.slice(start, end)))
         break
+      case TOOL_UPDATE:
+        if (!this.#aborted) this.#progressed(JSON.parse(text.slice(start, end)))
+        break
       case UNREADABLE: {
         const { code, message } = JSON.parse(text.slice(start, end))
         this.#end()
@@ -378,6 +389,12 @@ class AgentRun implements Declared, hub.RecordTarget {
     })
   }
 
+  #progressed(about: Omit<ToolProgress, 'type' | 'seq' | 'sub'>): void {
+    const { toolName, toolCallId, partial } = about
+    this.#call('onToolUpdate', { toolCallId, toolName, partial })
+    if (this.#progress) this.#deliverLive({ type: 'tool_progress', ...about, seq: 0, sub: 0 })
+  }
+
   #runTool(call: ToolCall): void {
     // The request may have been in the queue when the run was aborted: no tool begins after that.
     if (this.#aborted) return
@@ -386,11 +403,9 @@ class AgentRun implements Declared, hub.RecordTarget {
     this.#executions.set(execution, controller)
     // Only while the call is awaited: after a time limit, an abort or the end its updates have no receiver.
     const onUpdate = (partial: unknown) => {
-      if (!this.#executions.has(execution)) return
-      this.#call('onToolUpdate', { toolCallId, toolName, partial })
-      if (!this.#progress) return
-      const type = 'tool_progress'
-      this.#deliverLive({ type, toolName, toolCallId, callId, partial, seq: 0, sub: 0 })
+      if (this.#executions.has(execution)) {
+        this.#progressed({ toolName, toolCallId, callId, partial })
+      }
     }
     const after = this.#hooks?.afterToolCall
     const replace = (value: unknown) =>
@@ -411,11 +426,13 @@ class AgentRun implements Declared, hub.RecordTarget {
     const { execution } = asked
     const controller = toolController((error) => this.#warn(error))
     this.#executions.set(execution, controller)
-    const { beforeToolCall, stopWhen } = this.#hooks ?? {}
-    const deciding =
-      'step' in asked
-        ? stops(stopWhen, asked.step, (error) => this.#warn(error))
-        : decide(beforeToolCall, requestOf(asked, controller.signal))
+    const { beforeToolCall, stopWhen, prepareStep } = this.#hooks ?? {}
+    const warn = (error: unknown) => this.#warn(error)
+    const deciding = !('step' in asked)
+      ? decide(beforeToolCall, requestOf(asked, controller.signal))
+      : asked.prepares
+        ? prepares(prepareStep, asked.step, warn)
+        : stops(stopWhen, asked.step, warn)
     deciding
       .then((json) => {
         if (this.#executions.delete(execution)) {

@@ -100,6 +100,7 @@ pub fn turn(id: &str, label: &str, parent: Option<&str>) -> TurnEnd {
             model: "claude".to_owned(),
             tools_available: vec!["read".to_owned()],
             permissions_granted: r#"[{"fs": "read"}]"#.to_owned(),
+            metadata: None,
         },
         move_pointer: true,
         status: TurnStatus::Completed,
@@ -152,6 +153,8 @@ pub fn turn(id: &str, label: &str, parent: Option<&str>) -> TurnEnd {
         on_stale_head: OnStaleHead::Refuse,
         last_event: None,
         cache: None,
+        permissions_used: None,
+        has_approvals: false,
     }
 }
 
@@ -214,6 +217,7 @@ pub fn step(
             arguments_hash: (status != ToolCallStatus::Pending).then(|| "hash".to_owned()),
         }],
         progress: Some(r#"{"iterations":1}"#.to_owned()),
+        parking: None,
     })
 }
 

@@ -7,6 +7,10 @@ mod ports;
 #[cfg(any(test, feature = "testing"))]
 pub mod samples;
 
+pub use data::approval::{
+    Approval, ApprovalDecision, ApprovalFilter, ApprovalKind, ApprovalName, ApprovalStatus,
+    ApprovalVerdict, ApprovedParams,
+};
 pub use data::block::Block;
 pub use data::budget::{BudgetOptions, BudgetPer, BudgetState, Expense, SpentBy};
 pub use data::call::api::{Api, IdRule, TranscriptRules};
@@ -22,7 +26,8 @@ pub use data::catalogue::{
     Resolution, ThinkingCapability,
 };
 pub use data::context::{
-    AgentRole, AssembledContext, ThinkingConfig, ThinkingEffort, ThinkingMode, TokenBudget,
+    AgentRole, AssembledContext, OnApproval, ThinkingConfig, ThinkingEffort, ThinkingMode,
+    TokenBudget,
 };
 pub use data::errors::error::{
     AgentError, AgentErrorKind, ErrorDetail, FailureKind, RetryAfterSource, StorageError,
@@ -30,7 +35,8 @@ pub use data::errors::error::{
 };
 pub use data::errors::failure::Failure;
 pub use data::event::{
-    AgentPhase, CompactionPhase, CompactionTrigger, EventGroup, StreamEvent, ToolStatus,
+    AgentPhase, ApprovalPhase, CompactionPhase, CompactionTrigger, EventGroup, StreamEvent,
+    ToolStatus,
 };
 pub use data::event_text::{
     CallMembers, EventReference, EventText, MessageMembers, OutcomeMembers, members, reference_of,
@@ -46,6 +52,9 @@ pub use data::input::message::{Defaults, parse_agent_message, parse_message};
 pub use data::input::problems::all_problems;
 pub use data::input::quote::{bounded, clipped_path, quoted};
 pub use data::interrupted::{InterruptedCall, InterruptedTurn, OpenCall, OpenTurn, Progress};
+pub use data::ledger::deletion::{
+    DeleteSessionOptions, DeleteTurnsOptions, Deletion, LedgerDeletion, PruneOptions, TurnSelection,
+};
 pub use data::ledger::events::{
     Cursor, EventPage, Follows, Retention, SessionCommand, SessionPage,
 };
@@ -54,20 +63,23 @@ pub use data::ledger::maintenance::{
     BlobCounts, LedgerBackup, LedgerCheck, LedgerChecked, LedgerProblem, LedgerReport, LedgerStats,
     LedgerVacuum, TurnCounts,
 };
+pub use data::ledger::metadata::{Metadata, MetadataChange, MetadataFilter, MetadataKey};
 pub use data::ledger::page::{Limit, Page, PageOptions};
 pub use data::ledger::query::{QueryLimits, QueryResult, QueryRow, Truncation};
 pub use data::ledger::recall::{RECALL, Recall, Recalled, RecalledMessage};
 pub use data::ledger::search::{SearchHit, SearchOptions};
 pub use data::ledger::session::{
-    AliasRow, PersonaRow, SessionFilter, SessionMove, SessionRow, SessionStatus,
+    AliasRow, PersonaRow, SessionChange, SessionFilter, SessionMove, SessionRow, SessionStatus,
 };
 pub use data::ledger::session_key::{SessionKey, SessionKind, names_no_session};
 pub use data::ledger::transfer::{
     LedgerExport, LedgerFormat, LedgerImport, TransferCode, TransferProblem,
 };
 pub use data::ledger::turn::{
-    HistoryMessage, ToolCallFilter, ToolCallRow, TurnError, TurnRow, TurnSummary,
+    EndedStatus, HistoryMessage, ToolCallFilter, ToolCallRow, TurnError, TurnFilter, TurnRow,
+    TurnSummary,
 };
+pub use data::ledger::turn_diff::{DiffOptions, DiffSide, TurnDiff};
 pub use data::ledger::usage_report::{UsageBy, UsageFilter, UsageRow};
 pub use data::message::{AgentMessage, Message, Provenance, Role, summary_of, summary_text};
 pub use data::profile::{AuthType, ModelName, ProfileState, ProfileUsage, ProfileWindow};
@@ -77,10 +89,12 @@ pub use data::result::{
 };
 pub use data::tool::{
     ExecutionMode, OUTCOME_UNKNOWN, OUTCOME_UNKNOWN_TEXT, ReplayClass, ToolDefinition,
+    ToolPermission,
 };
+pub use ports::approvals::{ApprovalStore, EndedTurn, Unparked};
 pub use ports::broker_turn::parse_result;
 pub use ports::commit::{
-    CallStep, CommitReceipt, CompactionCommit, CompactionUsage, OnStaleHead, Opened,
+    CallStep, CommitReceipt, CompactionCommit, CompactionUsage, OnStaleHead, Opened, Parking,
     ToolCallRecord, TurnEnd, TurnHeader, TurnLease, TurnOpening, TurnSettings, TurnStep,
     query_message_ids, response_message_id,
 };

@@ -12,6 +12,7 @@ use rusqlite::Connection;
 use crate::events::event_json::json;
 use crate::events::references;
 use crate::events::runs::Runs;
+use crate::journal_rows::approval_rows;
 use crate::journal_rows::event_rows;
 use crate::journal_rows::run_rows::{self, RunRow};
 use crate::lease::claim::Claim;
@@ -97,6 +98,10 @@ fn is_live(connection: &Connection, run: &RunRow, claim: &Claim, runs: &Runs) ->
     if runs.entry(&run.turn_id).is_some() {
         // The run waits for its session, or takes over an interrupted turn.
         return Ok(true);
+    }
+    if run.epoch.is_some() {
+        // A parked run continues after a decision, in whichever process.
+        return approval_rows::is_parked(connection, &run.session_label, &run.turn_id);
     }
     Ok(run.epoch.is_none()
         && run

@@ -18,11 +18,13 @@ use crate::journal::write::{
 use crate::journal_codec::{
     CallRecord, Damage, Entry, EntryKind, MessageRecord, OpeningRecord, Record, TurnState,
 };
+use crate::journal_rows::approval_rows;
 use crate::journal_rows::entry_rows::{self, CommitPoints};
 use crate::journal_rows::run_rows::{self, RunLease, RunRow};
-use crate::journal_rows::running::{enter, running_turn};
+use crate::journal_rows::running::{Entrance, enter, running_turn};
 use crate::lease::claim::Claim;
 use crate::lease::owner::Owner;
+use crate::rows::narrow::shared_values::SharedValues;
 use crate::rows::turn_parents::{Parent, parent_of};
 use crate::rows::turn_rows;
 use crate::sessions::pointers;
@@ -57,7 +59,11 @@ pub(crate) fn begin(
     let TurnOpening { turn_id, header, settings, messages, .. } = opening;
     let label = &header.session_label;
     // First of all, because a process that must read the session again remains in the queue.
-    let Some(free) = enter(connection, claim, label)? else { return Ok(Opened::Busy) };
+    let free = match enter(connection, claim, label)? {
+        Entrance::Free(free) => free,
+        Entrance::Busy => return Ok(Opened::Busy),
+        Entrance::Parked(turn) => return Ok(Opened::Parked(turn)),
+    };
     let session = pointers::head(connection, label)?;
     if session.clone().flatten() != header.expected_head {
         return Ok(Opened::Moved);
@@ -97,6 +103,9 @@ pub(crate) fn begin(
         context_hash: &context_hash,
         target_json: opening.target.as_deref(),
     }));
+    if let Some(metadata) = &settings.metadata {
+        entry.add(&Record::Metadata(metadata.as_str()));
+    }
     for message in messages {
         with_message(connection, message, |record| entry.add(&Record::Message(*record)))?;
     }
@@ -221,28 +230,32 @@ pub(crate) fn finish(
             )));
         }
     };
+    if turn.has_approvals {
+        approval_rows::cancel(connection, &turn.turn_id, clock.now_ms())?;
+    }
     let mut row = Row::ended(turn, parent_turn_id);
     if let Some(opening) = &state.opening {
         row.header = header(opening);
         row.tools_available = Cow::Borrowed(opening.tools_available);
         row.permissions_granted = opening.permissions_granted;
+        row.metadata = state.metadata;
     }
     let number = insert_turn(connection, &row, parent)?;
     // If something is missing, the remaining rows get new numbers without a gap.
     let mut numbers = Numbers { next: 0, renumbers: is_left_out };
-    let mut written = MessageIds::default();
+    let (mut written, mut shared) = (MessageIds::default(), SharedValues::default());
     for message in &state.messages {
         let sequence = numbers.take(message.sequence);
         let message = MessageRecord { sequence, ..*message };
         written.insert_new(message.id)?;
-        insert_message_row(connection, number, &message)?;
+        insert_message_row(connection, number, &message, &mut shared)?;
     }
     for message in &turn.messages {
         if written.insert(&message.id) {
             let sequence = numbers.take(message.sequence);
             with_message(connection, message, |record| {
                 let message = MessageRecord { sequence, ..*record };
-                insert_message_row(connection, number, &message)
+                insert_message_row(connection, number, &message, &mut shared)
             })??;
         }
     }
@@ -258,7 +271,7 @@ pub(crate) fn finish(
         written.expect(message_id)?;
         let sequence = numbers.take(call.sequence);
         let call = CallRecord { message_id, sequence, ..call };
-        insert_tool_call_row(connection, number, &call)?;
+        insert_tool_call_row(connection, number, &call, &shared)?;
     }
     Ok(())
 }
@@ -313,6 +326,9 @@ pub(crate) fn reopen(
         return Ok(Opened::Busy);
     }
     turn.epoch = claim.take(connection, &turn.session_label)?;
+    if turn.parked {
+        approval_rows::unpark(connection, &turn.turn_id)?;
+    }
     let lease = RunLease { epoch: turn.epoch, context_id: run.context_id.unwrap_or_default() };
     let run = run_rows::leased(connection, run, &turn.session_label, lease)?;
     let mut entry = Entry::default();

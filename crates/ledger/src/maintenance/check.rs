@@ -13,9 +13,15 @@ pub(super) const CHECKS: [(LedgerCheck, &str); 12] = [
          UNION ALL
          SELECT id, 'is a tool call of a turn that does not exist' FROM call_rows WHERE key >> 20 NOT IN (SELECT n FROM turns)
          UNION ALL
-         SELECT c.id, 'is a tool call of message `' || c.message_id || '`, which its turn does not have' FROM tool_calls c
-         WHERE c.message_id IS NOT NULL
-           AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.turn_id = c.turn_id AND m.id = c.message_id)
+         SELECT turn, 'is the number of a turn that has metadata and does not exist' FROM turn_metadata
+         WHERE turn NOT IN (SELECT n FROM turns)
+         UNION ALL
+         SELECT session_label, 'has metadata, and is no session' FROM session_metadata
+         WHERE session_label NOT IN (SELECT label FROM sessions)
+         UNION ALL
+         SELECT c.id, 'is a tool call of a message that its turn does not have' FROM call_rows c
+         WHERE c.message IS NOT NULL
+           AND NOT EXISTS (SELECT 1 FROM message_rows m WHERE m.key = (c.key >> 20 << 20 | c.message))
          UNION ALL
          SELECT id, 'is the id of more than one message of turn `' || turn_id || '`' FROM messages
          GROUP BY turn_id, id HAVING count(*) > 1",
@@ -37,9 +43,9 @@ pub(super) const CHECKS: [(LedgerCheck, &str); 12] = [
          UNION ALL
          SELECT 'turns_of_tools', 'does not list the turns of each tool' WHERE EXISTS (
            SELECT tool_name, block FROM turns_of_tools EXCEPT
-           SELECT tool_name, key >> 26 FROM call_rows)
+           SELECT tool_name, key >> 26 FROM call_values)
          OR EXISTS (
-           SELECT tool_name, key >> 26 FROM call_rows EXCEPT
+           SELECT tool_name, key >> 26 FROM call_values EXCEPT
            SELECT tool_name, block FROM turns_of_tools)",
     ),
     (
@@ -65,7 +71,7 @@ pub(super) const CHECKS: [(LedgerCheck, &str); 12] = [
          WHERE t.has_children <> (c.id IS NOT NULL)
          UNION ALL
          SELECT t.id, 'has a first child that is not its child' FROM turns t LEFT JOIN turns c ON c.n = t.first_child
-         WHERE t.first_child IS NOT NULL AND c.parent_turn_id IS NOT t.id OR t.has_children <> (t.first_child IS NOT NULL)
+         WHERE t.first_child IS NOT NULL AND c.parent_turn_id IS NOT t.id
          UNION ALL
          SELECT c.id, 'is not listed as a child of its parent' FROM turns c JOIN turns p ON p.id = c.parent_turn_id
          WHERE c.n IS NOT p.first_child
@@ -89,11 +95,11 @@ pub(super) const CHECKS: [(LedgerCheck, &str); 12] = [
     (
         LedgerCheck::OpenTurns,
         "SELECT t.id, CASE WHEN t.status IN ('pending', 'streaming') THEN 'has not ended, and is not in the journal'
-           WHEN t.status NOT IN ('completed', 'aborted', 'failed') THEN 'has a status that is none'
+           WHEN coalesce(t.status, '') NOT IN ('completed', 'aborted', 'failed') THEN 'has a status that is none'
            WHEN r.n IS NOT NULL THEN 'has ended, and its journal is still open'
            ELSE 'has ended without a time or a stop reason' END
          FROM turns t LEFT JOIN runs r ON r.turn_id = t.id AND r.ended_at IS NULL
-         WHERE t.status NOT IN ('completed', 'aborted', 'failed') OR r.n IS NOT NULL
+         WHERE coalesce(t.status, '') NOT IN ('completed', 'aborted', 'failed') OR r.n IS NOT NULL
            OR t.completed_at IS NULL OR t.stop_reason IS NULL",
     ),
     (

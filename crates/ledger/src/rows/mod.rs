@@ -8,6 +8,8 @@ pub(crate) mod json;
 pub(crate) mod message_codec;
 pub(crate) mod message_columns;
 pub(crate) mod message_rows;
+pub(crate) mod metadata_rows;
+pub(crate) mod narrow;
 pub(crate) mod row_key;
 pub(crate) mod session_rows;
 pub(crate) mod tool_call_rows;

@@ -24,20 +24,26 @@ pub(crate) enum Migration {
 
 /// The steps from an empty file to the current schema; `user_version` counts the completed ones.
 pub(crate) const MIGRATIONS: &[Migration] = &[
-    Migration::Sql(include_str!("migrations/001_ledger.sql")),
-    Migration::Sql(include_str!("migrations/002_journal.sql")),
-    Migration::Sql(include_str!("migrations/010_reading.sql")),
-    Migration::Sql(include_str!("migrations/020_events.sql")),
-    Migration::Sql(include_str!("migrations/030_profiles.sql")),
-    Migration::Sql(include_str!("migrations/040_search.sql")),
-    Migration::Sql(include_str!("migrations/050_cache.sql")),
-    Migration::Sql(include_str!("migrations/060_blobs.sql")),
-    Migration::Sql(include_str!("migrations/070_calibration.sql")),
-    Migration::Sql(include_str!("migrations/080_checksums.sql")),
+    Migration::Sql(include_str!("migrations/format_1/001_ledger.sql")),
+    Migration::Sql(include_str!("migrations/format_1/002_journal.sql")),
+    Migration::Sql(include_str!("migrations/format_1/010_reading.sql")),
+    Migration::Sql(include_str!("migrations/format_1/020_events.sql")),
+    Migration::Sql(include_str!("migrations/format_1/030_profiles.sql")),
+    Migration::Sql(include_str!("migrations/format_1/040_search.sql")),
+    Migration::Sql(include_str!("migrations/format_1/050_cache.sql")),
+    Migration::Sql(include_str!("migrations/format_1/060_blobs.sql")),
+    Migration::Sql(include_str!("migrations/format_1/070_calibration.sql")),
+    Migration::Sql(include_str!("migrations/format_1/080_checksums.sql")),
     Migration::Code(migrations::journal::migrate),
     Migration::Sql(include_str!("migrations/095_leases.sql")),
     Migration::Sql(include_str!("migrations/100_turn_numbers.sql")),
     Migration::Code(migrations::rows_of_turns::migrate),
+    Migration::Code(migrations::rows_of_turns::narrow),
+    Migration::Sql(include_str!("migrations/210_approvals.sql")),
+    Migration::Sql(include_str!("migrations/130_shared_values.sql")),
+    Migration::Sql(include_str!("migrations/230_metadata.sql")),
+    Migration::Sql(include_str!("migrations/240_deletion.sql")),
+    Migration::Sql(include_str!("migrations/241_agent_views.sql")),
 ];
 
 /// Brings a file to the newest of `migrations` in one transaction; concurrent processes are serialized by the transaction.
@@ -108,9 +114,13 @@ pub(crate) fn stamp(connection: &Connection, clock: &Clock) -> Stored<()> {
 }
 
 /// Reads the row that [`stamp`] has written.
+///
+/// # Errors
+/// `ledger_corrupt` if it is gone: every ledger has one.
 pub(crate) fn stamp_of(connection: &Connection) -> Stored<Stamp> {
     let select = format!("SELECT {} FROM schema_meta WHERE id = 1", list::<Stamp>());
-    sql::one(connection, &select, (), "read the ledger's id")
+    let stamp = sql::optional(connection, &select, (), "read the ledger's id")?;
+    stamp.ok_or_else(|| damaged("the ledger has lost its id"))
 }
 
 /// The number of migrations that were applied to the file.

@@ -5,14 +5,15 @@ use rusqlite::{Connection, StatementStatus};
 use super::*;
 use crate::events::references;
 use crate::journal::{open_turn_reads, profiles};
-use crate::journal_rows::{archive_rows, entry_rows, event_rows, run_rows};
+use crate::journal_rows::{approval_rows, archive_rows, entry_rows, event_rows, run_rows};
 use crate::lease::waits;
 use crate::reading::{history, lists, recall, turn_tree, usage};
+use crate::rows::narrow::strings;
 use crate::rows::{blobs, message_rows, session_rows, tool_call_rows, turn_rows};
 use crate::search::{message_search, search_indexer};
 use crate::sessions::{aliases, fork, persona};
 
-fn plan(connection: &Connection, sql: &str) -> String {
+pub(super) fn plan(connection: &Connection, sql: &str) -> String {
     let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
     let count = statement.parameter_count();
     let steps = statement
@@ -53,6 +54,12 @@ fn no_statement_scans_a_table_or_sorts() {
                 archive_rows::OLDEST,
                 archive_rows::EXCESS,
                 run_rows::NEWEST,
+                &approval_rows::OF_TURN,
+                &approval_rows::OF_RUN,
+                &approval_rows::OF_SESSION,
+                &approval_rows::OF_ID,
+                &approval_rows::OF_CALL,
+                approval_rows::PARKED,
                 &waits::OF_SESSION,
                 "SELECT epoch, owner FROM session_leases WHERE session_label = ?1",
                 "SELECT id FROM run_contexts WHERE hash = ?1",
@@ -77,10 +84,18 @@ fn no_statement_scans_a_table_or_sorts() {
                 search_indexer::LAST,
                 search_indexer::END_OF_SLICE,
                 "SELECT content FROM messages WHERE turn_id = ?1",
+                "SELECT content FROM agent_messages WHERE turn_id = ?1",
+                "SELECT status FROM agent_tool_calls WHERE turn_id = ?1",
+                "SELECT metadata FROM agent_turns WHERE id = ?1",
+                "SELECT metadata FROM agent_turns WHERE session_label = ?1",
+                "SELECT metadata FROM agent_sessions WHERE label = ?1",
                 "SELECT status FROM tool_calls WHERE turn_id = ?1",
                 "SELECT status FROM tool_calls WHERE id = ?1",
                 "SELECT status FROM turns WHERE id = ?1",
                 "SELECT status FROM turns WHERE session_label = ?1",
+                "SELECT status, model, parent_turn_id FROM turns WHERE run_id = ?1",
+                "SELECT 1 FROM turns WHERE run_id = ?1 LIMIT 1",
+                strings::ID,
                 search_indexer::TO_INDEX,
                 message_search::UNINDEXED,
                 recall::UNINDEXED,
@@ -143,6 +158,8 @@ fn no_statement_scans_a_table_or_sorts() {
                 let runs = plan(connection, sql);
                 assert!(runs.contains("INDEX runs_in_journal"), "{runs}");
             }
+            let pending = plan(connection, &approval_rows::PENDING);
+            assert!(pending.contains("INDEX approvals_pending") && !pending.contains("TEMP"), "{pending}");
             let thread = plan(connection, recall::THREAD);
             assert!(!thread.contains("SCAN turns") && !thread.contains("SCAN above"), "{thread}");
             Ok(())

@@ -9,9 +9,11 @@ use serde_json::value::RawValue;
 
 use super::record::TurnRecord;
 use crate::journal::write::{count, integer, json};
+use crate::rows::metadata_rows;
+use crate::rows::narrow::turn_insert;
 use crate::rows::turn_columns::{TurnColumns, TurnEndColumns};
 use crate::rows::turn_parents::Parent;
-use crate::sqlite::checksum::{InsertRow, set};
+use crate::sqlite::checksum::set;
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
 
@@ -21,7 +23,6 @@ static SET_METADATA: LazyLock<String> = LazyLock::new(|| {
         "UPDATE message_rows SET {change} WHERE key BETWEEN ?1 << 20 AND ?1 << 20 | 1048575 AND id = ?2"
     )
 });
-static ADD: LazyLock<InsertRow> = LazyLock::new(|| InsertRow::of::<TurnColumns<'_>>("turns"));
 
 /// Stores the fields of the imported format that the blocks of a message lack.
 pub(super) fn set_metadata(
@@ -80,6 +81,10 @@ pub(super) fn insert(
             attempts_json: Some(&attempts),
         },
     };
-    ADD.run(connection, &row, format_args!("write turn `{}`", turn.id))?;
-    Ok(connection.last_insert_rowid())
+    let doing = format_args!("write turn `{}`", turn.id);
+    let number = turn_insert::insert(connection, &row, parent.map(|(_, parent)| parent.n), doing)?;
+    if let Some(metadata) = &turn.metadata {
+        metadata_rows::add_to_turn(connection, number, metadata.as_str())?;
+    }
+    Ok(number)
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::{GivenHistory, Message, ModelName, RequestOptions, ToolDefinition};
+use crate::{GivenHistory, Message, Metadata, ModelName, RequestOptions, ToolDefinition};
 
 /// The role of the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -210,6 +210,8 @@ pub struct AssembledContext {
     pub source_event_id: Option<String>,
     /// The workspace's root.
     pub workspace_path: String,
+    /// The host's own data, stored with the turn.
+    pub metadata: Option<Metadata>,
     /// The destination of the answer; passed through in `stream_start` as JSON text.
     pub target: Option<Box<RawValue>>,
     /// The maximum number of model calls (docs/rules/turns-and-streams.md#iteration-limit; default 25).
@@ -222,4 +224,19 @@ pub struct AssembledContext {
     pub coalesce: bool,
     /// True: leaving the iterator does not abort the run.
     pub detached: bool,
+    /// What becomes of the run while a call waits for an approval.
+    pub on_approval: OnApproval,
+    /// After how many milliseconds an approval expires, where `beforeToolCall` sets nothing else.
+    pub approval_expires_ms: Option<u64>,
+}
+
+/// What becomes of a run while a call waits for an approval.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnApproval {
+    /// Its result stays pending; the run continues in its process after the decision.
+    #[default]
+    Wait,
+    /// It ends with the approvals in its result; the host resumes the turn after the decision.
+    Return,
 }

@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::{
-    AgentMessage, AgentRole, AgentToolCall, AssembledContext, Attempt, Message, ModelName,
-    PromptCache, ReplayClass, ResponseFormat, ThinkingConfig, TokenBudget, TokenUsage, ToolChoice,
+    AgentMessage, AgentRole, AgentToolCall, Approval, AssembledContext, Attempt, Message, Metadata,
+    ModelName, PromptCache, ReplayClass, ResponseFormat, ThinkingConfig, TokenBudget, TokenUsage,
+    ToolChoice,
 };
 
 /// The counters of a run, beside its messages and calls.
@@ -74,12 +75,18 @@ pub struct OpenTurn {
     pub calls: Vec<OpenCall>,
     /// Its counters.
     pub progress: Progress,
+    /// The host's own data.
+    pub metadata: Option<Metadata>,
     /// Its context without history, headers and current message: JSON that [`crate::parse_context`] reads.
     pub context: String,
     /// Whether that text differs from the one that was written: then it must not be used.
     pub altered: bool,
     /// The epoch of its lease.
     pub epoch: i64,
+    /// The approvals of its calls, decided or not, oldest first.
+    pub approvals: Vec<Approval>,
+    /// Whether it has given up its lease to wait for one of them.
+    pub parked: bool,
 }
 
 /// A tool call of an interrupted turn.
@@ -116,12 +123,19 @@ pub struct InterruptedTurn {
     pub provider: String,
     /// The model.
     pub model: String,
+    /// The host's own data; null where there is none.
+    #[cfg_attr(feature = "testing", ts(type = "Record<string, unknown> | null"))]
+    pub metadata: Option<Metadata>,
     /// Complete answers of the model so far.
     pub iterations: u32,
     /// The messages so far, in order.
     pub messages: Vec<AgentMessage>,
     /// The tool calls so far, in order.
     pub tool_calls: Vec<InterruptedCall>,
+    /// True: it was not interrupted; calls of it wait for a decision, or have one and were not resumed since.
+    pub awaiting_approval: bool,
+    /// The approvals of its calls, decided or not, oldest first.
+    pub approvals: Vec<Approval>,
 }
 
 impl From<OpenTurn> for InterruptedTurn {
@@ -135,6 +149,7 @@ impl From<OpenTurn> for InterruptedTurn {
             started_at: turn.started_at,
             provider: turn.provider,
             model: turn.model,
+            metadata: turn.metadata,
             iterations: turn.progress.iterations,
             messages: turn.messages.into_iter().map(AgentMessage::from).collect(),
             tool_calls: turn
@@ -142,6 +157,8 @@ impl From<OpenTurn> for InterruptedTurn {
                 .into_iter()
                 .map(|call| InterruptedCall { call: call.row, replay: call.replay })
                 .collect(),
+            awaiting_approval: turn.parked,
+            approvals: turn.approvals,
         }
     }
 }
@@ -163,7 +180,7 @@ struct StoredContext<'a> {
     response_format: Option<&'a ResponseFormat>,
     stop_sequences: &'a [String],
     prompt_cache: &'a PromptCache,
-    metadata: &'a BTreeMap<String, String>,
+    request_metadata: &'a BTreeMap<String, String>,
     provider_tools: &'a [Box<RawValue>],
     max_response_tokens: Option<u64>,
     temperature: Option<f64>,
@@ -178,6 +195,8 @@ struct StoredContext<'a> {
     max_parallel_tools: u32,
     coalesce: bool,
     detached: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approval_expires_ms: Option<u64>,
 }
 
 fn choice<S: Serializer>(choice: &Option<&ToolChoice>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -213,7 +232,7 @@ impl AssembledContext {
             response_format: request.response_format.as_ref(),
             stop_sequences: &request.stop_sequences,
             prompt_cache: &request.prompt_cache,
-            metadata: &request.metadata,
+            request_metadata: &request.metadata,
             provider_tools: &request.provider_tools,
             max_response_tokens: self.max_response_tokens,
             temperature: self.temperature,
@@ -228,6 +247,7 @@ impl AssembledContext {
             max_parallel_tools: self.max_parallel_tools,
             coalesce: self.coalesce,
             detached: self.detached,
+            approval_expires_ms: self.approval_expires_ms,
         };
         // Strings, numbers, and parsed JSON: serde_json cannot fail on them.
         serde_json::to_string(&stored).unwrap_or_default()

@@ -33,7 +33,7 @@ const REMOVED: [Table; 2] = [
 ];
 
 /// Every table with a checksum.
-pub(crate) const TABLES: [Table; 21] = [
+pub(crate) const TABLES: [Table; 26] = [
     Table {
         name: "schema_meta",
         columns: "ledger_id, created_at, engine_version",
@@ -47,7 +47,8 @@ pub(crate) const TABLES: [Table; 21] = [
         subject: "label",
     },
     Table {
-        // `has_children` and `first_child` are missing, because `verify()` compares them with the children.
+        // The view of `turn_rows`: a checksum is of the values that readers get. `has_children` and `first_child` are missing,
+        // because `verify()` compares them with the children.
         name: "turns",
         columns: "id, parent_turn_id, turn_type, status, depth, thread_tokens, session_label, run_id, started_at, \
                   completed_at, model, provider, role, toolset_name, tools_available, permissions_granted, \
@@ -57,14 +58,16 @@ pub(crate) const TABLES: [Table; 21] = [
                   error_message, error_retryable, attempts_json, error_code",
         subject: "id",
     },
+    // A number that names another text makes the checksums of the turns with it wrong.
+    Table { name: "strings", columns: "text", subject: "id" },
     Table {
-        // The others are in `checksum`, which is compared whenever a message is read.
-        name: "message_rows",
+        // The view of `message_rows`. The others are in `checksum`, which is compared whenever a message is read.
+        name: "message_values",
         columns: "key, id, source, created_at, checksum, context_json, metadata_json, blobs_json",
         subject: "id",
     },
     Table {
-        name: "call_rows",
+        name: "call_values",
         columns: "key, id, provider_call_id, message_id, tool_name, tool_number, status, spawned_session_label, \
                   started_at, completed_at, error, params_json, result_json, replay, arguments_hash, blobs_json",
         subject: "id",
@@ -72,6 +75,21 @@ pub(crate) const TABLES: [Table; 21] = [
     Table {
         name: "session_history",
         columns: "session_label, thread_id, changed_at",
+        subject: "session_label",
+    },
+    Table {
+        name: "turn_metadata",
+        columns: "turn, metadata",
+        subject: "(SELECT t.id FROM turns t WHERE t.n = turn)",
+    },
+    Table {
+        name: "session_metadata",
+        columns: "session_label, metadata",
+        subject: "session_label",
+    },
+    Table {
+        name: "pending_deletions",
+        columns: "session_label, threads_json, hidden_at",
         subject: "session_label",
     },
     Table {
@@ -118,6 +136,13 @@ pub(crate) const TABLES: [Table; 21] = [
         name: "session_waits",
         columns: "session_label, owner, pid, pid_started, pid_space, boot_id, expires_at, heartbeat_at",
         subject: "session_label",
+    },
+    Table {
+        name: "approvals",
+        columns: "id, kind, status, turn_id, run_id, session_label, call_id, tool_call_id, message_id, tool_name, \
+                  params_json, params_hash, requested_params_json, question, decided_by, reason, created_at, \
+                  expires_at, decided_at, result_json, parked",
+        subject: "id",
     },
     Table {
         name: "auth_profile_usage",

@@ -39,6 +39,8 @@ pub(super) struct RawContext<'a> {
     #[serde(borrow, default)]
     pub(super) metadata: Option<&'a RawValue>,
     #[serde(borrow, default)]
+    pub(super) request_metadata: Option<&'a RawValue>,
+    #[serde(borrow, default)]
     pub(super) headers: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) provider_tools: Option<&'a RawValue>,
@@ -78,4 +80,8 @@ pub(super) struct RawContext<'a> {
     pub(super) coalesce: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) detached: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) on_approval: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) approval_expires_ms: Option<&'a RawValue>,
 }

@@ -34,6 +34,8 @@ fn tool(name: &str) -> ToolDefinition {
         timeout_ms: None,
         replay: Default::default(),
         retries: 0,
+        permission: model::ToolPermission::Allow,
+        external: false,
     }
 }
 
@@ -316,7 +318,7 @@ fn an_unsupported_option_is_named_in_a_warning() {
     let wire = AnthropicWire::default();
     assert_eq!(
         fields(wire.unsupported(&forced)),
-        ["responseFormat", "thinkingConfig", "promptCache.key", "metadata.team"]
+        ["responseFormat", "thinkingConfig", "promptCache.key", "requestMetadata.team"]
     );
     let sent = body(AnthropicServer::Compatible, &forced);
     assert_eq!((&sent["thinking"], &sent["metadata"]), (&Value::Null, &json!({"user_id": "u"})));
