@@ -44,7 +44,10 @@ interface Answer {
   error?: NativeError
 }
 
-/** An answer, a request for a key, or a request for `onRequest`, as the native side writes it. */
+/** Receives what a call reports before its answer. */
+type Update = (update: unknown) => void
+
+/** An answer, a report, a request for a key, or a request for `onRequest`, as the native side writes it. */
 type Reply = Answer & {
   id: number
   keys?: number
@@ -55,6 +58,7 @@ type Reply = Answer & {
   request: OutgoingRequest
   broker?: number
   event: unknown
+  update?: unknown
 }
 
 const rows = new Uint32Array(HEADER + WIDTH * 4096)
@@ -65,6 +69,8 @@ let nextRequest = 1
 const keySources = new Map<number, KeySource>()
 /** The `onRequest` of a compaction or a count, by the number of its request. */
 const hooks = new Map<number, Hook>()
+/** Who receives the updates of a request, by its number. */
+const updates = new Map<number, Update>()
 let nextKeys = 1
 /** The brokers of this environment, by number. */
 const brokers = new Map<number, (event: unknown) => void>()
@@ -245,7 +251,16 @@ function removeBroker(broker: number): void {
   brokers.delete(broker)
 }
 
-/** Dispatches an answer, an event of a broker, a request for a key, or a request for `onRequest`. */
+/** Has the updates of request `id` received, until `removeUpdates`. */
+function addUpdates(id: number, update: Update): void {
+  updates.set(id, update)
+}
+
+function removeUpdates(id: number): void {
+  updates.delete(id)
+}
+
+/** Dispatches an answer, an event of a broker, an update, a request for a key, or a request for `onRequest`. */
 function dispatch(json: string): void {
   let reply: Reply
   try {
@@ -257,8 +272,9 @@ function dispatch(json: string): void {
     settle(id, { error: { code: 'internal', message } })
     return
   }
-  const { id, keys, number, profile, refused, hook, request, broker, event } = reply
+  const { id, keys, number, profile, refused, hook, request, broker, event, update } = reply
   if (broker !== undefined) brokers.get(broker)?.(event)
+  else if (update !== undefined) updates.get(id)?.(update)
   else if (hook !== undefined) hooks.get(hook)?.(number, request)
   else if (keys !== undefined) keySources.get(keys)?.(number, profile, refused)
   else settle(id, reply)
@@ -283,6 +299,7 @@ export {
   addHook,
   addKeySource,
   addRun,
+  addUpdates,
   drainLater,
   drainSoon,
   holdProcess,
@@ -293,6 +310,7 @@ export {
   removeHook,
   removeKeySource,
   removeRun,
+  removeUpdates,
   request,
   sliceOver,
 }

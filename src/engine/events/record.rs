@@ -35,6 +35,8 @@ pub(crate) enum RecordKind {
     Unreadable = 10,
     /// A [`model::StreamEvent`] that is neither numbered nor stored, as JSON.
     Live = 11,
+    /// What a tool that runs without JavaScript reports, as JSON.
+    ToolUpdate = 12,
 }
 
 #[derive(Debug, Clone, Copy)]

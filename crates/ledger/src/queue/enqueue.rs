@@ -23,7 +23,7 @@ use model::{
 const EVENTS: i64 = 7 * 24 * 3_600 * 1_000;
 
 pub(crate) const EVENT: &str =
-    "SELECT i.id, i.session_label FROM queue_events e JOIN queue_items i ON i.id = e.item_id
+    "SELECT e.item_id, coalesce(i.session_label, '') FROM queue_events e LEFT JOIN queue_items i ON i.id = e.item_id
      WHERE e.channel = ?1 AND e.account = ?2 AND e.event_id = ?3";
 /// The session in which a turn ran, if it is still its head: no other session with that head is older.
 pub(crate) const OWN_SESSION: &str =

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use rusqlite::{Connection, Params};
 
-use crate::sqlite::checksum::{InsertRow, set};
+use crate::sqlite::checksum::{insert_all, set};
 use crate::sqlite::columns::{columns, list};
 use crate::sqlite::error::{Stored, damaged};
 use crate::sqlite::sql;
@@ -77,7 +77,7 @@ pub(crate) static OF_TURN: LazyLock<String> = LazyLock::new(|| items_where("turn
 /// The next session after `?1` with messages that wait or are in a turn.
 pub(crate) const NEXT_SESSION: &str = "SELECT min(session_label) FROM queue_items WHERE session_label > ?1 AND status IN ('pending', 'processing')";
 
-static ADD: LazyLock<InsertRow> = LazyLock::new(|| InsertRow::of::<ItemColumns>("queue_items"));
+static ADD: LazyLock<String> = LazyLock::new(|| insert_all::<ItemColumns>("queue_items"));
 
 /// The messages that a statement of this module finds.
 pub(crate) fn read(
@@ -96,7 +96,7 @@ pub(crate) fn of_id(connection: &Connection, id: &str) -> Stored<Option<StoredIt
 
 /// Writes a new message.
 pub(crate) fn add(connection: &Connection, new: StoredItem) -> Stored<()> {
-    ADD.run(connection, &columns_of(new), "queue a message")
+    sql::insert(connection, &ADD, &columns_of(new), "queue a message")
 }
 
 fn stored(row: ItemColumns) -> Stored<StoredItem> {
