@@ -92,6 +92,12 @@ export declare class NativeEngine {
   resume(run: number, from: ResumePoint, context: string, known: KnownHistory | undefined | null, flags: number): number | null
   /** Closes an interrupted turn as failed; answers request `id`. */
   discard(id: number, turn: string): void
+  /** Where a run is, as the JSON of a `RunInfo`; answers request `id`. */
+  runInfo(id: number, run: string): void
+  /** The runs that match `filter`, the JSON of a `RunFilter`; answers request `id`. */
+  runs(id: number, filter: string): void
+  /** The result of a run, once it has ended, as the JSON of an `AgentResult`; answers request `id`, which can be cancelled. */
+  resultOf(id: number, run: string): void
 }
 
 /**
@@ -112,6 +118,8 @@ export declare class NativeHub {
   steer(run: number, message: string): boolean
   /** Whether the run is still working on its answer. */
   isStreaming(run: number): boolean
+  /** The turn of the run; null before it is opened. */
+  turnId(run: number): string | null
   /** Whether the run is compacting its context. */
   isCompacting(run: number): boolean
   /** Records that the reader has consumed `count` events of a run that does not merge. */

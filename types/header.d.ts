@@ -529,6 +529,12 @@ export type CountOptions = Omit<RunOptions, 'callbacks'> & {
   exact?: boolean | undefined
 }
 
+/** Options of calls that may take long. */
+export interface CallOptions {
+  /** Ends the wait: the call rejects with the signal's reason. What has begun in the ledger is not undone. */
+  signal?: AbortSignal | undefined
+}
+
 /**
  * Inspects a request before it is sent over HTTP (an answer of a run, a summary, an exact count: see `purpose`), and may replace
  * its body: a returned object is sent, byte for byte as `JSON.stringify` writes it. Without a returned value the original body is
@@ -590,6 +596,11 @@ export interface BrokerExecution {
 export interface AgentRun<Event = StreamEvent> extends AsyncIterableIterator<Event> {
   /** The `runId`: the host's, or the engine's ULID. */
   readonly id: string
+  /**
+   * Its turn in the ledger. Undefined until the turn is opened, which is when the run has its session; after the end it is
+   * `result.turnId`.
+   */
+  readonly turnId: string | undefined
   /**
    * Resolves for every stop reason, after the commit and the terminal event. Rejects only for defects, and with `result_too_large`
    * where the result's JSON would have more than 256 MiB: the turn is in the ledger.
@@ -1025,6 +1036,36 @@ export declare class AgentEngine {
    */
   attach(runId: string, options?: AttachOptions): AsyncIterableIterator<StreamEvent>
   /**
+   * The runs in the ledger, the newest first, in whichever process they run or ran.
+   *
+   * @example
+   * for (const { runId, status, process } of (await engine.runs({ session: 'main', limit: 10 })).items) {
+   *   console.log(runId, status, process?.pid)
+   * }
+   *
+   * @throws {AgentEngineError} `invalid_query`, `invalid_label`, `no_ledger`.
+   */
+  runs(filter?: RunFilter & CallOptions): Promise<Page<RunInfo>>
+  /**
+   * Where a run is; null where the ledger has none with that id. Runs of a ledger with the journal `final` are only in {@link runs}.
+   *
+   * @example
+   * const info = await engine.runInfo('run-17')
+   * if (info?.status === 'interrupted') await engine.resume(info.turnId, { tools })
+   */
+  runInfo(runId: string, options?: CallOptions): Promise<RunInfo | null>
+  /**
+   * The result of a run: during the run, after it, after a restart, and from another process. It resolves when the run has ended.
+   * Of a run that this engine does not run it has what the ledger stores: `warnings`, `undeliveredSteering`, `cacheBreaks` and
+   * `tokenBudget` are empty.
+   *
+   * @example
+   * const { text, usage } = await engine.resultOf('run-17', { signal: AbortSignal.timeout(60_000) })
+   *
+   * @throws {AgentEngineError} `unknown_run`; `run_interrupted` when no process runs it any more; `no_ledger`, `invalid_options`.
+   */
+  resultOf(runId: string, options?: CallOptions): Promise<AgentResult>
+  /**
    * Aborts the run that is under way in a session, in any process of this machine; resolves when the command is in the ledger.
    * Needs the journal `full`.
    *
@@ -1090,7 +1131,7 @@ export interface ForkOptions {
 export interface Ledger {
   /** Writes a finished turn, for a broker that commits turns itself, in one transaction. Resolves with the turn's id. */
   writeTurn(context: AssembledContext, result: AgentResultInput): Promise<string>
-  /** The session of a label or an alias. */
+  /** The session of a label or an alias, also while its first turn runs: its `threadId` is null then. */
   session(label: string): Promise<SessionRow | null>
   /**
    * The messages that the next call would send, oldest first, of a session's label or of a turn. After a compaction they begin
@@ -1334,6 +1375,7 @@ export type AgentEngineErrorCode =
   | 'unknown_session'
   | 'unknown_run'
   | 'events_expired'
+  | 'run_interrupted'
   | 'not_running'
   | 'unknown_tool_call'
   | 'invalid_query'

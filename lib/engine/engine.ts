@@ -5,9 +5,11 @@ import type { KnownHistory, NativeEngine } from '../../binding.d.ts'
 import type {
   AgentEngineCallbacks,
   AgentEngineOptions,
+  AgentResult,
   AssembledContext,
   AttachOptions,
   BudgetState,
+  CallOptions,
   CloseOptions,
   CompactionResult,
   CompactOptions,
@@ -21,10 +23,13 @@ import type {
   ModelFilter,
   ModelInfo,
   OnRequest,
+  Page,
   ProfileState,
   RecoveredTurn,
   ResumeOptions,
+  RunFilter,
   RunHooks,
+  RunInfo,
   RunOptions,
   StreamEvent,
   TokenCount,
@@ -48,6 +53,7 @@ import { compact } from './compaction.ts'
 import { requestKey } from './key-functions.ts'
 import { noteOptionProblems, readOptions } from './options.ts'
 import { readResumption, recoverAtOpen } from './recovery.ts'
+import { resultOf, runInfo, runs } from './runs.ts'
 import { ScriptedProvider } from './scripted-provider.ts'
 
 /** Starts native run `number` with a context; null where the beginning of its history is not known any more. */
@@ -280,6 +286,20 @@ class AgentEngine implements Declared {
   /** The events of a run, of this process or another, after one of them; see `../run/follow.ts`. */
   attach(runId: string, options: AttachOptions = {}): AsyncIterableIterator<StreamEvent> {
     return attach(this.#native, runId, options, this.#skipped)
+  }
+
+  /** The runs in the ledger; see `runs.ts`. */
+  async runs(filter: RunFilter & CallOptions = {}): Promise<Page<RunInfo>> {
+    return runs(this.#native, filter)
+  }
+
+  async runInfo(runId: string, options: CallOptions = {}): Promise<RunInfo | null> {
+    return runInfo(this.#native, runId, options)
+  }
+
+  /** The result of a run, of this process or another, when it has ended. */
+  async resultOf(runId: string, options: CallOptions = {}): Promise<AgentResult> {
+    return resultOf(this.#native, this.#runs, runId, options)
   }
 
   /** Aborts the run that is under way in a session, in any process. */

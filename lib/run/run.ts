@@ -38,6 +38,7 @@ import {
   TOOL_CANCEL,
   UNREADABLE,
 } from './record-kinds.ts'
+import { complete } from './result.ts'
 
 /** An event that is neither numbered nor stored. */
 type LiveEvent = Extract<StreamEvent, { sub: number }>
@@ -73,6 +74,7 @@ class AgentRun implements Declared, hub.RecordTarget {
   readonly id: string
   readonly result: Promise<AgentResult>
   readonly stream: BrokerStreamHandle
+  #turnId: string | undefined
   /** Its number in the queue; 0 until it has begun. */
   #number = 0
   #native: NativeHub = hub.nativeHub()
@@ -183,6 +185,13 @@ class AgentRun implements Declared, hub.RecordTarget {
     } catch (error) {
       this.#warn(error)
     }
+  }
+
+  get turnId(): string | undefined {
+    if (this.#turnId === undefined && !this.#ended) {
+      this.#turnId = this.#native.turnId(this.#number) ?? undefined
+    }
+    return this.#turnId
   }
 
   abort(): void {
@@ -433,12 +442,8 @@ class AgentRun implements Declared, hub.RecordTarget {
   }
 
   #finish(result: AgentResult): void {
-    for (const message of result.messages) {
-      // The native side leaves the content out where it is the text of the only block.
-      const [block, ...others] = message.blocks ?? []
-      if (block?.type === 'text' && others.length === 0) message.content = block.text
-    }
-    result.text = result.messages.findLast(({ role }) => role === 'assistant')?.content ?? ''
+    complete(result)
+    this.#turnId = result.turnId
     for (const call of result.toolCalls) {
       // The caller gets back the very object its tool returned, with details that JSON cannot hold.
       const value = this.#values.get(call.callId)

@@ -63,6 +63,26 @@ function listen(signal: Signal, target: Abortable, path: string, code: Code): vo
   }
 }
 
+/** The reason of an aborted signal. */
+function reasonOf(signal: Signal): unknown {
+  let reason: unknown
+  try {
+    reason = ignoreRejection((signal as Partial<AbortSignal>).reason)
+  } catch {
+    // A signal of the caller that throws has no reason.
+  }
+  return reason ?? new DOMException('This operation was aborted', 'AbortError')
+}
+
+/** Removes the target, whatever the signal does. */
+function stopListening(signal: Signal, target: Abortable): void {
+  try {
+    unlisten(signal, target)
+  } catch {
+    // The work of the target has ended.
+  }
+}
+
 /** Removes the target. The caller handles a throw of the signal. */
 function unlisten(signal: Signal, target: Abortable): void {
   const entry = entries.get(signal)
@@ -72,4 +92,4 @@ function unlisten(signal: Signal, target: Abortable): void {
 }
 
 export type { Signal }
-export { isAborted, listen, readSignal, unlisten }
+export { isAborted, listen, readSignal, reasonOf, stopListening, unlisten }

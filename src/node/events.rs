@@ -119,7 +119,7 @@ impl NativeEngine {
 }
 
 impl NativeEngine {
-    fn known_ledger(&self) -> std::result::Result<LedgerPorts, EngineError> {
+    pub(super) fn known_ledger(&self) -> std::result::Result<LedgerPorts, EngineError> {
         self.ledger.clone().ok_or_else(|| {
             EngineError::new(
                 ErrorCode::NoLedger,
@@ -129,7 +129,7 @@ impl NativeEngine {
     }
 
     /// Answers request `id` with the page, or with `null` when it is cancelled or the engine closes.
-    fn wait(
+    pub(super) fn wait(
         &self,
         id: u32,
         page: impl Future<Output = std::result::Result<String, EngineError>> + Send + 'static,

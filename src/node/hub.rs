@@ -302,6 +302,12 @@ impl NativeHub {
         self.core.with_run(run, |entry| entry.control.is_streaming()).unwrap_or(false)
     }
 
+    /// The turn of the run; null before it is opened.
+    #[napi(catch_unwind)]
+    pub fn turn_id(&self, run: u32) -> Option<String> {
+        self.core.with_run(run, |entry| entry.control.turn_id()).flatten()
+    }
+
     /// Whether the run is compacting its context.
     #[napi(catch_unwind)]
     pub fn is_compacting(&self, run: u32) -> bool {

@@ -20,4 +20,5 @@ mod profiles;
 mod reading;
 mod recovery;
 mod reply;
+mod runs;
 mod workspace;

@@ -38,6 +38,7 @@ pub(super) async fn enter(
         (Some(_), JournalMode::Final) | (None, _) => read_session(driver).await?,
     };
     session.head.lane = lane;
+    active.run.control.opened(&active.run.turn_id);
     Ok(session)
 }
 

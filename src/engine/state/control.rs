@@ -3,7 +3,7 @@
 //! It must never decide the effect of an abort or a steered message: it only passes them on, and reports whether they
 //! arrived in time.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
@@ -23,6 +23,8 @@ struct Steering {
 pub(crate) struct RunControl {
     abort: CancellationToken,
     steering: Mutex<Steering>,
+    /// The turn, once it is opened.
+    turn_id: OnceLock<String>,
 }
 
 impl RunControl {
@@ -33,6 +35,17 @@ impl RunControl {
 
     pub(crate) fn abort_token(&self) -> CancellationToken {
         self.abort.clone()
+    }
+
+    /// The turn is opened.
+    pub(crate) fn opened(&self, turn_id: &str) {
+        // A run opens one turn.
+        let _ = self.turn_id.set(turn_id.to_owned());
+    }
+
+    /// The turn, once it is opened.
+    pub(crate) fn turn_id(&self) -> Option<String> {
+        self.turn_id.get().cloned()
     }
 
     /// Queues a message for the next tool boundary. False when the run accepts none any more: the caller still has the message.

@@ -12,12 +12,16 @@ use rusqlite::Connection;
 use crate::events::event_json::json;
 use crate::events::references;
 use crate::events::runs::Runs;
+use crate::journal_rows::ended_runs::{self, unknown_run};
 use crate::journal_rows::event_rows;
 use crate::journal_rows::run_rows::{self, RunRow};
+use crate::journal_rows::run_state::{Live, state};
 use crate::lease::claim::Claim;
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
-use model::{Cursor, EventPage, Follows, RunEvent, SessionPage, StorageError, StorageErrorKind};
+use model::{
+    Cursor, EventPage, Follows, RunEvent, RunStatus, SessionPage, StorageError, StorageErrorKind,
+};
 
 pub(crate) fn page(turn_id: String, after: u64, events: &[RunEvent], over: bool) -> EventPage {
     EventPage {
@@ -65,20 +69,20 @@ fn find(connection: &Connection, of: &Follows) -> Stored<Option<RunRow>> {
 
 /// The error for a run without events; `is_known` for a run that is under way.
 fn no_events(connection: &Connection, of: &Follows, is_known: bool) -> Stored<StorageError> {
-    let (select, value) = match of {
-        Follows::Run(run) => ("SELECT 1 FROM turns WHERE run_id = ?1 LIMIT 1", run),
-        Follows::Turn(turn) => ("SELECT 1 FROM turns WHERE id = ?1 LIMIT 1", turn),
+    let (exists, value) = match of {
+        Follows::Run(run) => (is_known || ended_runs::turn_of(connection, run)?.is_some(), run),
+        Follows::Turn(turn) => {
+            let select = "SELECT 1 FROM turns WHERE id = ?1";
+            (is_known || sql::exists(connection, select, (turn,), "find a run")?, turn)
+        }
     };
-    Ok(if is_known || sql::exists(connection, select, (value,), "find a run")? {
+    Ok(if exists {
         StorageError::new(
             StorageErrorKind::EventsExpired,
             format!("the events of run `{value}` are not stored, or not any more; read its turn"),
         )
     } else {
-        StorageError::new(
-            StorageErrorKind::UnknownRun,
-            format!("the ledger has no run `{value}`; pass the id of a run that has begun"),
-        )
+        unknown_run(value)
     })
 }
 
@@ -89,20 +93,8 @@ pub(crate) fn has_no_events(error: &StorageError) -> bool {
 
 /// Whether a run that has not ended is under way somewhere, or waits for its session.
 fn is_live(connection: &Connection, run: &RunRow, claim: &Claim, runs: &Runs) -> Stored<bool> {
-    if let Some(epoch) = run.epoch
-        && claim.runs(connection, &run.session_label, epoch)?
-    {
-        return Ok(true);
-    }
-    if runs.entry(&run.turn_id).is_some() {
-        // The run waits for its session, or takes over an interrupted turn.
-        return Ok(true);
-    }
-    Ok(run.epoch.is_none()
-        && run
-            .owner
-            .as_ref()
-            .is_some_and(|owner| owner.id != claim.owner.id && !claim.owner.knows_dead(owner)))
+    let live = Live { claim, is_here: &|turn| runs.entry(turn).is_some() };
+    Ok(state(connection, &live, run)?.0 != RunStatus::Interrupted)
 }
 
 /// The page of a session's runs after `cursor`.

@@ -115,6 +115,16 @@ impl Journal for Ledger {
         Some(self.core().ok()?.runs.register(names, run))
     }
 
+    fn session_of<'a>(&'a self, turn_id: &'a str, label: &'a str) -> PortFuture<'a, String> {
+        let entry = self.core().ok().and_then(|core| core.runs.entry(turn_id));
+        match entry {
+            Some(entry) => self.read_small(move |connection| {
+                entry.session_label(connection).map(ToOwned::to_owned)
+            }),
+            None => self.session_named(label),
+        }
+    }
+
     fn session_named<'a>(&'a self, label: &'a str) -> PortFuture<'a, String> {
         self.resolve(label.to_owned())
     }

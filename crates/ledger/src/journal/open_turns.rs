@@ -103,7 +103,7 @@ pub(crate) fn begin(
     let run = match known {
         Some(run) => {
             entry_rows::record(connection, run.n, &entry)?;
-            run_rows::leased(connection, run, label, lease)?
+            run_rows::leased(connection, run, lease)?
         }
         None => {
             let n = run_rows::next(connection)?;
@@ -314,7 +314,7 @@ pub(crate) fn reopen(
     }
     turn.epoch = claim.take(connection, &turn.session_label)?;
     let lease = RunLease { epoch: turn.epoch, context_id: run.context_id.unwrap_or_default() };
-    let run = run_rows::leased(connection, run, &turn.session_label, lease)?;
+    let run = run_rows::leased(connection, run, lease)?;
     let mut entry = Entry::default();
     entry.add(&Record::TakenOver);
     entry_rows::record(connection, run.n, &entry)?;

@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 use rusqlite::{Connection, Params, params};
 
+use crate::journal_rows::ended_runs;
 use crate::lease::claim::LeaseRow;
 use crate::lease::held::RunningTurn;
 use crate::lease::owner::Owner;
@@ -110,6 +111,9 @@ pub(crate) const NEWEST: &str = "SELECT coalesce(max(n), 0) FROM runs";
 pub(crate) static OPEN: LazyLock<String> = LazyLock::new(|| {
     format!("{} AND ended_at IS NULL AND epoch IS NOT NULL ORDER BY turn_id", *IN_JOURNAL)
 });
+/// The runs that have not ended.
+pub(crate) static NOT_ENDED: LazyLock<String> =
+    LazyLock::new(|| format!("{} AND ended_at IS NULL ORDER BY n", *IN_JOURNAL));
 /// The runs that have ended and whose events are not archived.
 pub(crate) static ENDED: LazyLock<String> =
     LazyLock::new(|| format!("{} AND last_entry > 0 ORDER BY n LIMIT ?1", *IN_JOURNAL));
@@ -188,6 +192,12 @@ pub(crate) fn open(connection: &Connection) -> Stored<Vec<CheckedRun>> {
     sql::all(connection, &OPEN, (), READING)
 }
 
+/// The runs that have not ended, oldest first.
+pub(crate) fn not_ended(connection: &Connection) -> Stored<Vec<RunRow>> {
+    let read = |fields: &mut Fields<'_>| Ok(fields.next::<CheckedRun>()?.run);
+    sql::map(connection, &NOT_ENDED, (), READING, read)
+}
+
 /// A few of the runs that have ended and whose events are not archived.
 pub(crate) fn ended(connection: &Connection, most: i64) -> Stored<Vec<RunRow>> {
     let read = |fields: &mut Fields<'_>| Ok(fields.next::<CheckedRun>()?.run);
@@ -198,8 +208,6 @@ static ADD: LazyLock<String> = LazyLock::new(|| insert_all::<RunRow>("runs"));
 static LEASE: LazyLock<String> = LazyLock::new(|| {
     format!("UPDATE runs SET {} WHERE n = ?1", set(&[("epoch", "?2"), ("context_id", "?3")]))
 });
-static IN_SESSION: LazyLock<String> =
-    LazyLock::new(|| format!("UPDATE runs SET {} WHERE n = ?1", set(&[("session_label", "?2")])));
 static STORE_EVENTS: LazyLock<String> = LazyLock::new(|| {
     let change = set(&[
         ("keeps_events", "1"),
@@ -263,22 +271,10 @@ pub(crate) fn add(
 }
 
 /// Stores the lease of the run's session. Returns the run as it is now.
-///
-/// A run that was started on an alias has it as its label until now, if an event was stored before its turn was opened.
-pub(crate) fn leased(
-    connection: &Connection,
-    run: RunRow,
-    label: &str,
-    lease: RunLease,
-) -> Stored<RunRow> {
+pub(crate) fn leased(connection: &Connection, run: RunRow, lease: RunLease) -> Stored<RunRow> {
     let RunLease { epoch, context_id } = lease;
     change(connection, &LEASE, params![run.n, epoch, context_id])?;
-    let mut run = RunRow { epoch: Some(epoch), context_id: Some(context_id), ..run };
-    if run.session_label != label {
-        change(connection, &IN_SESSION, params![run.n, label])?;
-        label.clone_into(&mut run.session_label);
-    }
-    Ok(run)
+    Ok(RunRow { epoch: Some(epoch), context_id: Some(context_id), ..run })
 }
 
 /// Marks the run's events as stored by this process.
@@ -302,9 +298,10 @@ pub(crate) fn mark_unarchivable(connection: &Connection, run: &RunRow) -> Stored
     change(connection, &LAST_ENTRY, params![run.n, -run.last_entry()])
 }
 
-/// Removes a run.
-pub(crate) fn remove(connection: &Connection, n: i64) -> Stored<()> {
-    change(connection, "DELETE FROM runs WHERE n = ?1", params![n])
+/// Removes a run that has ended. Its id is still found.
+pub(crate) fn remove(connection: &Connection, run: &RunRow) -> Stored<()> {
+    ended_runs::add(connection, &run.run_id, &run.turn_id)?;
+    change(connection, "DELETE FROM runs WHERE n = ?1", params![run.n])
 }
 
 fn change(connection: &Connection, statement: &str, values: impl Params) -> Stored<()> {

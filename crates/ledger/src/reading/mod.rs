@@ -5,5 +5,6 @@ pub(crate) mod history;
 pub(crate) mod lists;
 pub(crate) mod query;
 pub(crate) mod recall;
+pub(crate) mod runs;
 pub(crate) mod turn_tree;
 pub(crate) mod usage;

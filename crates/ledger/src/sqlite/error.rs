@@ -117,6 +117,7 @@ fn remedy(kind: StorageErrorKind) -> &'static str {
         | StorageErrorKind::UnknownSession
         | StorageErrorKind::UnknownRun
         | StorageErrorKind::EventsExpired
+        | StorageErrorKind::RunInterrupted
         | StorageErrorKind::NotRunning
         | StorageErrorKind::UnknownToolCall
         | StorageErrorKind::InvalidQuery

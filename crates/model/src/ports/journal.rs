@@ -36,6 +36,12 @@ pub trait Journal: Send + Sync {
         Box::pin(std::future::ready(Ok(None)))
     }
 
+    /// The label of the session of a run that was registered with a label or an alias, the same whenever it is requested.
+    fn session_of<'a>(&'a self, turn_id: &'a str, label: &'a str) -> PortFuture<'a, String> {
+        let _ = turn_id;
+        self.session_named(label)
+    }
+
     /// The label of the session that a label or an alias names.
     fn session_named<'a>(&'a self, label: &'a str) -> PortFuture<'a, String>;
 

@@ -33,7 +33,7 @@ const REMOVED: [Table; 2] = [
 ];
 
 /// Every table with a checksum.
-pub(crate) const TABLES: [Table; 21] = [
+pub(crate) const TABLES: [Table; 22] = [
     Table {
         name: "schema_meta",
         columns: "ledger_id, created_at, engine_version",
@@ -104,6 +104,7 @@ pub(crate) const TABLES: [Table; 21] = [
                   in_journal, owner, pid, pid_started, pid_space, boot_id",
         subject: "turn_id",
     },
+    Table { name: "ended_runs", columns: "run_id, turn_id", subject: "run_id" },
     Table {
         name: "event_archive",
         columns: "key, seq, events",

@@ -234,6 +234,8 @@ pub enum StorageErrorKind {
     UnknownRun,
     /// The run's events were removed.
     EventsExpired,
+    /// The run has not ended, and no process runs it.
+    RunInterrupted,
     /// No run is under way in the session.
     NotRunning,
     /// The turn has no such tool call.
@@ -274,6 +276,7 @@ impl StorageErrorKind {
             Self::UnknownSession => "unknown_session",
             Self::UnknownRun => "unknown_run",
             Self::EventsExpired => "events_expired",
+            Self::RunInterrupted => "run_interrupted",
             Self::NotRunning => "not_running",
             Self::UnknownToolCall => "unknown_tool_call",
             Self::InvalidQuery => "invalid_query",
