@@ -44,6 +44,11 @@ const proofs = {
     env: { LEDGER_OPENS: '100', LEDGER_MESSAGES: '500' },
     command: spec('ledger/leases'),
   },
+  duplicates: {
+    about: 'two processes submit the same run id at once, 200 times: one turn',
+    env: { DUPLICATE_ROUNDS: '200' },
+    command: spec('runs/duplicates'),
+  },
   oracle: {
     about: 'the ledger beside a model in memory, 200 sequences',
     env: { LEDGER_CASES: '200' },

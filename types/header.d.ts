@@ -412,6 +412,16 @@ export interface AssembledContext extends RunHooks {
   coalesce?: boolean
   /** True: leaving the iterator does not abort the run. */
   detached?: boolean
+  /**
+   * What happens where the ledger has a run with this `runId`. `refuse` (default): nothing is sent or written, and `result` and the
+   * iterator reject with `duplicate_run`. `attach`: it is the same submit again, if the message and the session are the same. The run then has
+   * the events and the result of the other one, wherever that runs or ran, and the model is not called. Aborting it aborts the other one, leaving
+   * its iterator does not. Needs the journal `full`.
+   *
+   * @example
+   * const { text } = await engine.run(message, { runId: request.id, onDuplicateRun: 'attach' }).result
+   */
+  onDuplicateRun?: 'refuse' | 'attach'
   /** Which events the run delivers; replaces the engine's `events`. All are numbered and stored. */
   events?: EventsOption
   /** How many tools with `executionMode: 'parallel'` run at once. Default 8. */
@@ -602,7 +612,8 @@ export interface AgentRun<Event = StreamEvent> extends AsyncIterableIterator<Eve
    */
   readonly turnId: string | undefined
   /**
-   * Resolves for every stop reason, after the commit and the terminal event. Rejects only for defects, and with `result_too_large`
+   * Resolves for every stop reason, after the commit and the terminal event. Rejects only for defects, with `duplicate_run` where the ledger
+   * has a run with its id (nothing was sent or written then), and with `result_too_large`
    * where the result's JSON would have more than 256 MiB: the turn is in the ledger.
    */
   readonly result: Promise<AgentResult>
@@ -1375,6 +1386,7 @@ export type AgentEngineErrorCode =
   | 'unknown_session'
   | 'unknown_run'
   | 'events_expired'
+  | 'duplicate_run'
   | 'run_interrupted'
   | 'not_running'
   | 'unknown_tool_call'

@@ -12,7 +12,7 @@ export function context(changes = {}) {
     model: 'test-model',
     provider: 'test',
     timeoutMs: 60_000,
-    runId: `run-${++runs}`,
+    runId: `run-${process.pid}-${++runs}`,
     sessionLabel: 'agent:main:main',
     role: 'unified',
     toolsetName: 'test',

@@ -38,6 +38,7 @@ import { Ledger } from '../ledger/ledger.ts'
 import * as addon from '../native/addon.ts'
 import * as hub from '../native/hub.ts'
 import { requestWithHook } from '../native/request-hook.ts'
+import { attachment } from '../run/attachment.ts'
 import { noteProblems, readCallbacks, readContext } from '../run/context.ts'
 import { abortSession, attach, steerSession } from '../run/follow.ts'
 import { GivenHistories } from '../run/given-histories.ts'
@@ -180,6 +181,7 @@ class AgentEngine implements Declared {
       onRequest = this.#onRequest,
       hooks: own,
       skipped = this.#skipped,
+      attaches,
     } = readContext(context)
     const hooks = { ...this.#hooks, ...own }
     const crossing = this.#given.prepare(fields)
@@ -194,6 +196,9 @@ class AgentEngine implements Declared {
       onRequest,
       hooks,
       skipped,
+      attachment: attaches
+        ? () => attachment(this.#native, fields.runId as string, skipped)
+        : undefined,
     })
     const listened = callbacks.onAgentEvent === undefined ? 0 : PHASES
     const hooked = onRequest === undefined ? 0 : HOOKED

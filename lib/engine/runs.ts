@@ -57,7 +57,13 @@ async function resultOf(
 ): Promise<AgentResult> {
   const [run, signal] = [readRunId(runId), readSignal(options)]
   for (const each of live) {
-    if (each.id === run) return abortable(signal, each.result)
+    if (each.id !== run) continue
+    try {
+      return await abortable(signal, each.result)
+    } catch (error) {
+      // One that was refused because the ledger has another run with its id.
+      if (!(error instanceof AgentEngineError) || error.code !== 'duplicate_run') throw error
+    }
   }
   const result = await abortable<AgentResult | null>(signal, (id) => native.resultOf(id, run), {
     cancel: (id) => native.leave(id),

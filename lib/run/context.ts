@@ -75,6 +75,8 @@ interface ReadContext {
   signal: Signal | undefined
   onRequest: OnRequest | undefined
   hooks: RunHooks
+  /** Whether the run attaches to another one with its id. */
+  attaches: boolean
   /** The groups of events that are left out; undefined where the context has no `events`. */
   skipped: number | undefined
 }
@@ -82,7 +84,7 @@ interface ReadContext {
 /** A context whose fields were read: without functions and signals, and the tools by their names. */
 function readContext(context: Readonly<Fields>, refuse: Refuse = throwing): ReadContext {
   const { hooks, rest: fields } = takeHooks(context, CODE, refuse)
-  const { abortSignal, onRequest, tools, events, ...rest }: Fields = fields
+  const { abortSignal, onRequest, onDuplicateRun, tools, events, ...rest }: Fields = fields
   const signal = noted(refuse, () => readSignal(abortSignal, 'abortSignal', CODE))
   const check = (field: string, judge: typeof refuseLost) => {
     try {
@@ -102,9 +104,17 @@ function readContext(context: Readonly<Fields>, refuse: Refuse = throwing): Read
     signal,
     onRequest: noted(refuse, () => readHook(onRequest, CODE)),
     hooks,
+    attaches: noted(refuse, () => readOnDuplicate(onDuplicateRun), false),
     skipped:
       events === undefined ? undefined : noted(refuse, () => readSkipped(events, CODE), undefined),
   }
+}
+
+/** Whether `onDuplicateRun` is `attach`. */
+function readOnDuplicate(given: unknown): boolean {
+  if (given === undefined || given === null || given === 'refuse') return false
+  if (given === 'attach') return true
+  throw refusal(CODE, 'onDuplicateRun', "is neither 'refuse' nor 'attach'")
 }
 
 /** The caller's `onRequest`, where there is one. */

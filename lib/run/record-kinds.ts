@@ -12,3 +12,4 @@ export const DEFECT = 8
 export const REQUEST = 9
 export const UNREADABLE = 10
 export const LIVE = 11
+export const REFUSED = 12

@@ -50,6 +50,7 @@ const FIELDS: Readonly<Record<keyof AssembledContext, true>> = {
   onRequest: true,
   coalesce: true,
   detached: true,
+  onDuplicateRun: true,
   events: true,
   maxParallelTools: true,
   beforeToolCall: true,

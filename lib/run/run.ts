@@ -18,9 +18,10 @@ import * as hub from '../native/hub.ts'
 import { callRequestHook } from '../native/request-hook.ts'
 import { toolController } from '../tools/signal.ts'
 import { runTool, type Tool, type ToolCall } from '../tools/tools.ts'
-import { AgentEngineError, clip, messageOf, refusal } from '../values/errors.ts'
+import { AgentEngineError, type Code, clip, messageOf, refusal } from '../values/errors.ts'
 import * as signals from '../values/signals.ts'
 import { type EventsFrom, readAfterSeq } from './after-seq.ts'
+import type { Attachment } from './attachment.ts'
 import { GROUPS } from './event-groups.ts'
 import { EventLog, type EventReader } from './event-log.ts'
 import { afterCall, decide, stops } from './hooks.ts'
@@ -31,6 +32,7 @@ import {
   MESSAGE,
   PHASE,
   REASONING,
+  REFUSED,
   REQUEST,
   RESULT,
   TOKEN,
@@ -66,6 +68,17 @@ interface RunOptions {
   hooks: RunHooks
   /** The groups of events that are left out, as bits. */
   skipped: number
+  /** The run to attach to where the ledger has one with this id; undefined: then it is refused. */
+  attachment: (() => Attachment) | undefined
+}
+
+/** Why the run has no turn of its own. */
+interface Refusal {
+  code: Code
+  message: string
+  field: string
+  /** Whether the run with the same id was started with the same message in the same session. */
+  isSame: boolean
 }
 
 type Delta = Extract<StreamEvent, { type: 'token' | 'reasoning' }>
@@ -86,6 +99,9 @@ class AgentRun implements Declared, hub.RecordTarget {
   #onRequest: OnRequest | undefined
   #hooks: RunHooks
   #progress: boolean
+  #attachment: (() => Attachment) | undefined
+  /** The run that it is attached to. */
+  #attached: Attachment | undefined
   #listeners: readonly { callback: (event: StreamEvent) => unknown }[] = []
   #log: EventLog
   /** The iteration of the run itself, which aborts it when it is left. */
@@ -119,6 +135,7 @@ class AgentRun implements Declared, hub.RecordTarget {
     onRequest,
     hooks,
     skipped,
+    attachment,
   }: RunOptions) {
     this.id = id
     this.#tools = tools
@@ -128,6 +145,7 @@ class AgentRun implements Declared, hub.RecordTarget {
     this.#signal = signal
     this.#onRequest = onRequest
     this.#hooks = hooks
+    this.#attachment = attachment
     this.#progress = (skipped & GROUPS.toolProgress) === 0
     this.#log = new EventLog(coalesce)
     this.#own = this.#log.reader(0, coalesce ? undefined : () => this.#taken())
@@ -142,8 +160,10 @@ class AgentRun implements Declared, hub.RecordTarget {
         this.#onEvent(callback, options),
       abort: () => this.abort(),
       steer: (message: string) => this.steer(message),
-      isStreaming: () => !this.#ended && this.#native.isStreaming(this.#number),
-      isCompacting: () => !this.#ended && this.#native.isCompacting(this.#number),
+      isStreaming: () =>
+        !this.#ended && (this.#attached !== undefined || this.#native.isStreaming(this.#number)),
+      isCompacting: () =>
+        !this.#ended && this.#attached === undefined && this.#native.isCompacting(this.#number),
     })
   }
 
@@ -188,7 +208,7 @@ class AgentRun implements Declared, hub.RecordTarget {
   }
 
   get turnId(): string | undefined {
-    if (this.#turnId === undefined && !this.#ended) {
+    if (this.#turnId === undefined && !this.#ended && this.#attached === undefined) {
       this.#turnId = this.#native.turnId(this.#number) ?? undefined
     }
     return this.#turnId
@@ -197,12 +217,17 @@ class AgentRun implements Declared, hub.RecordTarget {
   abort(): void {
     if (this.#ended) return
     this.#aborted = true
+    if (this.#attached !== undefined) {
+      this.#attached.abort().catch((error) => this.#warn(error))
+      return
+    }
     // A signal may fire while the listener is added, before the run exists.
     if (this.#number !== 0) this.#native.abort(this.#number)
   }
 
   steer(message: string): boolean {
     if (typeof message !== 'string' || message === '' || this.#ended) return false
+    if (this.#attached !== undefined) return false
     return this.#native.steer(this.#number, message)
   }
 
@@ -233,14 +258,17 @@ class AgentRun implements Declared, hub.RecordTarget {
   #stopReading(): void {
     if (!this.#reading) return
     this.#reading = false
-    if (!this.#coalesce && !this.#ended) this.#native.consumed(this.#number, 0xffffffff)
+    if (!this.#coalesce && !this.#ended && this.#attached === undefined) {
+      this.#native.consumed(this.#number, 0xffffffff)
+    }
     this.#own.leave()
-    if (!this.#detached) this.abort()
+    // One that has attached leaves the other run alone.
+    if (!this.#detached && this.#attached === undefined) this.abort()
   }
 
   /** Its own iteration took an event, and the socket may go on. */
   #taken(): void {
-    if (this.#ended) return
+    if (this.#ended || this.#attached !== undefined) return
     if (this.#acknowledged > 0) this.#acknowledged--
     else this.#native.consumed(this.#number, 1)
   }
@@ -289,6 +317,9 @@ class AgentRun implements Declared, hub.RecordTarget {
         this.#end()
         this.#reject(new AgentEngineError('internal', text.slice(start, end)))
         break
+      case REFUSED:
+        this.#refused(JSON.parse(text.slice(start, end)))
+        break
       case LIVE:
         this.#deliverLive(JSON.parse(text.slice(start, end)))
         break
@@ -318,7 +349,12 @@ class AgentRun implements Declared, hub.RecordTarget {
     this.#seq = event.seq
     this.#sub = 0
     for (const { callback } of this.#listeners) this.#invoke(callback, event)
-    if (!this.#coalesce && !this.#ended && !(this.#reading && this.#read)) {
+    if (
+      !this.#coalesce &&
+      !this.#ended &&
+      this.#attached === undefined &&
+      !(this.#reading && this.#read)
+    ) {
       // Nobody has begun to read: the socket waits for no one.
       if (this.#reading) this.#acknowledged++
       this.#native.consumed(this.#number, 1)
@@ -443,13 +479,17 @@ class AgentRun implements Declared, hub.RecordTarget {
 
   #finish(result: AgentResult): void {
     complete(result)
-    this.#turnId = result.turnId
     for (const call of result.toolCalls) {
       // The caller gets back the very object its tool returned, with details that JSON cannot hold.
       const value = this.#values.get(call.callId)
       if (value !== undefined && call.result !== undefined)
         call.result = value as typeof call.result
     }
+    this.#complete(result)
+  }
+
+  #complete(result: AgentResult): void {
+    this.#turnId = result.turnId
     try {
       this.#end()
     } finally {
@@ -457,15 +497,60 @@ class AgentRun implements Declared, hub.RecordTarget {
     }
   }
 
-  /** Ends the run: releases its resources, and ends the readers that wait for events. */
-  #end(): void {
-    this.#ended = true
+  /** The ledger has a run with its id. */
+  #refused({ code, message, field, isSame }: Refusal): void {
+    if (this.#attachment === undefined) {
+      this.#refuse(new AgentEngineError(code, message, field))
+    } else if (isSame) {
+      this.#attach(this.#attachment())
+    } else {
+      const why = 'is the id of a run with another message or session; pass another one'
+      this.#refuse(refusal(code, field, why))
+    }
+  }
+
+  #refuse(error: AgentEngineError): void {
+    this.#end(error)
+    this.#reject(error)
+  }
+
+  /** Continues with the events and the result of another run. */
+  async #attach(attached: Attachment): Promise<void> {
+    this.#attached = attached
     this.#native.release(this.#number)
     hub.removeRun(this.#number)
+    // Aborted before it was known which run that is.
+    if (this.#aborted) this.abort()
+    try {
+      for await (const event of attached.events(this.#seq)) this.#deliverAttached(event)
+      this.#complete(await attached.result())
+    } catch (error) {
+      this.#end(error)
+      this.#reject(error)
+    }
+  }
+
+  #deliverAttached(event: StreamEvent): void {
+    if (event.type === 'token') {
+      const { text, messageId } = event
+      this.#call('onPartialReply', { text, messageId })
+    } else if (event.type === 'reasoning') {
+      this.#call('onReasoningStream', { text: event.text })
+    }
+    this.#deliver(event)
+  }
+
+  /** Ends the run: releases its resources, and ends the readers that wait for events; with `error` they reject. */
+  #end(error?: unknown): void {
+    this.#ended = true
+    if (this.#attached === undefined) {
+      this.#native.release(this.#number)
+      hub.removeRun(this.#number)
+    }
     this.#unlisten()
     for (const execution of [...this.#executions.keys()]) this.#cancelTool(execution)
     this.#values.clear()
-    this.#log.end()
+    this.#log.end(error)
     hub.releaseProcess()
   }
 }

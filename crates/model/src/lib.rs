@@ -57,7 +57,7 @@ pub use data::ledger::maintenance::{
 pub use data::ledger::page::{Limit, Page, PageOptions};
 pub use data::ledger::query::{QueryLimits, QueryResult, QueryRow, Truncation};
 pub use data::ledger::recall::{RECALL, Recall, Recalled, RecalledMessage};
-pub use data::ledger::run::{EndedRun, RunFilter, RunInfo, RunProcess, RunStatus};
+pub use data::ledger::run::{EndedRun, RunFilter, RunInfo, RunProcess, RunStatus, StoredRequest};
 pub use data::ledger::search::{SearchHit, SearchOptions};
 pub use data::ledger::session::{
     AliasRow, PersonaRow, SessionFilter, SessionMove, SessionRow, SessionStatus,

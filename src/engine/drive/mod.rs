@@ -11,6 +11,7 @@ mod finish;
 mod model_turn;
 mod opening;
 mod outcome;
+mod refusal;
 mod run_loop;
 mod switch;
 mod tool_batch;

@@ -78,6 +78,10 @@ async fn open(driver: &Driver, journal: &Arc<dyn Journal>) -> Result<Session, Bo
                     pause(&driver.active).await?;
                 }
                 Ok(Opened::Moved) => break,
+                Err(error) if error.kind == StorageErrorKind::DuplicateRun => {
+                    run.control.refuse(error.clone());
+                    return Err(broken(error));
+                }
                 Err(error) if error.kind == StorageErrorKind::UnknownTurn => {
                     return Err(broken(error));
                 }

@@ -10,6 +10,7 @@ use super::attempt_outcome::AttemptOutcome;
 use super::driver::Driver;
 use super::finish::finish;
 use super::opening::enter;
+use super::refusal::refuse;
 use super::tool_batch;
 use crate::engine::active_run::ActiveRun;
 use crate::engine::call::{NextCall, announce_wait};
@@ -39,6 +40,10 @@ pub(crate) async fn drive(
         Ok(ticket) => Box::pin(enter(&driver, ticket, &mut machine, &mut usage)).await,
         Err(event) => Err(event),
     };
+    if let Some(error) = driver.active.run.control.refusal().cloned() {
+        refuse(&driver.active, error).await;
+        return;
+    }
     let mut session = match entered {
         Ok(session) => Some(session),
         Err(event) => {

@@ -35,6 +35,8 @@ pub(crate) enum RecordKind {
     Unreadable = 10,
     /// A [`model::StreamEvent`] that is neither numbered nor stored, as JSON.
     Live = 11,
+    /// Why the run was refused, as JSON: instead of the result.
+    Refused = 12,
 }
 
 #[derive(Debug, Clone, Copy)]

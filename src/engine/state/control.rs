@@ -5,6 +5,7 @@
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use model::StorageError;
 use tokio_util::sync::CancellationToken;
 
 #[derive(Default)]
@@ -25,6 +26,8 @@ pub(crate) struct RunControl {
     steering: Mutex<Steering>,
     /// The turn, once it is opened.
     turn_id: OnceLock<String>,
+    /// Why the run has no turn: the ledger has a run with its id.
+    refusal: OnceLock<StorageError>,
 }
 
 impl RunControl {
@@ -35,6 +38,18 @@ impl RunControl {
 
     pub(crate) fn abort_token(&self) -> CancellationToken {
         self.abort.clone()
+    }
+
+    /// Ends the run without a turn.
+    pub(crate) fn refuse(&self, error: StorageError) {
+        // The first reason is as good as any.
+        let _ = self.refusal.set(error);
+        self.abort.cancel();
+    }
+
+    /// Why the run has no turn.
+    pub(crate) fn refusal(&self) -> Option<&StorageError> {
+        self.refusal.get()
     }
 
     /// The turn is opened.

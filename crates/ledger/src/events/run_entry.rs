@@ -183,7 +183,14 @@ impl RunEntry {
                 let now = claim.clock.now_ms();
                 let session_label = self.session_label(connection)?.to_owned();
                 let names = RunNames { session_label, ..names.clone() };
-                run_rows::add(connection, n, &names, now, None, Some(&claim.owner))?;
+                run_rows::add(
+                    connection,
+                    n,
+                    &names,
+                    now,
+                    None,
+                    (Some(&claim.owner), &claim.owner),
+                )?;
                 (n, true)
             }
         };
@@ -225,12 +232,16 @@ impl RunEntry {
 
     /// Reports a failed transaction: readers of the run no longer wait for it.
     pub(super) fn failed(&self, error: &StorageError) {
-        if error.kind != StorageErrorKind::StaleWriter {
+        let is_duplicate = error.kind == StorageErrorKind::DuplicateRun;
+        if error.kind != StorageErrorKind::StaleWriter && !is_duplicate {
             self.delayed();
             return;
         }
         self.taken_over.store(true, Ordering::Release);
         if let Some(run) = self.run.upgrade() {
+            if is_duplicate {
+                run.refuse(error);
+            }
             run.stop_storing();
         }
     }

@@ -232,7 +232,12 @@ impl Job for EventFlush {
             match entry.write(connection, &runs.claim, None, None) {
                 Ok(now) => *written = now,
                 // Nothing of this run was written; the other runs are still written.
-                Err(error) if error.kind == StorageErrorKind::StaleWriter => {
+                Err(error)
+                    if matches!(
+                        error.kind,
+                        StorageErrorKind::StaleWriter | StorageErrorKind::DuplicateRun
+                    ) =>
+                {
                     *written = Written::default();
                     entry.failed(&error);
                 }

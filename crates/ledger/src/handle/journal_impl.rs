@@ -16,7 +16,8 @@ use crate::lease::claim;
 use crate::lease::held::RunningTurn;
 use crate::lease::waits;
 use crate::open::registry::OpenLedger;
-use crate::reading::{expense, history, recall};
+use crate::reading::{expense, history, recall, runs};
+use crate::rows::turn_rows;
 use crate::sessions::{persona, pointers};
 use crate::sqlite::error::Stored;
 use crate::sqlite::readers;
@@ -24,7 +25,7 @@ use crate::sqlite::writer::Then;
 use model::{
     CacheChain, CommitReceipt, CompactionCommit, Expense, Journal, LedgerRead, LiveRun, OpenTurn,
     Opened, PortFuture, Recall, Recalled, RunNames, RunRegistration, RunWarning, SessionHistory,
-    SpentBy, TurnEnd, TurnLease, TurnOpening, TurnStep,
+    SpentBy, StoredRequest, TurnEnd, TurnLease, TurnOpening, TurnRow, TurnStep,
 };
 
 impl Journal for Ledger {
@@ -141,6 +142,23 @@ impl Journal for Ledger {
     fn agent_of<'a>(&'a self, label: &'a str, follows: Option<&'a str>) -> PortFuture<'a, String> {
         let (label, follows) = (label.to_owned(), follows.map(ToOwned::to_owned));
         self.read_small(move |connection| persona::agent_of(connection, &label, follows.as_deref()))
+    }
+
+    fn request_of<'a>(&'a self, run_id: &'a str) -> PortFuture<'a, Option<StoredRequest>> {
+        let run_id = run_id.to_owned();
+        self.read(move |connection| {
+            let turn = match runs::turn_of(connection, &run_id)? {
+                None => return Ok(None),
+                Some(turn_id) => match turn_rows::turn(connection, &turn_id)? {
+                    None => open_turn_reads::turn_row(connection, &turn_id)?,
+                    ended => ended,
+                },
+            };
+            Ok(turn.map(|TurnRow { session_label, messages, .. }| StoredRequest {
+                session_label,
+                messages,
+            }))
+        })
     }
 
     fn begin(&self, opening: Box<TurnOpening>) -> PortFuture<'static, Opened<i64>> {

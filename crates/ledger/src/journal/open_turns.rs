@@ -114,7 +114,8 @@ pub(crate) fn begin(
                 resumes: false,
             };
             let now = claim.clock.now_ms();
-            let run = run_rows::add(connection, n, &names, now, Some(lease), owner)?;
+            let run =
+                run_rows::add(connection, n, &names, now, Some(lease), (owner, &claim.owner))?;
             entry_rows::append(connection, n, EntryKind::CommitPoint, entry.content(), true)?;
             run
         }

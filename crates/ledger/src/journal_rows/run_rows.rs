@@ -16,7 +16,7 @@ use crate::sqlite::columns::{columns, list, list_of};
 use crate::sqlite::error::Stored;
 use crate::sqlite::fields::{Fields, FromFields};
 use crate::sqlite::sql;
-use model::RunNames;
+use model::{RunNames, StorageError, StorageErrorKind};
 
 /// A run.
 #[derive(Debug, Clone)]
@@ -204,6 +204,7 @@ pub(crate) fn ended(connection: &Connection, most: i64) -> Stored<Vec<RunRow>> {
     sql::map(connection, &ENDED, (most,), READING, read)
 }
 
+const DELETE: &str = "DELETE FROM runs WHERE n = ?1";
 static ADD: LazyLock<String> = LazyLock::new(|| insert_all::<RunRow>("runs"));
 static LEASE: LazyLock<String> = LazyLock::new(|| {
     format!("UPDATE runs SET {} WHERE n = ?1", set(&[("epoch", "?2"), ("context_id", "?3")]))
@@ -242,14 +243,17 @@ pub(crate) struct RunLease {
     pub(crate) context_id: i64,
 }
 
-/// Adds the run `n`; with `owner`, its events are stored.
+/// Adds the run `n`; with `owner`, its events are stored. `this` is the process that adds it.
+///
+/// # Errors
+/// `duplicate_run` if another run has its id.
 pub(crate) fn add(
     connection: &Connection,
     n: i64,
     names: &RunNames,
     now: i64,
     lease: Option<RunLease>,
-    owner: Option<&Owner>,
+    (owner, this): (Option<&Owner>, &Owner),
 ) -> Stored<RunRow> {
     let row = RunRow {
         n,
@@ -266,8 +270,33 @@ pub(crate) fn add(
         owner: owner.cloned(),
     };
     let doing = format_args!("write the run of turn `{}`", names.turn_id);
-    sql::insert(connection, &ADD, &row, doing)?;
+    match sql::insert(connection, &ADD, &row, doing) {
+        Err(error) if error.kind == StorageErrorKind::DuplicateRun => {
+            if !remove_abandoned(connection, &row.run_id, this)? {
+                return Err(duplicate(&row.run_id));
+            }
+            sql::insert(connection, &ADD, &row, doing)?;
+        }
+        written => written?,
+    }
     Ok(row)
+}
+
+/// Removes the run with that id if its process ended before its turn was opened: its id may be used again. False otherwise.
+fn remove_abandoned(connection: &Connection, run_id: &str, this: &Owner) -> Stored<bool> {
+    let Some(run) = of_run(connection, run_id)? else { return Ok(false) };
+    let is_abandoned = run.epoch.is_none()
+        && !run.has_ended()
+        && run.owner.as_ref().is_some_and(|owner| owner.id != this.id && this.knows_dead(owner));
+    if is_abandoned {
+        change(connection, DELETE, params![run.n])?;
+    }
+    Ok(is_abandoned)
+}
+
+fn duplicate(run_id: &str) -> StorageError {
+    let why = "the ledger has a run with this id; pass a new one, or `onDuplicateRun: 'attach'` for the result of that run";
+    StorageError::new(StorageErrorKind::DuplicateRun, format!("`{run_id}`: {why}")).at("runId")
 }
 
 /// Stores the lease of the run's session. Returns the run as it is now.
@@ -301,7 +330,7 @@ pub(crate) fn mark_unarchivable(connection: &Connection, run: &RunRow) -> Stored
 /// Removes a run that has ended. Its id is still found.
 pub(crate) fn remove(connection: &Connection, run: &RunRow) -> Stored<()> {
     ended_runs::add(connection, &run.run_id, &run.turn_id)?;
-    change(connection, "DELETE FROM runs WHERE n = ?1", params![run.n])
+    change(connection, DELETE, params![run.n])
 }
 
 fn change(connection: &Connection, statement: &str, values: impl Params) -> Stored<()> {

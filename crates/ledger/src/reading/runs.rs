@@ -53,6 +53,14 @@ fn ended_turn(connection: &Connection, run_id: &str) -> Stored<Option<String>> {
     }
 }
 
+/// The turn of the newest run with the host's id, open or ended.
+pub(crate) fn turn_of(connection: &Connection, run_id: &str) -> Stored<Option<String>> {
+    match run_rows::of_run(connection, run_id)? {
+        Some(run) => Ok(Some(run.turn_id)),
+        None => ended_runs::turn_of(connection, run_id),
+    }
+}
+
 fn lost(run_id: &str, turn_id: &str) -> StorageError {
     damaged(&format!("turn `{turn_id}` of run `{run_id}` is missing"))
 }

@@ -39,6 +39,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration::Sql(include_str!("migrations/100_turn_numbers.sql")),
     Migration::Code(migrations::rows_of_turns::migrate),
     Migration::Sql(include_str!("migrations/200_ended_runs.sql")),
+    Migration::Sql(include_str!("migrations/201_unique_run_ids.sql")),
 ];
 
 /// Brings a file to the newest of `migrations` in one transaction; concurrent processes are serialized by the transaction.

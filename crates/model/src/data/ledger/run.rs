@@ -6,8 +6,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AgentError, AgentErrorKind, AgentResult, Attempt, CompactionResult, ErrorDetail, FailureKind,
-    Limit, PersistError, Role, StopReason, StorageErrorKind, TurnError, TurnRow,
+    AgentError, AgentErrorKind, AgentMessage, AgentResult, Attempt, CompactionResult, ErrorDetail,
+    FailureKind, Limit, PersistError, Role, StopReason, StorageErrorKind, TurnError, TurnRow,
 };
 
 /// Where a run is. `waiting`: another run of its session comes first. `interrupted`: its process has ended, or lost its lease;
@@ -106,6 +106,15 @@ pub struct RunFilter {
     #[serde(default)]
     #[cfg_attr(feature = "testing", ts(as = "Option<u32>"))]
     pub limit: Limit,
+}
+
+/// What a run was started with, as the ledger has it.
+#[derive(Debug, Clone)]
+pub struct StoredRequest {
+    /// Its session.
+    pub session_label: String,
+    /// Its messages, the host's first.
+    pub messages: Vec<AgentMessage>,
 }
 
 /// A run that has ended.
