@@ -1058,7 +1058,7 @@ export declare class AgentEngine {
    */
   runs(filter?: RunFilter & CallOptions): Promise<Page<RunInfo>>
   /**
-   * Where a run is; null where the ledger has none with that id. Runs of a ledger with the journal `final` are only in {@link runs}.
+   * Where a run is; null where the ledger has none with that id.
    *
    * @example
    * const info = await engine.runInfo('run-17')

@@ -1,4 +1,5 @@
-//! The table `ended_runs`: the ids of runs whose row in `runs` was removed, so that they are still found, and not used again.
+//! The table `ended_runs`: the ids of runs without a row in `runs`, because that was removed or their turn was written at once.
+//! So they are still found, and not used again.
 //!
 //! Salvage and import do not know it: the ids in it are those of `turns`, and only a run of this ledger refuses its id. It must
 //! never have a run that has not ended.

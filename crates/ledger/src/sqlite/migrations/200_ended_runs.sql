@@ -1,5 +1,5 @@
--- The runs whose row in `runs` was removed, because they have ended and none of their events is stored: their ids are still found,
--- and not used again. Runs that ended before this table existed are in it as well.
+-- The ended runs without a row in `runs`, because that was removed with their events, or their turn was written at once: their ids are
+-- still found, and not used again. Runs that ended before this table existed are in it as well.
 
 CREATE TABLE ended_runs (
   run_id TEXT PRIMARY KEY NOT NULL,
