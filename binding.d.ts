@@ -74,6 +74,7 @@ export declare class NativeEngine {
   contextProblems(context: string): string
   /** The problems of the fields of a context, without what depends on an engine, as [`Self::context_problems`] returns them. */
   static fieldProblems(context: string): string
+  static turnProblems(turn: string): string
   /** The problems of options, the JSON of `AgentEngineOptions`, as [`Self::context_problems`] returns them. */
   static optionProblems(options: string): string
   /** Calls a method of the ledger and answers request `id`. A wrong argument is thrown here. */

@@ -45,6 +45,7 @@ import { GivenHistories } from '../run/given-histories.ts'
 import { AgentRun } from '../run/run.ts'
 import { ABORTED, DECIDES, HOOKED, PHASES, SKIPPED_SHIFT, STOPS } from '../run/run-flags.ts'
 import { type RunInput, readInput } from '../run/run-input.ts'
+import { SMALLEST } from '../run/smallest-context.ts'
 import { AgentEngineError, guarded, refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
 import { listed, listing, noted, type Problems } from '../values/problems.ts'
@@ -273,13 +274,23 @@ class AgentEngine implements Declared {
 
   /** Resumes an interrupted turn. A promise, because its context is loaded from the ledger first. */
   async resume(turnId: string, options: ResumeOptions = {}): Promise<AgentRun> {
-    const { callbacks, fields } = readResumption(turnId, options)
-    const persisted = await hub.request<Fields>((id) => this.#native.interruptedContext(id, turnId))
-    const lastEvent = await hub.request<number>((id) => this.#native.lastEvent(id, turnId))
-    const from = { turn: turnId, lastEvent }
-    const start: Start = (number, json, known, flags) =>
-      this.#native.resume(number, from, json, known, flags)
-    return this.#begin({ ...persisted, ...fields }, callbacks, start, hub.drainLater)
+    let persisted: Fields = { ...SMALLEST }
+    try {
+      const { callbacks, fields } = readResumption(turnId, options)
+      persisted = await hub.request<Fields>((id) => this.#native.interruptedContext(id, turnId))
+      const lastEvent = await hub.request<number>((id) => this.#native.lastEvent(id, turnId))
+      const from = { turn: turnId, lastEvent }
+      const start: Start = (number, json, known, flags) =>
+        this.#native.resume(number, from, json, known, flags)
+      return this.#begin({ ...persisted, ...fields }, callbacks, start, hub.drainLater)
+    } catch (error) {
+      throw listed(error, (problems) => {
+        const { fields } = readResumption(turnId, options, problems.note)
+        // Only what the options say: the turn began with the rest of its context.
+        const check = (json: string) => addon.NativeEngine.fieldProblems(json)
+        noteProblems({ ...persisted, ...fields }, problems, check)
+      })
+    }
   }
 
   /** Closes an interrupted turn as failed. Its messages stay in the ledger. */

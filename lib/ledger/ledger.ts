@@ -2,22 +2,26 @@
 // It must never open the file itself: a second SQLite in the process destroys it (docs/rules/faults.md#no-second-sqlite).
 
 import { resolve } from 'node:path'
-import type { NativeEngine } from '../../binding.d.ts'
+import type { NativeEngine as Native } from '../../binding.d.ts'
 import type * as types from '../../index.d.ts'
+import { NativeEngine } from '../native/addon.ts'
 import * as hub from '../native/hub.ts'
-import { contextJson, readContext } from '../run/context.ts'
+import { contextJson, noteProblems, readContext } from '../run/context.ts'
 import { watch } from '../run/follow.ts'
+import { SMALLEST } from '../run/smallest-context.ts'
 import { type AgentEngineError, type Code, refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
+import { listed, noted, type Problems } from '../values/problems.ts'
 import { attempt, type Fields, readFields, readList, readName } from '../values/reader.ts'
 
+const CODE = 'invalid_context'
 /** The maximum number of parameters of a statement in SQLite. */
 const MAX_PARAMS = 32_766
 
 class Ledger implements types.Ledger {
-  #native: NativeEngine
+  #native: Native
 
-  constructor(native: NativeEngine) {
+  constructor(native: Native) {
     this.#native = native
   }
 
@@ -36,11 +40,15 @@ class Ledger implements types.Ledger {
     context: types.AssembledContext,
     result: types.AgentResultInput,
   ): Promise<string> {
-    const turn = {
-      context: readContext(readFields(context, 'context', 'invalid_context')).fields,
-      result: readFields(result, 'result', 'invalid_context', 'result.'),
+    try {
+      const turn = {
+        context: readContext(readFields(context, 'context', CODE)).fields,
+        result: readFields(result, 'result', CODE, 'result.'),
+      }
+      return await this.#send<string>('writeTurn', contextJson(turn, 'arguments'))
+    } catch (error) {
+      throw listed(error, (problems) => noteTurnProblems(context, result, problems))
     }
-    return this.#send('writeTurn', contextJson(turn, 'arguments'))
   }
 
   async session(label: string): Promise<types.SessionRow | null> {
@@ -226,6 +234,17 @@ class Ledger implements types.Ledger {
     }
     return this.#request('import', transfer)
   }
+}
+
+/** Notes all problems of a broker's own turn. */
+function noteTurnProblems(context: unknown, result: unknown, problems: Problems): void {
+  const given = noted(problems.note, () => readFields(context, 'context', CODE))
+  if (given !== undefined) noteProblems(given, problems, (json) => NativeEngine.fieldProblems(json))
+  const fields = noted(problems.note, () => readFields(result, 'result', CODE, 'result.'))
+  if (fields === undefined) return
+  const turn = { context: readContext({ ...SMALLEST }).fields, result: fields }
+  const json = noted(problems.note, () => contextJson(turn, 'arguments'))
+  if (json !== undefined) problems.add(NativeEngine.turnProblems(json))
 }
 
 /** A refusal of a field that is not `what`. */
