@@ -114,7 +114,7 @@ export declare class NativeHub {
    */
   drain(rows: Uint32Array): string
   /** Ends a run as aborted. */
-  abort(run: number): void
+  abort(run: number, timedOut: boolean): void
   /** Queues a message for the run's next tool boundary; false when the run accepts none any more. */
   steer(run: number, message: string): boolean
   /** Whether the run is still working on its answer. */

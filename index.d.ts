@@ -530,7 +530,10 @@ export type RunOptions = {
 } & {
   /** The label of the session: a shorter name of `sessionLabel`. */
   session?: string | undefined
-  /** Aborts the run: a shorter name of `abortSignal`. */
+  /**
+   * Aborts the run: a shorter name of `abortSignal`. With `AbortSignal.timeout` the run ends with the stop reason `timeout`, and
+   * `error.detail.code` is `signal_timeout`.
+   */
   signal?: AbortSignal | undefined
   callbacks?: AgentEngineCallbacks | undefined
 }
@@ -541,7 +544,13 @@ export type CountOptions = Omit<RunOptions, 'callbacks'> & {
   exact?: boolean | undefined
 }
 
-/** Options of calls that may take long. */
+/**
+ * What every asynchronous call of an engine and its ledger takes, among its options or its filter, else as its last argument.
+ *
+ * @example
+ * await engine.ledger.search('invoice', { limit: 20, signal })
+ * await engine.ledger.query('SELECT count(*) FROM turns', [], { signal: AbortSignal.timeout(1_000) })
+ */
 export interface CallOptions {
   /** Ends the wait: the call rejects with the signal's reason. What has begun in the ledger is not undone. */
   signal?: AbortSignal | undefined
@@ -582,7 +591,8 @@ export interface BrokerStreamHandle<Event = StreamEvent> {
    * Returns a function that ends it.
    */
   onEvent(callback: (event: Event) => void, options?: EventsFrom): () => void
-  abort(): void
+  /** See {@link AgentRun.abort}. */
+  abort(reason?: unknown): void
   /** Injects a message at the next tool boundary. False when the run accepts none any more, or compacts: queue it then. */
   steer(message: string): boolean
   isStreaming(): boolean
@@ -620,8 +630,11 @@ export interface AgentRun<Event = StreamEvent> extends AsyncIterableIterator<Eve
    */
   readonly result: Promise<AgentResult>
   readonly stream: BrokerStreamHandle<Event>
-  /** Ends the run as aborted; the result settles within a quarter of a second, even when a tool ignores its signal. */
-  abort(): void
+  /**
+   * Ends the run as aborted; the result settles within a quarter of a second, even when a tool ignores its signal. `result.abortReason` is
+   * the reason. With a `TimeoutError`, as `AbortSignal.timeout` gives it, the run ends with the stop reason `timeout`.
+   */
+  abort(reason?: unknown): void
   /** See {@link BrokerStreamHandle.steer}. */
   steer(message: string): boolean
   /**
@@ -977,7 +990,7 @@ export declare class AgentEngine {
    */
   countTokens(
     context: AssembledContext,
-    options?: { exact?: boolean | undefined },
+    options?: { exact?: boolean | undefined } & CallOptions,
   ): Promise<TokenCount>
   /**
    * The same for a message, as {@link AgentEngine.run} takes it.
@@ -1002,13 +1015,13 @@ export declare class AgentEngine {
    * @example
    * for (const { id, windows } of await engine.profiles()) console.log(id, windows)
    */
-  profiles(): Promise<ProfileState[]>
+  profiles(options?: CallOptions): Promise<ProfileState[]>
   /**
    * Clears the failures of a profile: it may be used again immediately.
    *
    * @throws {AgentEngineError} `unknown_profile`
    */
-  resetProfile(id: string): Promise<void>
+  resetProfile(id: string, options?: CallOptions): Promise<void>
   /** The ledger. @throws {AgentEngineError} `no_ledger` */
   readonly ledger: Ledger
   /**
@@ -1020,7 +1033,7 @@ export declare class AgentEngine {
    *   console.log((await run.result).stopReason)
    * }
    */
-  recover(): Promise<InterruptedTurn[]>
+  recover(options?: CallOptions): Promise<InterruptedTurn[]>
   /**
    * Continues an interrupted turn from its last commit point, in the same turn. Tools that finished are not run again.
    * Calls whose outcome is in doubt: `pure` and `idempotent` ones run again with the same idempotency key, `reconcilable`
@@ -1034,7 +1047,7 @@ export declare class AgentEngine {
    *
    * @throws {AgentEngineError} `unknown_turn` for a turn that is not interrupted.
    */
-  discard(turnId: string): Promise<void>
+  discard(turnId: string, options?: CallOptions): Promise<void>
   /**
    * The events of a run from any number on, in whichever process it runs: first the stored ones, then the new ones. Their
    * numbers have no gap. The iterator ends after the terminal event, or without one if the run's process ended: see
@@ -1084,18 +1097,18 @@ export declare class AgentEngine {
    *
    * @throws {AgentEngineError} `not_running` where none is under way, `no_ledger`, `invalid_label`.
    */
-  abortSession(label: string): Promise<void>
+  abortSession(label: string, options?: CallOptions): Promise<void>
   /**
    * Sends a message to the run that is under way in a session, in any process: see {@link AgentRun.steer}. False when the run
    * accepts none any more, or compacts.
    *
    * @throws {AgentEngineError} as `abortSession`; `invalid_options` for an empty text.
    */
-  steerSession(label: string, text: string): Promise<boolean>
+  steerSession(label: string, text: string, options?: CallOptions): Promise<boolean>
   /** What `recovery` did when the engine was opened; empty for `list`. */
   readonly recovered: Promise<RecoveredTurn[]>
   /** Aborts all runs of this engine, as {@link AgentRun.abort} does; resolves when they have ended. Those of other processes go on. */
-  abortAll(): Promise<void>
+  abortAll(options?: CallOptions): Promise<void>
   /**
    * Refuses new runs, waits for the running ones to commit, and closes the connections and the ledger. Runs that still run after
    * `graceMs`, or at once with `abort`, are aborted; by default they are waited for.
@@ -1143,15 +1156,19 @@ export interface ForkOptions {
 /** The stored turns. Reads never wait for writes. */
 export interface Ledger {
   /** Writes a finished turn, for a broker that commits turns itself, in one transaction. Resolves with the turn's id. */
-  writeTurn(context: AssembledContext, result: AgentResultInput): Promise<string>
+  writeTurn(
+    context: AssembledContext,
+    result: AgentResultInput,
+    options?: CallOptions,
+  ): Promise<string>
   /** The session of a label or an alias, also while its first turn runs: its `threadId` is null then. */
-  session(label: string): Promise<SessionRow | null>
+  session(label: string, options?: CallOptions): Promise<SessionRow | null>
   /**
    * The messages that the next call would send, oldest first, of a session's label or of a turn. After a compaction they begin
    * with its summary, followed by the turns that it does not cover; {@link Ledger.ancestry} has the earlier turns.
    */
-  history(labelOrTurnId: string): Promise<HistoryMessage[]>
-  turn(id: string): Promise<TurnRow | null>
+  history(labelOrTurnId: string, options?: CallOptions): Promise<HistoryMessage[]>
+  turn(id: string, options?: CallOptions): Promise<TurnRow | null>
   /**
    * Creates a session that continues from `turnId`, with its persona. Default label: `fork-<ulid>`. With `atToolCall` (a call's
    * `callId`) it continues after the results of that call and of those in the same answer. The forked turn is never changed.
@@ -1163,12 +1180,12 @@ export interface Ledger {
    *
    * @throws {AgentEngineError} `unknown_turn`, `unknown_tool_call`; `storage_constraint` for a label that is taken.
    */
-  fork(turnId: string, options?: string | ForkOptions): Promise<SessionRow>
+  fork(turnId: string, options?: string | (ForkOptions & CallOptions)): Promise<SessionRow>
   /**
    * Undoes the session's last compaction: the session's pointer moves to the turn before it, so that every message is in the
    * context again. Later turns stay in the ledger, outside the thread. Null where there is no compaction.
    */
-  uncompact(label: string): Promise<SessionRow | null>
+  uncompact(label: string, options?: CallOptions): Promise<SessionRow | null>
   /**
    * The events of all runs in a session, in any process: those under way from their beginning, then all later runs. The
    * iterator ends when it is left (`break`) or when the engine closes (`engine_closed`); it does not keep the process alive.
@@ -1185,11 +1202,11 @@ export interface Ledger {
    *
    * @throws {AgentEngineError} `unknown_turn`
    */
-  ancestry(turnId: string, page?: PageOptions): Promise<Page<TurnSummary>>
+  ancestry(turnId: string, page?: PageOptions & CallOptions): Promise<Page<TurnSummary>>
   /** The children of a turn, in the order of their ids. @throws {AgentEngineError} `unknown_turn` */
-  children(turnId: string, page?: PageOptions): Promise<Page<TurnSummary>>
+  children(turnId: string, page?: PageOptions & CallOptions): Promise<Page<TurnSummary>>
   /** Each move of a session's pointer, oldest first. @throws {AgentEngineError} `unknown_session` */
-  sessionHistory(label: string, page?: PageOptions): Promise<Page<SessionMove>>
+  sessionHistory(label: string, page?: PageOptions & CallOptions): Promise<Page<SessionMove>>
   /**
    * Where a session pointed at a time (a Date, or Unix milliseconds); null before its first turn.
    *
@@ -1199,7 +1216,7 @@ export interface Ledger {
    *
    * @throws {AgentEngineError} `unknown_session`
    */
-  asOf(label: string, time: Date | number): Promise<SessionMove | null>
+  asOf(label: string, time: Date | number, options?: CallOptions): Promise<SessionMove | null>
   /**
    * The messages of users and assistants that contain every word of `text`, newest first. Words are compared without case; with
    * `*` at the end the last word is a prefix. Results of tools are not searched, and of each message only the first 256 KiB.
@@ -1208,7 +1225,7 @@ export interface Ledger {
    * @example
    * const { items, next } = await engine.ledger.search('invoice overd*', { limit: 20 })
    */
-  search(text: string, options?: SearchOptions): Promise<Page<SearchHit, number>>
+  search(text: string, options?: SearchOptions & CallOptions): Promise<Page<SearchHit, number>>
   /**
    * The usage of turns by session, agent, model or day (UTC), in the order of the keys. Running turns are not included.
    *
@@ -1217,13 +1234,13 @@ export interface Ledger {
    *   console.log(key, usage.totalTokens, cost ?? 'no price')
    * }
    */
-  usage(filter: UsageFilter): Promise<Page<UsageRow>>
+  usage(filter: UsageFilter & CallOptions): Promise<Page<UsageRow>>
   /** The sessions, by their labels. @example await engine.ledger.sessions({ agentId: 'atlas', status: 'active' }) */
-  sessions(filter?: SessionFilter): Promise<Page<SessionRow>>
+  sessions(filter?: SessionFilter & CallOptions): Promise<Page<SessionRow>>
   /** The tool calls, by turn. @example await engine.ledger.toolCalls({ toolName: 'bash', status: 'failed' }) */
-  toolCalls(filter?: ToolCallFilter): Promise<Page<ToolCallRow>>
+  toolCalls(filter?: ToolCallFilter & CallOptions): Promise<Page<ToolCallRow>>
   /** The label of the session that a label or an alias names, whether or not the session exists yet. */
-  resolve(label: string): Promise<string>
+  resolve(label: string, options?: CallOptions): Promise<string>
   /**
    * Makes `alias` a name of the session `label` (or of another alias), wherever a label is accepted. This is also how a session is
    * renamed, because its label is its key and never changes. The session need not exist yet. The name of an active session is
@@ -1235,29 +1252,32 @@ export interface Ledger {
    *
    * @throws {AgentEngineError} `invalid_label`; `storage_constraint` for a cycle, and for more than 8 aliases in a row.
    */
-  alias(alias: string, label: string): Promise<AliasRow>
+  alias(alias: string, label: string, options?: CallOptions): Promise<AliasRow>
   /** Removes an alias; false where there was none. Its session is unchanged. */
-  removeAlias(alias: string): Promise<boolean>
+  removeAlias(alias: string, options?: CallOptions): Promise<boolean>
   /** The aliases by name; with `sessionLabel`, only those that name it directly. */
-  aliases(page?: PageOptions & { sessionLabel?: string }): Promise<Page<AliasRow>>
+  aliases(page?: PageOptions & { sessionLabel?: string } & CallOptions): Promise<Page<AliasRow>>
   /**
    * Archives a session: nothing is deleted, and an alias may get its name. Its next run makes it active again.
    *
    * @throws {AgentEngineError} `unknown_session`; `storage_locked` while a turn of it runs.
    */
-  archive(label: string): Promise<SessionRow>
+  archive(label: string, options?: CallOptions): Promise<SessionRow>
   /** Makes an archived session active again. @throws {AgentEngineError} `storage_constraint` where an alias now has its name. */
-  unarchive(label: string): Promise<SessionRow>
-  persona(id: string): Promise<PersonaRow | null>
+  unarchive(label: string, options?: CallOptions): Promise<SessionRow>
+  persona(id: string, options?: CallOptions): Promise<PersonaRow | null>
   /** The personas, by id. */
-  personas(page?: PageOptions): Promise<Page<PersonaRow>>
+  personas(page?: PageOptions & CallOptions): Promise<Page<PersonaRow>>
   /**
    * Creates a persona, or changes its main session (default `agent:<id>:main`). That session is created on first use, and has this
    * persona.
    *
    * @throws {AgentEngineError} `storage_constraint` where another persona has that main session.
    */
-  putPersona(id: string, options?: { mainSessionLabel?: string }): Promise<PersonaRow>
+  putPersona(
+    id: string,
+    options?: { mainSessionLabel?: string } & CallOptions,
+  ): Promise<PersonaRow>
   /**
    * Read-only SQL. Never open the file with another SQLite in this process.
    *
@@ -1268,7 +1288,11 @@ export interface Ledger {
    * @example
    * await engine.ledger.query("SELECT whole_text('content', content, blobs_json) AS content FROM messages WHERE turn_id = ?", [id])
    */
-  query(sql: string, params?: readonly (string | number | boolean | null)[]): Promise<QueryResult>
+  query(
+    sql: string,
+    params?: readonly (string | number | boolean | null)[],
+    options?: CallOptions,
+  ): Promise<QueryResult>
   /**
    * Checks the whole file: SQLite's integrity, the checksum of every row, and the invariants that {@link LedgerCheck} lists. Any
    * single changed byte of a value is found. Damage is in the report and is no error. Runs continue meanwhile.
@@ -1277,7 +1301,7 @@ export interface Ledger {
    * const { ok, problems } = await engine.ledger.verify()
    * if (!ok) for (const { check, subject, message } of problems) console.error(check, subject, message)
    */
-  verify(): Promise<LedgerReport>
+  verify(options?: CallOptions): Promise<LedgerReport>
   /**
    * Copies the ledger, as it is at one moment, to a new file that only its owner can read. Runs commit meanwhile.
    * Rejects with `storage_exists` (`field` is `path`) if the file exists, and never leaves a partial file.
@@ -1285,14 +1309,14 @@ export interface Ledger {
    * @example
    * const { bytes } = await engine.ledger.backup(`./backups/${Date.now()}.db`)
    */
-  backup(path: string): Promise<LedgerBackup>
+  backup(path: string, options?: CallOptions): Promise<LedgerBackup>
   /**
    * The contents of the ledger in numbers, and its size.
    *
    * @example
    * const { turns, usage, fileBytes } = await engine.ledger.stats()
    */
-  stats(): Promise<LedgerStats>
+  stats(options?: CallOptions): Promise<LedgerStats>
   /**
    * Rewrites the file without its free pages. Commits wait meanwhile, and the disk needs space for a second copy. Rejects
    * with `storage_locked` while another process writes, and with `storage_full`; the ledger is then unchanged.
@@ -1300,7 +1324,7 @@ export interface Ledger {
    * @example
    * const { bytesBefore, bytesAfter } = await engine.ledger.vacuum()
    */
-  vacuum(): Promise<LedgerVacuum>
+  vacuum(options?: CallOptions): Promise<LedgerVacuum>
   /**
    * Writes sessions, as they are at one moment, to a new file that only its owner can read. Without options: all sessions in
    * the ledger's JSONL format (docs/jsonl.md), from which {@link Ledger.import} restores them unchanged. A file of `pi` or
@@ -1311,7 +1335,7 @@ export interface Ledger {
    * const { turns, problems } = await engine.ledger.export('./ledger.jsonl')
    * await engine.ledger.export('./main.jsonl', { format: 'pi', session: 'agent:main:main' })
    */
-  export(path: string, options?: ExportOptions): Promise<LedgerExport>
+  export(path: string, options?: ExportOptions & CallOptions): Promise<LedgerExport>
   /**
    * Imports the sessions of a file. A damaged line is in `problems` with its number, and everything else is imported. Turns that
    * exist already are skipped, and the head of an existing session is never moved. Rejects with `invalid_import` (`field` is
@@ -1321,7 +1345,7 @@ export interface Ledger {
    * const { sessions, problems } = await engine.ledger.import('./old.jsonl', { format: 'pi' })
    * for (const { line, message } of problems) console.warn(line, message)
    */
-  import(path: string, options?: ImportOptions): Promise<LedgerImport>
+  import(path: string, options?: ImportOptions & CallOptions): Promise<LedgerImport>
 }
 
 /**
@@ -1334,7 +1358,11 @@ export interface Ledger {
  * const { turns, problems } = await salvageLedger('./agent.db', './agent.saved.db')
  * for (const { code, message } of problems) console.warn(code, message)
  */
-export declare function salvageLedger(damaged: string, fresh: string): Promise<LedgerSalvage>
+export declare function salvageLedger(
+  damaged: string,
+  fresh: string,
+  options?: CallOptions,
+): Promise<LedgerSalvage>
 
 /** The result of a broker's own turn: the broker interface's fields; the fields that this engine adds are optional. */
 export type AgentResultInput = Pick<AgentResult, 'stopReason' | 'durationMs' | 'usage'> &
@@ -2328,6 +2356,10 @@ durationMs: number,
  * Why the run failed.
  */
 error?: AgentError, 
+/**
+ * The reason of the abort, where one was given to the signal or to `abort()`: that very value. Only a run of this process has it.
+ */
+abortReason?: unknown, 
 /**
  * The compaction of this run, if one was needed.
  */

@@ -733,6 +733,10 @@ durationMs: number,
  */
 error?: AgentError, 
 /**
+ * The reason of the abort, where one was given to the signal or to `abort()`: that very value. Only a run of this process has it.
+ */
+abortReason?: unknown, 
+/**
  * The compaction of this run, if one was needed.
  */
 compaction?: CompactionResult, 

@@ -35,6 +35,7 @@ import type {
   TokenCount,
 } from '../../index.d.ts'
 import { Ledger } from '../ledger/ledger.ts'
+import { abortable, abortableRequest, signalOf } from '../native/abortable.ts'
 import * as addon from '../native/addon.ts'
 import * as hub from '../native/hub.ts'
 import { requestWithHook } from '../native/request-hook.ts'
@@ -43,7 +44,15 @@ import { noteProblems, readCallbacks, readContext } from '../run/context.ts'
 import { abortSession, attach, steerSession } from '../run/follow.ts'
 import { GivenHistories } from '../run/given-histories.ts'
 import { AgentRun } from '../run/run.ts'
-import { ABORTED, DECIDES, HOOKED, PHASES, SKIPPED_SHIFT, STOPS } from '../run/run-flags.ts'
+import {
+  ABORTED,
+  DECIDES,
+  HOOKED,
+  PHASES,
+  SKIPPED_SHIFT,
+  STOPS,
+  TIMED_OUT,
+} from '../run/run-flags.ts'
 import { type RunInput, readInput } from '../run/run-input.ts'
 import { SMALLEST } from '../run/smallest-context.ts'
 import { AgentEngineError, guarded, refusal } from '../values/errors.ts'
@@ -206,8 +215,8 @@ class AgentEngine implements Declared {
     const decides = hooks.beforeToolCall === undefined ? 0 : DECIDES
     const stops = hooks.stopWhen === undefined ? 0 : STOPS
     const always = hooked | listened | decides | stops | (skipped << SKIPPED_SHIFT)
-    const native = (number: number, aborted: boolean) => {
-      const all = aborted ? always | ABORTED : always
+    const native = (number: number, aborted: boolean, timedOut: boolean) => {
+      const all = always | (aborted ? ABORTED : 0) | (timedOut ? TIMED_OUT : 0)
       return crossing((json, known) => guarded(() => start(number, json, known, all)))
     }
     run.begin(native, drain)
@@ -236,6 +245,7 @@ class AgentEngine implements Declared {
     options: CountOptions = {},
   ): Promise<TokenCount> {
     const { exact = false, ...others } = readFields(options, 'options', 'invalid_options')
+    const signal = others.signal ?? others.abortSignal
     if (typeof exact !== 'boolean') {
       throw refusal('invalid_options', 'exact', 'is not true or false')
     }
@@ -243,9 +253,11 @@ class AgentEngine implements Declared {
       const { context } = this.#input(input, others)
       const { fields, onRequest = this.#onRequest } = readContext(context)
       const crossing = this.#given.prepare(fields)
-      return await requestWithHook<TokenCount>(this.#native, onRequest, (id, hooked) =>
-        crossing((json, known) => this.#native.countTokens(id, json, known, exact, hooked)),
-      )
+      const counting = () =>
+        requestWithHook<TokenCount>(this.#native, onRequest, (id, hooked) =>
+          crossing((json, known) => this.#native.countTokens(id, json, known, exact, hooked)),
+        )
+      return await abortable(signal, counting)
     } catch (error) {
       throw listed(error, (problems) => this.#noteProblems(input, others, problems))
     }
@@ -257,19 +269,19 @@ class AgentEngine implements Declared {
   }
 
   /** The state of the auth profiles. */
-  profiles(): Promise<ProfileState[]> {
-    return hub.request((id) => this.#native.profiles(id))
+  async profiles(options: CallOptions = {}): Promise<ProfileState[]> {
+    return abortableRequest(signalOf(options), (id) => this.#native.profiles(id))
   }
 
   /** Clears the failures of an auth profile. */
-  async resetProfile(profileId: string): Promise<void> {
+  async resetProfile(profileId: string, options: CallOptions = {}): Promise<void> {
     readName(profileId, 'id', 'unknown_profile')
-    await hub.request((id) => this.#native.resetProfile(id, profileId))
+    await abortableRequest(signalOf(options), (id) => this.#native.resetProfile(id, profileId))
   }
 
   /** The turns that a crash has interrupted. */
-  recover(): Promise<InterruptedTurn[]> {
-    return hub.request((id) => this.#native.recover(id))
+  async recover(options: CallOptions = {}): Promise<InterruptedTurn[]> {
+    return abortableRequest(signalOf(options), (id) => this.#native.recover(id))
   }
 
   /** Resumes an interrupted turn. A promise, because its context is loaded from the ledger first. */
@@ -294,9 +306,9 @@ class AgentEngine implements Declared {
   }
 
   /** Closes an interrupted turn as failed. Its messages stay in the ledger. */
-  async discard(turnId: string): Promise<void> {
+  async discard(turnId: string, options: CallOptions = {}): Promise<void> {
     readName(turnId, 'turnId', 'invalid_context')
-    await hub.request((id) => this.#native.discard(id, turnId))
+    await abortableRequest(signalOf(options), (id) => this.#native.discard(id, turnId))
   }
 
   /** The events of a run, of this process or another, after one of them; see `../run/follow.ts`. */
@@ -319,20 +331,21 @@ class AgentEngine implements Declared {
   }
 
   /** Aborts the run that is under way in a session, in any process. */
-  async abortSession(label: string): Promise<void> {
-    return abortSession(this.#native, label)
+  async abortSession(label: string, options: CallOptions = {}): Promise<void> {
+    return abortSession(this.#native, label, signalOf(options))
   }
 
   /** Sends a message to the run that is under way in a session, in any process. */
-  async steerSession(label: string, text: string): Promise<boolean> {
-    return steerSession(this.#native, label, text)
+  async steerSession(label: string, text: string, options: CallOptions = {}): Promise<boolean> {
+    return steerSession(this.#native, label, text, signalOf(options))
   }
 
   /** Aborts all runs of this engine, and resolves when they have ended. */
-  async abortAll(): Promise<void> {
+  async abortAll(options: CallOptions = {}): Promise<void> {
+    const signal = signalOf(options)
     const runs = [...this.#runs]
     for (const run of runs) run.abort()
-    await Promise.allSettled(runs.map(({ result }) => result))
+    await abortable(signal, () => Promise.allSettled(runs.map(({ result }) => result)))
   }
 
   close(options: CloseOptions = {}): Promise<void> {

@@ -3,7 +3,7 @@
 
 import type { NativeEngine } from '../../binding.d.ts'
 import type { AgentResult, CallOptions, Page, RunFilter, RunInfo } from '../../index.d.ts'
-import { abortable } from '../native/abortable.ts'
+import { abortable, abortableRequest, signalOf } from '../native/abortable.ts'
 import { complete } from '../run/result.ts'
 import { AgentEngineError, refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
@@ -25,27 +25,19 @@ function readRunId(runId: unknown): string {
   return readName(runId, 'runId', CODE)
 }
 
-/** The `signal` of a call's options. */
-function readSignal(options: unknown): unknown {
-  const { signal, ...others } = readFields(options, 'options', CODE)
-  const [other] = Object.keys(others)
-  if (other !== undefined) throw refusal(CODE, other, 'is no option; pass `signal`')
-  return signal
-}
-
 async function runInfo(
   native: NativeEngine,
   runId: unknown,
   options: CallOptions,
 ): Promise<RunInfo | null> {
-  const [run, signal] = [readRunId(runId), readSignal(options)]
-  return abortable(signal, (id) => native.runInfo(id, run))
+  const [run, signal] = [readRunId(runId), signalOf(options)]
+  return abortableRequest(signal, (id) => native.runInfo(id, run))
 }
 
 async function runs(native: NativeEngine, filter: RunFilter & CallOptions): Promise<Page<RunInfo>> {
   const { signal, ...fields } = readFields(filter, 'filter', 'invalid_query', 'filter.')
   const json = toJson(fields, 'filter', () => 'invalid_query')
-  return abortable(signal, (id) => native.runs(id, json))
+  return abortableRequest(signal, (id) => native.runs(id, json))
 }
 
 /** The result of a run: of one of `live`, else as the ledger has it, once the run has ended. */
@@ -55,19 +47,21 @@ async function resultOf(
   runId: unknown,
   options: CallOptions,
 ): Promise<AgentResult> {
-  const [run, signal] = [readRunId(runId), readSignal(options)]
+  const [run, signal] = [readRunId(runId), signalOf(options)]
   for (const each of live) {
     if (each.id !== run) continue
     try {
-      return await abortable(signal, each.result)
+      return await abortable(signal, () => each.result)
     } catch (error) {
       // One that was refused because the ledger has another run with its id.
       if (!(error instanceof AgentEngineError) || error.code !== 'duplicate_run') throw error
     }
   }
-  const result = await abortable<AgentResult | null>(signal, (id) => native.resultOf(id, run), {
-    cancel: (id) => native.leave(id),
-  })
+  const result = await abortableRequest<AgentResult | null>(
+    signal,
+    (id) => native.resultOf(id, run),
+    (id) => native.leave(id),
+  )
   if (result !== null) return complete(result)
   throw new AgentEngineError('engine_closed', 'the engine is closed; make a new one')
 }

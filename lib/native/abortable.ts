@@ -1,50 +1,72 @@
-// Requests to the native side that the caller's signal ends: they reject with the signal's reason at once.
+// Work that the caller's signal ends for the caller: its promise rejects with the signal's reason at once.
 // It must never leave a listener on the caller's signal.
 
-import type { Code } from '../values/errors.ts'
+import { refusal } from '../values/errors.ts'
+import { readFields } from '../values/reader.ts'
 import * as signals from '../values/signals.ts'
 import * as hub from './hub.ts'
 
+const CODE = 'invalid_options'
 /** Where the signal of a call is, for a refusal. */
 const PATH = 'signal'
 
 /**
- * Sends a request, or waits for a promise. When `given`, an abort signal, is aborted, the request rejects with its reason, and its answer is dropped; `cancel`
- * ends the work of the native side, where that can be ended.
+ * Begins work, unless `given`, an abort signal, is aborted. When it is, the promise rejects with its reason, and the outcome of the work is
+ * dropped; `cancel` ends the work, where that can be ended.
  */
 async function abortable<Value>(
   given: unknown,
-  work: ((id: number) => void) | Promise<Value>,
-  { cancel, code = 'invalid_options' }: { cancel?: (id: number) => void; code?: Code } = {},
+  begin: () => Promise<Value>,
+  cancel?: () => void,
 ): Promise<Value> {
-  const signal = signals.readSignal(given, PATH, code)
-  if (signal === undefined) return typeof work === 'function' ? hub.request(work) : work
-  if (signals.isAborted(signal, PATH, code)) throw signals.reasonOf(signal)
+  const signal = signals.readSignal(given, PATH, CODE)
+  if (signal === undefined) return begin()
+  if (signals.isAborted(signal, PATH, CODE)) throw signals.reasonOf(signal)
   let stopListening = () => {}
   const aborted = new Promise<never>((_, reject) => {
     const target = {
       abort: () => {
-        if (number !== undefined) cancel?.(number)
+        cancel?.()
         reject(signals.reasonOf(signal))
       },
     }
-    signals.listen(signal, target, PATH, code)
+    signals.listen(signal, target, PATH, CODE)
     stopListening = () => signals.stopListening(signal, target)
   })
-  let number: number | undefined
-  const send = (id: number) => {
-    number = id
-    if (typeof work === 'function') work(id)
-  }
-  const answer = typeof work === 'function' ? hub.request<Value>(send) : work
+  const work = begin()
   // One of them is left without a reader.
-  answer.catch(() => {})
+  work.catch(() => {})
   aborted.catch(() => {})
   try {
-    return await Promise.race([answer, aborted])
+    return await Promise.race([work, aborted])
   } finally {
     stopListening()
   }
 }
 
-export { abortable }
+/** The same for a request to the native side; `cancel` receives its number. */
+function abortableRequest<Value>(
+  signal: unknown,
+  send: (id: number) => void,
+  cancel?: (id: number) => void,
+): Promise<Value> {
+  let number: number | undefined
+  const begin = () =>
+    hub.request<Value>((id) => {
+      number = id
+      send(id)
+    })
+  return abortable(signal, begin, () => {
+    if (number !== undefined) cancel?.(number)
+  })
+}
+
+/** The `signal` of a call's options. */
+function signalOf(options: unknown): unknown {
+  const { signal, ...others } = readFields(options, 'options', CODE)
+  const [other] = Object.keys(others)
+  if (other !== undefined) throw refusal(CODE, other, 'is no option; pass `signal`')
+  return signal
+}
+
+export { abortable, abortableRequest, signalOf }

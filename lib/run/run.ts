@@ -83,6 +83,9 @@ interface Refusal {
 
 type Delta = Extract<StreamEvent, { type: 'token' | 'reasoning' }>
 
+/** The stop reasons of an abort. */
+const END_EARLY: ReadonlySet<string> = new Set(['aborted', 'timeout'])
+
 class AgentRun implements Declared, hub.RecordTarget {
   readonly id: string
   readonly result: Promise<AgentResult>
@@ -116,6 +119,8 @@ class AgentRun implements Declared, hub.RecordTarget {
   #sub = 0
   #ended = false
   #aborted = false
+  /** Why it was aborted, where a reason was given. */
+  #reason: unknown
   #messageId = ''
   /** The controllers of the tool calls under way, by execution. */
   #executions = new Map<number, AbortController>()
@@ -158,7 +163,7 @@ class AgentRun implements Declared, hub.RecordTarget {
     this.stream = Object.freeze({
       onEvent: (callback: (event: StreamEvent) => void, options?: EventsFrom) =>
         this.#onEvent(callback, options),
-      abort: () => this.abort(),
+      abort: (reason?: unknown) => this.abort(reason),
       steer: (message: string) => this.steer(message),
       isStreaming: () =>
         !this.#ended && (this.#attached !== undefined || this.#native.isStreaming(this.#number)),
@@ -168,16 +173,23 @@ class AgentRun implements Declared, hub.RecordTarget {
   }
 
   /** @internal Begins: `start(number, aborted)` makes the native run, `drain` delivers its first events. */
-  begin(start: (number: number, aborted: boolean) => void, drain = hub.drainSoon): this {
+  begin(
+    start: (number: number, aborted: boolean, timedOut: boolean) => void,
+    drain = hub.drainSoon,
+  ): this {
     const signal = this.#signal
     const at = ['abortSignal', 'invalid_context'] as const
     // Before anything starts: a signal that cannot be used is a refusal.
     const aborted = signal !== undefined && signals.isAborted(signal, ...at)
+    if (aborted) {
+      this.#aborted = true
+      this.#reason = signals.reasonOf(signal)
+    }
     if (signal !== undefined && !aborted) signals.listen(signal, this, ...at)
     this.#number = hub.addRun(this)
     try {
       // A signal may also have fired while the listener was added.
-      start(this.#number, aborted || this.#aborted)
+      start(this.#number, aborted || this.#aborted, signals.isTimeout(this.#reason))
     } catch (error) {
       hub.removeRun(this.#number)
       this.#unlisten()
@@ -214,15 +226,16 @@ class AgentRun implements Declared, hub.RecordTarget {
     return this.#turnId
   }
 
-  abort(): void {
+  abort(reason?: unknown): void {
     if (this.#ended) return
+    if (!this.#aborted) this.#reason = reason
     this.#aborted = true
     if (this.#attached !== undefined) {
       this.#attached.abort().catch((error) => this.#warn(error))
       return
     }
     // A signal may fire while the listener is added, before the run exists.
-    if (this.#number !== 0) this.#native.abort(this.#number)
+    if (this.#number !== 0) this.#native.abort(this.#number, signals.isTimeout(reason))
   }
 
   steer(message: string): boolean {
@@ -474,7 +487,7 @@ class AgentRun implements Declared, hub.RecordTarget {
   #cancelTool(execution: number): void {
     const controller = this.#executions.get(execution)
     this.#executions.delete(execution)
-    controller?.abort()
+    controller?.abort(this.#reason)
   }
 
   #finish(result: AgentResult): void {
@@ -489,6 +502,9 @@ class AgentRun implements Declared, hub.RecordTarget {
   }
 
   #complete(result: AgentResult): void {
+    if (this.#aborted && this.#reason !== undefined && END_EARLY.has(result.stopReason)) {
+      result.abortReason = this.#reason
+    }
     this.#turnId = result.turnId
     try {
       this.#end()

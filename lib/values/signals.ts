@@ -9,7 +9,7 @@ type Signal = Pick<AbortSignal, 'aborted' | 'addEventListener' | 'removeEventLis
 
 /** The target of a signal: a run, or a compaction. */
 interface Abortable {
-  abort(): void
+  abort(reason?: unknown): void
 }
 
 /** The listener of a signal, and its targets. */
@@ -52,7 +52,8 @@ function listen(signal: Signal, target: Abortable, path: string, code: Code): vo
   const targets = new Set([target])
   const onAbort = () => {
     entries.delete(signal)
-    for (const each of targets) each.abort()
+    const reason = reasonOf(signal)
+    for (const each of targets) each.abort(reason)
   }
   entries.set(signal, { targets, onAbort })
   try {
@@ -74,6 +75,15 @@ function reasonOf(signal: Signal): unknown {
   return reason ?? new DOMException('This operation was aborted', 'AbortError')
 }
 
+/** Whether the reason is that of a time limit, as `AbortSignal.timeout` gives it. */
+function isTimeout(reason: unknown): boolean {
+  try {
+    return (reason as { name?: unknown } | null | undefined)?.name === 'TimeoutError'
+  } catch {
+    return false
+  }
+}
+
 /** Removes the target, whatever the signal does. */
 function stopListening(signal: Signal, target: Abortable): void {
   try {
@@ -92,4 +102,4 @@ function unlisten(signal: Signal, target: Abortable): void {
 }
 
 export type { Signal }
-export { isAborted, listen, readSignal, reasonOf, stopListening, unlisten }
+export { isAborted, isTimeout, listen, readSignal, reasonOf, stopListening, unlisten }

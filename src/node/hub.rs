@@ -280,11 +280,11 @@ impl NativeHub {
         std::mem::take(&mut batch.text)
     }
 
-    /// Ends a run as aborted.
+    /// Ends a run as aborted, or, with `timed_out`, as one whose time is over.
     #[napi(catch_unwind)]
-    pub fn abort(&self, run: u32) {
+    pub fn abort(&self, run: u32, timed_out: bool) {
         if let Some(control) = self.core.with_run(run, |entry| Arc::clone(&entry.control)) {
-            control.abort();
+            control.abort_for(timed_out);
         }
     }
 

@@ -3,6 +3,7 @@
 //! It must never decide the effect of an abort or a steered message: it only passes them on, and reports whether they
 //! arrived in time.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use model::StorageError;
@@ -26,6 +27,8 @@ pub(crate) struct RunControl {
     steering: Mutex<Steering>,
     /// The turn, once it is opened.
     turn_id: OnceLock<String>,
+    /// The abort is that of a time limit of the caller.
+    timed_out: AtomicBool,
     /// Why the run has no turn: the ledger has a run with its id.
     refusal: OnceLock<StorageError>,
 }
@@ -34,6 +37,19 @@ impl RunControl {
     /// Ends the run as aborted. Later calls change nothing.
     pub(crate) fn abort(&self) {
         self.abort.cancel();
+    }
+
+    /// Ends the run as aborted, or, with `timed_out`, as one whose time is over.
+    pub(crate) fn abort_for(&self, timed_out: bool) {
+        if timed_out && !self.abort.is_cancelled() {
+            self.timed_out.store(true, Ordering::Release);
+        }
+        self.abort.cancel();
+    }
+
+    /// Whether the abort is that of a time limit of the caller.
+    pub(crate) fn has_timed_out(&self) -> bool {
+        self.timed_out.load(Ordering::Acquire)
     }
 
     pub(crate) fn abort_token(&self) -> CancellationToken {

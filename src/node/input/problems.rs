@@ -13,9 +13,7 @@ use super::super::reply::json;
 use super::ReadOptions;
 use base::config::Environment;
 use base::error::EngineError;
-use model::{
-    Defaults, GivenHistory, InputError, all_problems, parse_result, repair_surrogates,
-};
+use model::{Defaults, GivenHistory, InputError, all_problems, parse_result, repair_surrogates};
 use napi::Result;
 use napi_derive::napi;
 use provider::{KeyFuture, KeyHost};
