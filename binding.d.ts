@@ -74,6 +74,10 @@ export declare class NativeEngine {
   contextProblems(context: string): string
   /** The problems of the fields of a context, without what depends on an engine, as [`Self::context_problems`] returns them. */
   static fieldProblems(context: string): string
+  /**
+   * The problems of a broker's own turn, the JSON of its context and its result, as [`Self::context_problems`] returns them. The
+   * context must have none.
+   */
   static turnProblems(turn: string): string
   /** The problems of options, the JSON of `AgentEngineOptions`, as [`Self::context_problems`] returns them. */
   static optionProblems(options: string): string
@@ -113,7 +117,7 @@ export declare class NativeHub {
    * returns their texts as one string.
    */
   drain(rows: Uint32Array): string
-  /** Ends a run as aborted. */
+  /** Ends a run as aborted, or, with `timed_out`, as one whose time is over. */
   abort(run: number, timedOut: boolean): void
   /** Queues a message for the run's next tool boundary; false when the run accepts none any more. */
   steer(run: number, message: string): boolean
@@ -157,8 +161,8 @@ export declare class NativeWorkspace {
   constructor(options: string)
   /** Runs a tool with the JSON of its parameters. The answer is its result, or `{ error }` with what the model is to read. */
   call(hub: NativeHub, id: number, tool: string, params: string): void
-  /** Whether the edit of a call in doubt happened; the answer is `{ outcome }`, or `{ error }`. */
-  editOutcome(hub: NativeHub, id: number, params: string): void
+  /** Whether an `edit` or `apply_patch` of a call in doubt happened; the answer is `{ outcome }`, or `{ error }`. */
+  outcome(hub: NativeHub, id: number, tool: string, params: string): void
   /** Ends a call early; a file that is already replaced stays replaced. */
   cancel(id: number): void
 }

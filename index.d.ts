@@ -299,11 +299,11 @@ export interface ToolCallInfo {
 export type AgentTool = PiTool | PlainTool
 
 /** The names of the tools of {@link createCodingTools}. */
-export type CodingToolName = 'read' | 'edit' | 'write' | 'ls'
+export type CodingToolName = 'read' | 'edit' | 'write' | 'ls' | 'grep' | 'find' | 'apply_patch'
 
 /** Options of {@link createCodingTools}. Relative paths are relative to the process's directory. */
 export interface CodingToolsOptions {
-  /** Directories that `read` and `ls` may use too, by their absolute paths. */
+  /** Directories that `read`, `ls`, `grep` and `find` may use too, by their absolute paths. */
   readRoots?: readonly string[] | undefined
   /** Files that no tool reads or writes, each with SQLite's files beside it: give the path of a ledger that is in the workspace. */
   protect?: readonly string[] | undefined
@@ -335,7 +335,7 @@ export interface CodingTool extends PiTool {
 }
 
 /**
- * The tools `read`, `edit`, `write` and `ls` for a directory, with pi's names, parameters and results. Files are opened beneath a handle
+ * The tools `read`, `edit`, `write`, `ls`, `grep`, `find` and `apply_patch` for a directory, with pi's names, parameters and results. Files are opened beneath a handle
  * of the directory, so that no path, no symbolic link and no race leads out of it. Linux only (5.6 or newer): elsewhere it throws.
  *
  * @example
@@ -1274,10 +1274,7 @@ export interface Ledger {
    *
    * @throws {AgentEngineError} `storage_constraint` where another persona has that main session.
    */
-  putPersona(
-    id: string,
-    options?: { mainSessionLabel?: string } & CallOptions,
-  ): Promise<PersonaRow>
+  putPersona(id: string, options?: { mainSessionLabel?: string } & CallOptions): Promise<PersonaRow>
   /**
    * Read-only SQL. Never open the file with another SQLite in this process.
    *

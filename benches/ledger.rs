@@ -538,6 +538,14 @@ fn size() {
     runtime.block_on(ledger.close()).unwrap();
     #[expect(clippy::cast_precision_loss, reason = "sizes far below 2^53")]
     let file = std::fs::metadata(folder.path().join("ledger.db")).unwrap().len() as f64;
+    let copy = Connection::open(folder.path().join("ledger.db")).unwrap();
+    let mut tables = copy
+        .prepare("SELECT name, sum(pgsize) FROM dbstat GROUP BY name ORDER BY 2 DESC LIMIT 12")
+        .unwrap();
+    let tables = tables.query_map((), |row| Ok((row.get(0)?, row.get(1)?)));
+    for (name, bytes) in tables.unwrap().map(Result::<(String, i64), _>::unwrap) {
+        println!("  {:5} bytes per turn in {name}", bytes / i64::try_from(TURNS).unwrap());
+    }
     println!(
         "{TURNS} turns: file {:.1} MB, {:.0} bytes per turn; {:.2} of the texts, arguments and results ({:.1} MB), \
          {:.2} of them with the ids and names",

@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
-const manifest = '--no-default-features --locked --no-capture'.split(' ')
+const manifest = '--no-default-features --locked --no-capture --profile proof'.split(' ')
 const spec = (name, project = 'once') => [
   process.execPath,
   join(root, 'node_modules', 'vitest', 'vitest.mjs'),
@@ -75,11 +75,17 @@ const proofs = {
     env: { GIVEN_SEQUENCES: '100000' },
     command: spec('node/given-histories', 'addon'),
   },
-  'coding-race': {
+  workspace: {
     about:
       'the file tools for a minute while another thread swaps names for links that lead outside',
     env: { CODING_RACE_SECONDS: '60' },
-    command: spec('tools/coding-hostile'),
+    command: spec('tools/coding/hostile'),
+  },
+  patches: {
+    about:
+      'a patch of 20 files, killed at every step, and its recovery killed at every step of it: all of it or nothing',
+    env: { NEXUS_PATCH_KILLS: '1' },
+    command: core('a_patch_that_is_killed'),
   },
   flips: {
     about: '1,000 changed bytes in live values of a ledger, each of which `verify()` finds',

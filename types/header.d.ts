@@ -297,11 +297,11 @@ export interface ToolCallInfo {
 export type AgentTool = PiTool | PlainTool
 
 /** The names of the tools of {@link createCodingTools}. */
-export type CodingToolName = 'read' | 'edit' | 'write' | 'ls'
+export type CodingToolName = 'read' | 'edit' | 'write' | 'ls' | 'grep' | 'find' | 'apply_patch'
 
 /** Options of {@link createCodingTools}. Relative paths are relative to the process's directory. */
 export interface CodingToolsOptions {
-  /** Directories that `read` and `ls` may use too, by their absolute paths. */
+  /** Directories that `read`, `ls`, `grep` and `find` may use too, by their absolute paths. */
   readRoots?: readonly string[]
   /** Files that no tool reads or writes, each with SQLite's files beside it: give the path of a ledger that is in the workspace. */
   protect?: readonly string[]
@@ -333,7 +333,7 @@ export interface CodingTool extends PiTool {
 }
 
 /**
- * The tools `read`, `edit`, `write` and `ls` for a directory, with pi's names, parameters and results. Files are opened beneath a handle
+ * The tools `read`, `edit`, `write`, `ls`, `grep`, `find` and `apply_patch` for a directory, with pi's names, parameters and results. Files are opened beneath a handle
  * of the directory, so that no path, no symbolic link and no race leads out of it. Linux only (5.6 or newer): elsewhere it throws.
  *
  * @example

@@ -11,7 +11,7 @@ import { rows, sqlite3 } from '../support/ledger/sqlite3.js'
 const reads: [string, string, string, (engine: AgentEngine, id: string) => Promise<unknown>][] = [
   [
     'a turn',
-    "UPDATE turns SET attempts_json = replace(attempts_json, 'first', 'fjrst') WHERE id = '{id}'",
+    "UPDATE turn_rows SET attempts_json = replace(attempts_json, 'first', 'fjrst') WHERE id = '{id}'",
     "SELECT id FROM turns WHERE attempts_json LIKE '%first%' LIMIT 1",
     (engine, id) => engine.ledger.turn(id),
   ],

@@ -315,36 +315,37 @@ describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
   test.each([
     [
       'a turn is one deeper than its parent',
-      `UPDATE turns SET depth = depth + 1 WHERE id = ${one}`,
+      `UPDATE turn_rows SET depth = depth + 1 WHERE id = ${one}`,
     ],
     [
       'has_children is whether a turn has one',
-      `UPDATE turns SET has_children = NOT has_children WHERE id = ${one}`,
+      `UPDATE turn_rows SET first_child = iif(first_child IS NULL, 1, NULL) WHERE id = ${one}`,
     ],
     [
       'no turn follows one that runs',
-      `UPDATE turns SET parent_turn_id = (SELECT turn_id FROM runs WHERE ended_at IS NULL) WHERE id = ${one}`,
+      `UPDATE turn_rows SET id = (SELECT turn_id FROM runs WHERE ended_at IS NULL)
+        WHERE n = (SELECT parent FROM turn_rows WHERE id = ${one})`,
     ],
     [
       'the tokens of a thread are those of its turns',
-      `UPDATE turns SET thread_tokens = 0 WHERE id = ${one}`,
+      `UPDATE turn_rows SET thread_tokens = 0 WHERE id = ${one}`,
     ],
     [
       'total_tokens is the sum of the four',
-      `UPDATE turns SET output_tokens = output_tokens + 1 WHERE id = ${one}`,
+      `UPDATE turn_rows SET output_tokens = output_tokens + 1 WHERE id = ${one}`,
     ],
     [
       'an ended turn has its time and reason',
-      `UPDATE turns SET stop_reason = NULL WHERE id = ${one}`,
+      `UPDATE turn_rows SET stop_reason = NULL WHERE id = ${one}`,
     ],
     [
       'what has not ended is in the journal alone',
-      `UPDATE turns SET status = 'streaming' WHERE id = ${one}`,
+      `UPDATE turn_rows SET status = 1 WHERE id = ${one}`,
     ],
     ['a run that has not ended has its first entry', 'DELETE FROM journal'],
     [
       'a failed turn has its error, and no other',
-      "UPDATE turns SET error_kind = NULL WHERE status = 'failed'",
+      'UPDATE turn_rows SET error_kind = NULL WHERE status = 4',
     ],
     [
       'messages are numbered without a gap',
@@ -356,7 +357,7 @@ describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
     ],
     [
       'a turn that has ended counts its calls',
-      "UPDATE turns SET tool_call_count = 9 WHERE status = 'aborted'",
+      'UPDATE turn_rows SET tool_call_count = 9 WHERE status = 3',
     ],
     [
       'every call of a turn that has ended has ended',
@@ -376,16 +377,16 @@ describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
     ],
     [
       'the ids of questions are messages of the user',
-      `UPDATE turns SET query_message_ids = '["x"]' WHERE id = ${one}`,
+      `UPDATE turn_rows SET query_message_ids = '["x"]' WHERE id = ${one}`,
     ],
     [
       'the id of the answer is the last answer',
-      `UPDATE turns SET response_message_id = NULL WHERE id = ${one}`,
+      `UPDATE turn_rows SET response_message_id = NULL WHERE id = ${one}`,
     ],
     ['a compaction has its row, and no other turn', 'DELETE FROM compactions'],
     [
       'a session points at a turn that has ended',
-      `UPDATE turns SET status = 'streaming' WHERE id = (SELECT thread_id FROM sessions WHERE label = 'side')`,
+      `UPDATE turn_rows SET status = 1 WHERE id = (SELECT thread_id FROM sessions WHERE label = 'side')`,
     ],
     [
       'a session is where it last moved to',
@@ -410,45 +411,49 @@ describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
     expect(Object.keys(INVARIANTS)).toHaveLength(tried)
   })
 
+  const numbers =
+    'thread_tokens, session_label, run_id, started_at, usage_estimated, tool_call_count, input_tokens, output_tokens,' +
+    ' cached_input_tokens, cache_write_tokens, reasoning_tokens, total_tokens'
+  const zeros = "0, 'side', 1, 1, 0, 0, 0, 0, 0, 0, 0, 0"
   test.each([
     [
       'a turn one too deep',
-      "INSERT INTO turns (id, depth, thread_tokens, session_label, run_id, started_at) VALUES (1, 5, 0, 'side', 1, 1)",
+      `INSERT INTO turn_rows (id, depth, ${numbers}) VALUES (1, 5, ${zeros})`,
       /one deeper than its parent/,
     ],
     [
       'a turn whose parent is not there',
-      "INSERT INTO turns (id, parent_turn_id, depth, thread_tokens, session_label, run_id, started_at) VALUES (1, 'x', 1, 0, 'side', 1, 1)",
+      `INSERT INTO turn_rows (id, parent, depth, ${numbers}) VALUES (1, 999, 1, ${zeros})`,
       /one deeper than its parent/,
     ],
     [
       'a parent under its child',
-      'UPDATE turns SET parent_turn_id = (SELECT max(id) FROM turns), depth = depth WHERE depth = 0 AND has_children = 1',
+      'UPDATE turn_rows SET parent = (SELECT max(n) FROM turn_rows), depth = depth WHERE depth = 0 AND first_child > 0',
       /keeps its parent/,
     ],
     [
       'a turn that is its own parent',
-      "INSERT INTO turns (id, parent_turn_id, depth, thread_tokens, session_label, run_id, started_at) VALUES ('x', 'x', 0, 0, 'side', 1, 1)",
+      `INSERT INTO turn_rows (n, id, parent, depth, ${numbers}) VALUES (999, 'x', 999, 0, ${zeros})`,
       /one deeper than its parent|CHECK/,
     ],
     [
       'a parent that is none any more',
-      'UPDATE turns SET has_children = 0 WHERE has_children = 1',
+      'UPDATE turn_rows SET first_child = NULL WHERE first_child > 0',
       /stays one/,
     ],
-    ['a status of no kind', "UPDATE turns SET status = 'done'", /CHECK/],
+    ['a status of no kind', 'UPDATE turn_rows SET status = 9', /CHECK/],
     ['a role of no kind', "UPDATE message_rows SET role = 'nobody'", /CHECK/],
     ['two messages at one position', 'UPDATE message_rows SET key = 1048576', /UNIQUE/],
     ['two calls at one position', 'UPDATE call_rows SET key = 1048576', /UNIQUE/],
     ['a session at a turn that is not there', "UPDATE sessions SET thread_id = 'x'", /FOREIGN KEY/],
     ['a session without a label', "UPDATE sessions SET label = '' WHERE label = 'broker'", /CHECK/],
-    ['a turn that is gone while it is needed', 'DELETE FROM turns', /FOREIGN KEY/],
+    ['a turn that is gone while it is needed', 'DELETE FROM turn_rows', /FOREIGN KEY/],
     [
       'a text where a number is',
-      "UPDATE turns SET depth = 'deep'",
+      "UPDATE turn_rows SET depth = 'deep'",
       /cannot store TEXT|one deeper|keeps its parent/,
     ],
-    ['JSON that is none', "UPDATE turns SET attempts_json = '['", /CHECK/],
+    ['JSON that is none', "UPDATE run_contexts SET context_json = '['", /CHECK/],
     [
       'an epoch that goes back',
       'UPDATE session_leases SET epoch = epoch - 1 WHERE epoch > 1; UPDATE session_leases SET epoch = 0',

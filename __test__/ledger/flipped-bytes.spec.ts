@@ -99,7 +99,8 @@ test('every table of the schema has a live row, so that each of its columns is p
   for (const table of [
     'schema_meta',
     'sessions',
-    'turns',
+    'turn_rows',
+    'strings',
     'turn_branches',
     'turns_of_days',
     'turns_of_models',

@@ -111,46 +111,50 @@ describe('verify', () => {
     [
       'a wrong depth',
       ['tree'],
-      `UPDATE turns SET depth = 7 WHERE depth = (SELECT max(depth) FROM turns)`,
+      `UPDATE turn_rows SET depth = 7 WHERE depth = (SELECT max(depth) FROM turns)`,
     ],
     [
       'a circle of parents',
       ['tree', 'thread_tokens'],
-      `UPDATE turns SET total_tokens = 5, parent_turn_id = (SELECT id FROM turns WHERE depth = 1) WHERE depth = 0`,
+      `UPDATE turn_rows SET total_tokens = 5, parent = (SELECT n FROM turns WHERE depth = 1) WHERE depth = 0`,
     ],
     [
       'wrong thread tokens',
       ['thread_tokens'],
-      'UPDATE turns SET thread_tokens = thread_tokens + 1 WHERE depth = 4',
+      'UPDATE turn_rows SET thread_tokens = thread_tokens + 1 WHERE depth = 4',
     ],
-    ['a parent that forgot', ['children'], `UPDATE turns SET has_children = 0 WHERE id = ${first}`],
-    ['a childless parent', ['children'], 'UPDATE turns SET has_children = 1 WHERE depth = 4'],
+    [
+      'a parent that forgot',
+      ['children'],
+      `UPDATE turn_rows SET first_child = NULL WHERE id = ${first}`,
+    ],
+    ['a childless parent', ['children'], 'UPDATE turn_rows SET first_child = n WHERE depth = 4'],
     ['a pointer without a log', ['pointer'], `UPDATE sessions SET thread_id = ${first}`],
     ['a lost log', ['pointer'], 'DELETE FROM session_history'],
     [
       'a turn that runs without a journal',
       ['pointer', 'open_turns'],
-      "UPDATE turns SET status = 'streaming' WHERE depth = 4",
+      'UPDATE turn_rows SET status = 1 WHERE depth = 4',
     ],
     [
       'an end without a time',
       ['open_turns'],
-      'UPDATE turns SET completed_at = NULL WHERE depth = 1',
+      'UPDATE turn_rows SET completed_at = NULL WHERE depth = 1',
     ],
     [
       'an answer that is not there',
       ['messages'],
-      "UPDATE turns SET response_message_id = 'gone' WHERE depth = 1",
+      "UPDATE turn_rows SET response_message_id = 'gone' WHERE depth = 1",
     ],
     [
       'a question that is not there',
       ['messages'],
-      `UPDATE turns SET query_message_ids = '["gone"]' WHERE depth = 1`,
+      `UPDATE turn_rows SET query_message_ids = '["gone"]' WHERE depth = 1`,
     ],
     [
       'a wrong count of calls',
       ['tool_calls'],
-      'UPDATE turns SET tool_call_count = 3 WHERE depth = 0',
+      'UPDATE turn_rows SET tool_call_count = 3 WHERE depth = 0',
     ],
     ['arguments that are no JSON', ['tool_calls'], "UPDATE call_rows SET params_json = '{'"],
     [
@@ -172,9 +176,9 @@ describe('verify', () => {
     [
       'a turn that is gone',
       ['references', 'tree', 'thread_tokens'],
-      `DELETE FROM turns WHERE depth = 0`,
+      `DELETE FROM turn_rows WHERE depth = 0`,
     ],
-    ['a status that is none', ['open_turns'], "UPDATE turns SET status = 'odd' WHERE depth = 1"],
+    ['a status that is none', ['open_turns'], 'UPDATE turn_rows SET status = 9 WHERE depth = 1'],
   ]
 
   test.skipIf(!sqlite3).each(damages)('finds %s (sqlite3)', async (_name, found, sql) => {

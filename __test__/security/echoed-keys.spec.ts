@@ -296,7 +296,14 @@ describe.each(Object.keys(sources) as Exclude<Api, 'scripted'>[])('%s', (api) =>
     const backup = join(dir.path, 'copy.db')
     await engine.ledger.backup(backup)
     const lines: unknown[] = []
-    for (const table of ['turns', 'messages', 'tool_calls', 'journal', 'event_archive']) {
+    for (const table of [
+      'turns',
+      'strings',
+      'messages',
+      'tool_calls',
+      'journal',
+      'event_archive',
+    ]) {
       lines.push(await engine.ledger.query(`SELECT * FROM ${table}`))
     }
     await engine.ledger.export(join(dir.path, 'out.jsonl'))

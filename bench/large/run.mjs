@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// `npm run bench:large`: what grows with size. Ledgers of several sizes, one session of many turns, many idle runs; each figure
-// with its slope from the smallest to the largest. It must never run as a test, and it removes what it wrote.
+// `npm run bench:large`: what grows with size. Ledgers of several sizes, one session of many turns, many idle runs, many streams; each
+// figure with its slope from the smallest to the largest. It must never run as a test, and it removes what it wrote.
 
 import { spawnSync } from 'node:child_process'
 import fs from 'node:fs'
@@ -14,11 +14,12 @@ const { values: options } = parseArgs({
     gb: { type: 'string', default: '0.1,1' },
     turns: { type: 'string', default: '1000,10000,100000' },
     idle: { type: 'string', default: '1000,10000' },
+    streams: { type: 'string', default: '1000,10000' },
     help: { type: 'boolean', default: false },
   },
 })
 
-const NOTES = `npm run bench:large -- --gb 0.1,1,10 --turns 1000,10000,100000 --idle 1000,10000
+const NOTES = `npm run bench:large -- --gb 0.1,1,10 --turns 1000,10000,100000 --idle 1000,10000 --streams 1000,10000
 An empty list leaves a part out. NEXUS_BENCH_LEDGERS names the folder for ledgers (10 GB need 21), NEXUS_ENGINE another index.js.`
 
 if (options.help) console.log(NOTES)
@@ -49,6 +50,10 @@ function main() {
   print(
     'This many idle runs',
     numbers(options.idle).map((runs) => ({ size: runs, ...part('idle', { runs }) })),
+  )
+  print(
+    'This many streams at once',
+    numbers(options.streams).map((streams) => ({ size: streams, ...part('streams', { streams }) })),
   )
   console.log(
     `Node ${process.version}, load ${os.loadavg()[0].toFixed(2)}, ${os.cpus().length} cores`,

@@ -1,12 +1,14 @@
 // One part of the large bench in a process of its own: `grow` writes turns until a ledger has a size, `measure` opens it and times
-// what a host does with it, `thread` makes one session of many turns, `idle` begins runs whose provider never answers. Arguments:
-// the part and a JSON of its options. Prints one line of JSON. It must use the public API only, and never measure what it wrote
+// what a host does with it, `thread` makes one session of many turns, `idle` begins runs whose provider never answers,
+// `streams` reads many runs at once. Arguments: the part and a JSON of its options. Prints one line of JSON. It must use the public API only, and never measure what it wrote
 // in the same process: caches of the writer would answer.
 
+import { fork } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import fs from 'node:fs'
 import http from 'node:http'
 import { createRequire } from 'node:module'
+import path from 'node:path'
 
 const [part, given] = process.argv.slice(2)
 const options = JSON.parse(given)
@@ -88,6 +90,22 @@ const open = (file, extra = {}) =>
     models: [
       { provider: 'test', id: 'test-model', contextWindow: 1_000_000_000, maxOutputTokens: 8_192 },
     ],
+  })
+
+/** An engine whose provider is a server. */
+const network = (baseUrl, model) =>
+  new AgentEngine({
+    providers: {
+      test: {
+        api: 'anthropic-messages',
+        baseUrl,
+        headerTimeoutMs: 600_000,
+        connectTimeoutMs: 60_000,
+      },
+    },
+    authProfiles: [{ id: 'p', provider: 'test', type: 'api_key', key: 'k' }],
+    models: [{ provider: 'test', id: model, contextWindow: 200_000, maxOutputTokens: 8_192 }],
+    rateGovernor: false,
   })
 
 const rss = () =>
@@ -197,6 +215,56 @@ const parts = {
     return figures
   },
 
+  /** Concurrent streams of together 10,000 tokens a second, from a server in another process. */
+  async streams({ streams }) {
+    const server = fork(path.join(import.meta.dirname, '../alone/server.mjs'), {
+      stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
+    })
+    const port = await new Promise((resolve) =>
+      server.stdout.once('data', (text) => resolve(Number(text))),
+    )
+    const rate = 10_000 / streams
+    const tokens = rate * 20
+    const model = `claude-mock-n${tokens}-b4-r${rate}`
+    const engine = network(`http://127.0.0.1:${port}`, model)
+    const read = async (n) => {
+      let text = ''
+      const run = engine.run(context({ model, sessionLabel: `s${n}` }))
+      for await (const event of run) if (event.type === 'token') text += event.text
+      const { stopReason, error } = await run.result
+      if (text.length !== tokens * 4) throw new Error(`${stopReason}: ${error?.message}`)
+    }
+    const before = rss()
+    const lag = []
+    let most = 0
+    let busy = true
+    const watch = (async () => {
+      while (busy) {
+        const began = performance.now()
+        await new Promise((resolve) => setTimeout(resolve, 10))
+        lag.push(performance.now() - began - 10)
+        if (lag.length % 25 === 0) most = Math.max(most, rss() - before)
+      }
+    })()
+    const cpu = process.cpuUsage()
+    const began = performance.now()
+    await Promise.all(Array.from({ length: streams }, (_, n) => read(n)))
+    const wall_s = (performance.now() - began) / 1000
+    const { user, system } = process.cpuUsage(cpu)
+    busy = false
+    await watch
+    await engine.close()
+    server.disconnect()
+    lag.sort((a, b) => a - b)
+    return {
+      rss_mb: most,
+      kb_per_stream: (most * 1024) / streams,
+      cpu_us_per_token: (user + system) / (streams * tokens),
+      lag_p99_ms: lag[Math.floor(lag.length * 0.99)],
+      wall_s,
+    }
+  },
+
   /** Runs that wait for a provider that has accepted the request and sends nothing. */
   async idle({ runs }) {
     const open = new Set()
@@ -206,21 +274,7 @@ const parts = {
     })
     server.maxConnections = 0x7fffffff
     await new Promise((resolve) => server.listen(0, '127.0.0.1', 1024, resolve))
-    const engine = new AgentEngine({
-      providers: {
-        test: {
-          api: 'anthropic-messages',
-          baseUrl: `http://127.0.0.1:${server.address().port}`,
-          headerTimeoutMs: 600_000,
-          connectTimeoutMs: 60_000,
-        },
-      },
-      authProfiles: [{ id: 'p', provider: 'test', type: 'api_key', key: 'k' }],
-      models: [
-        { provider: 'test', id: 'test-model', contextWindow: 200_000, maxOutputTokens: 8_192 },
-      ],
-      rateGovernor: false,
-    })
+    const engine = network(`http://127.0.0.1:${server.address().port}`, 'test-model')
     const before = rss()
     const begun = Array.from({ length: runs }, (_, n) =>
       engine.run(context({ sessionLabel: `s${n}` })),

@@ -80,12 +80,13 @@ class AgentEngine implements Declared {
   #given = new GivenHistories((number) => this.#native.forgetHistory(number))
   #onRequest: OnRequest | undefined
   /** The hooks of runs whose context has none of that name. */
-  #hooks: RunHooks
+  #hooks: RunHooks | undefined
   /** The groups of events that are left out, where a context does not decide. */
   #skipped: number
   #closing: Promise<void> | undefined
   /** The runs that have not ended. */
   #runs = new Set<AgentRun>()
+  #ended = (run: AgentRun): void => void this.#runs.delete(run)
   #ledger: Ledger | undefined
   #defaults: Readonly<Fields>
   /** The number that identifies the key functions for the native side; 0 where no key is a function. */
@@ -193,7 +194,7 @@ class AgentEngine implements Declared {
       skipped = this.#skipped,
       attaches,
     } = readContext(context)
-    const hooks = { ...this.#hooks, ...own }
+    const hooks = own === undefined ? this.#hooks : { ...this.#hooks, ...own }
     const crossing = this.#given.prepare(fields)
     const run = new AgentRun({
       // One that is no text is refused when the run begins.
@@ -209,11 +210,12 @@ class AgentEngine implements Declared {
       attachment: attaches
         ? () => attachment(this.#native, fields.runId as string, skipped)
         : undefined,
+      onEnd: this.#ended,
     })
     const listened = callbacks.onAgentEvent === undefined ? 0 : PHASES
     const hooked = onRequest === undefined ? 0 : HOOKED
-    const decides = hooks.beforeToolCall === undefined ? 0 : DECIDES
-    const stops = hooks.stopWhen === undefined ? 0 : STOPS
+    const decides = hooks?.beforeToolCall === undefined ? 0 : DECIDES
+    const stops = hooks?.stopWhen === undefined ? 0 : STOPS
     const always = hooked | listened | decides | stops | (skipped << SKIPPED_SHIFT)
     const native = (number: number, aborted: boolean, timedOut: boolean) => {
       const all = always | (aborted ? ABORTED : 0) | (timedOut ? TIMED_OUT : 0)
@@ -221,8 +223,6 @@ class AgentEngine implements Declared {
     }
     run.begin(native, drain)
     this.#runs.add(run)
-    const ended = () => void this.#runs.delete(run)
-    run.result.then(ended, ended)
     return run
   }
 

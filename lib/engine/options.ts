@@ -6,7 +6,7 @@ import { NativeEngine } from '../native/addon.ts'
 import { readHook } from '../run/context.ts'
 import { BY_DEFAULT, readSkipped } from '../run/event-groups.ts'
 import { takeHooks } from '../run/hooks.ts'
-import { readDefaults } from '../run/run-input.ts'
+import { NO_DEFAULTS, readDefaults } from '../run/run-input.ts'
 import type { Code } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
 import { noted, type Problems, type Refuse, throwing } from '../values/problems.ts'
@@ -28,7 +28,7 @@ interface ReadOptions {
   /** The key functions, by the index of their profile. */
   functions: Map<number, KeyFunction>
   onRequest: OnRequest | undefined
-  hooks: RunHooks
+  hooks: RunHooks | undefined
   /** The groups of events that are left out, as bits. */
   skipped: number
   /** The providers as they were passed. */
@@ -44,8 +44,8 @@ function readOptions(given: unknown, refuse: Refuse = throwing): ReadOptions {
   const { recovery: _recovery, toolsFor: _toolsFor, ...others } = read
   const none = { recovery: {}, rest: others }
   const { recovery, rest } = noted(refuse, () => readRecovery(read), none)
-  const { hooks, rest: own } = takeHooks(rest, CODE, refuse)
-  const { onRequest, events, defaults, ...options } = own
+  const hooks = takeHooks(rest, CODE, refuse)
+  const { onRequest, events, defaults, ...options } = rest
   for (const [field, value] of Object.entries(options)) {
     try {
       refuseLost(value, field, CODE)
@@ -71,7 +71,7 @@ function readOptions(given: unknown, refuse: Refuse = throwing): ReadOptions {
     skipped: noted(refuse, () => readSkipped(events, CODE), BY_DEFAULT),
     providers: isObject(providers) ? providers : {},
     recovery: { ...recovery, ledger: isObject(options.ledger) },
-    defaults: noted(refuse, () => readDefaults(defaults, refuse), {}),
+    defaults: noted(refuse, () => readDefaults(defaults, refuse), NO_DEFAULTS),
   }
 }
 

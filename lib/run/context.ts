@@ -14,7 +14,7 @@ import { takeHooks } from './hooks.ts'
 const CODE = 'invalid_context'
 
 /** Fields that JSON.stringify would leave out or turn into null where they are a function, a symbol, NaN or Infinity. */
-const OPTIONAL: readonly (keyof AssembledContext)[] = [
+const OPTIONAL: ReadonlySet<string> = new Set<keyof AssembledContext>([
   'history',
   'fallbacks',
   'authProfileId',
@@ -38,16 +38,16 @@ const OPTIONAL: readonly (keyof AssembledContext)[] = [
   'maxParallelTools',
   'coalesce',
   'detached',
-]
+])
 /** Fields that are objects: native parsing would read a list as their fields in order. */
-const OBJECTS: readonly (keyof AssembledContext)[] = [
+const OBJECTS: ReadonlySet<string> = new Set<keyof AssembledContext>([
   'thinkingConfig',
   'tokenBudget',
   'responseFormat',
   'promptCache',
   'metadata',
   'headers',
-]
+])
 /** Texts of users, tools and models. A lone surrogate in them must not lose the turn: it becomes U+FFFD. */
 const CONTENT = /^(?:context\.)?(?:systemPrompt|currentMessage|history|tools|target)\b|^result\b/
 /** Except ids. */
@@ -74,32 +74,39 @@ interface ReadContext {
   tools: Map<string, Tool>
   signal: Signal | undefined
   onRequest: OnRequest | undefined
-  hooks: RunHooks
+  hooks: RunHooks | undefined
   /** Whether the run attaches to another one with its id. */
   attaches: boolean
   /** The groups of events that are left out; undefined where the context has no `events`. */
   skipped: number | undefined
 }
 
-/** A context whose fields were read: without functions and signals, and the tools by their names. */
-function readContext(context: Readonly<Fields>, refuse: Refuse = throwing): ReadContext {
-  const { hooks, rest: fields } = takeHooks(context, CODE, refuse)
-  const { abortSignal, onRequest, onDuplicateRun, tools, events, ...rest }: Fields = fields
+/**
+ * A context whose fields were read: without functions and signals, and the tools by their names. It is the same object, so that
+ * nothing is copied: the fields that stay in JavaScript are `undefined` in it.
+ */
+function readContext(context: Fields, refuse: Refuse = throwing): ReadContext {
+  const hooks = takeHooks(context, CODE, refuse)
+  const { abortSignal, onRequest, onDuplicateRun, tools, events } = context
+  if (abortSignal !== undefined) context.abortSignal = undefined
+  if (onRequest !== undefined) context.onRequest = undefined
+  if (onDuplicateRun !== undefined) context.onDuplicateRun = undefined
+  if (events !== undefined) context.events = undefined
   const signal = noted(refuse, () => readSignal(abortSignal, 'abortSignal', CODE))
-  const check = (field: string, judge: typeof refuseLost) => {
+  for (const name in context) {
     try {
-      judge(rest[field], field, CODE)
+      if (OPTIONAL.has(name)) refuseLost(context[name], name, CODE)
+      if (OBJECTS.has(name)) refuseList(context[name], name, CODE)
     } catch (error) {
       refuse(error)
-      delete rest[field]
+      context[name] = undefined
     }
   }
-  for (const field of OPTIONAL) check(field, refuseLost)
-  for (const field of OBJECTS) check(field, refuseList)
   const none = { definitions: [], byName: new Map() }
   const { definitions, byName } = noted(refuse, () => readTools(tools, refuse), none)
+  context.tools = definitions
   return {
-    fields: { ...rest, tools: definitions },
+    fields: context,
     tools: byName,
     signal,
     onRequest: noted(refuse, () => readHook(onRequest, CODE)),
@@ -146,11 +153,7 @@ function contextJson(value: unknown, root = 'context'): string {
 }
 
 /** Notes all problems of a context; `native` lists those of its JSON. */
-function noteProblems(
-  context: Readonly<Fields>,
-  problems: Problems,
-  native: (json: string) => string,
-): void {
+function noteProblems(context: Fields, problems: Problems, native: (json: string) => string): void {
   const { fields } = readContext(context, problems.note)
   const before = problems.list.length
   for (;;) {
@@ -163,15 +166,15 @@ function noteProblems(
       const fresh = problems.list.splice(found).filter(({ path }) => {
         const top = topOf(path)
         if (top === 'toolChoice') return !known.has('tools')
-        return top in fields || !known.has(top)
+        return fields[top] !== undefined || !known.has(top)
       })
       problems.list.push(...fresh)
       return
     }
     // A value of this field has no JSON: the others are read without it.
     const top = topOf(problems.list.at(-1)?.path ?? '')
-    if (!(top in fields) || problems.list.length === before) return
-    delete fields[top]
+    if (fields[top] === undefined || problems.list.length === before) return
+    fields[top] = undefined
   }
 }
 

@@ -6,8 +6,10 @@ import * as hub from '../native/hub.ts'
 
 /** A reader this far behind gets merged deltas (docs/rules/turns-and-streams.md#coalescing). */
 const MERGE_ABOVE = 4096
-/** Events between two joins of older ones. */
-const JOIN_EVERY = 512
+/** Events between two joins of older ones: a run that nobody reads late holds few events one by one. */
+const JOIN_EVERY = 16
+/** So many joined deltas of one size become one: a long run has few of them, and each text is copied few times. */
+const JOIN_JOINED = 16
 /** Events delivered between two checks of the clock. */
 const CHECK_EVERY = 256
 
@@ -18,39 +20,53 @@ type Next = IteratorResult<StreamEvent>
 
 /** Adjacent deltas as one, with the end of each, so that they can be cut apart again. */
 class Joined {
+  readonly first: Delta
   readonly seq: number
-  #first: Delta
+  /** The number of times that its deltas were joined. */
+  readonly level: number
   #text: string
   /** The end of the text of each delta. */
-  #ends: Uint32Array
+  #ends: number[]
   /** The number of each delta; undefined where each has one more than the one before. */
   #seqs: number[] | undefined
 
-  /** Joins the entries from `from` up to `to`, which are deltas of one kind and message. */
+  /** Joins the entries from `from` up to `to`, which continue one another. */
   constructor(entries: readonly Entry[], from: number, to: number) {
     const texts: string[] = []
-    const ends = new Uint32Array(to - from)
-    const first = entries[from] as Delta
-    const last = entries[to - 1] as Delta
+    const ends: number[] = []
+    const seqs: number[] = []
     let end = 0
     for (let at = from; at < to; at++) {
-      const { text } = entries[at] as Delta
-      texts.push(text)
-      end += text.length
-      ends[at - from] = end
+      const entry = entries[at] as Delta | Joined
+      if (entry instanceof Joined) {
+        for (const inner of entry.#ends) ends.push(end + inner)
+        entry.#numbers(seqs)
+        texts.push(entry.#text)
+        end += entry.#text.length
+      } else {
+        end += entry.text.length
+        ends.push(end)
+        seqs.push(entry.seq)
+        texts.push(entry.text)
+      }
     }
-    this.#first = first
-    this.seq = last.seq
+    const first = entries[from] as Delta | Joined
+    this.first = first instanceof Joined ? first.first : first
+    this.level = levelOf(first) + 1
+    this.seq = (entries[to - 1] as Entry).seq
     this.#text = texts.join('')
     this.#ends = ends
-    if (last.seq - first.seq !== to - from - 1) {
-      this.#seqs = entries.slice(from, to).map((entry) => entry.seq)
-    }
+    if (this.seq - this.first.seq !== seqs.length - 1) this.#seqs = seqs
+  }
+
+  #numbers(into: number[]): void {
+    const { seq } = this.first
+    for (let at = 0; at < this.#ends.length; at++) into.push(this.#seqs?.[at] ?? seq + at)
   }
 
   /** As one event, without the deltas up to number `after`. */
   event(after: number): Delta {
-    const { type, messageId, seq: first, seqFrom = first } = this.#first
+    const { type, messageId, seq: first, seqFrom = first } = this.first
     const seqs = this.#seqs
     // The number of deltas up to that number.
     const gone =
@@ -66,13 +82,18 @@ class Joined {
 
 type Entry = StreamEvent | Joined
 
-function isDelta(entry: Entry): entry is Delta {
-  return !(entry instanceof Joined) && (entry.type === 'token' || entry.type === 'reasoning')
+/** The number of times that an entry was joined; -1 for one that is no delta. */
+function levelOf(entry: Entry): number {
+  if (entry instanceof Joined) return entry.level
+  return entry.type === 'token' || entry.type === 'reasoning' ? 0 : -1
 }
 
-/** Whether `next` is a delta of the kind and message of `delta`. */
-function continues(delta: Delta, next: Entry): boolean {
-  return isDelta(next) && next.type === delta.type && next.messageId === delta.messageId
+/** Whether `next` is of the level, kind and message of `entry`, which is a delta or joined ones. */
+function continues(entry: Delta | Joined, next: Entry): boolean {
+  if (levelOf(next) !== levelOf(entry)) return false
+  const { type, messageId } = entry instanceof Joined ? entry.first : entry
+  const other = next instanceof Joined ? next.first : (next as Delta)
+  return other.type === type && other.messageId === messageId
 }
 
 /** Whether the event is neither numbered nor stored. */
@@ -159,8 +180,9 @@ class EventLog {
       for (const reader of places.get(at) ?? []) reader.at = out
       const entry = entries[at] as Entry
       let end = at + 1
-      if (isDelta(entry)) {
-        while (end < upto && !places.has(end) && continues(entry, entries[end] as Entry)) end++
+      if (levelOf(entry) === 0) {
+        const delta = entry as Delta
+        while (end < upto && !places.has(end) && continues(delta, entries[end] as Entry)) end++
         entries[out++] = end - at > 1 ? new Joined(entries, at, end) : entry
       } else if (!isLive(entry)) {
         // An event without a number is for those who were there.
@@ -173,6 +195,25 @@ class EventLog {
     }
     entries.splice(out, upto - out)
     this.joined = out
+    // A reader among them must find the entry that it comes to.
+    if (this.#readers.every(({ at }) => at >= out)) this.#joinJoined()
+  }
+
+  /** Joins the last joined deltas once more, where there are enough of one level. */
+  #joinJoined(): void {
+    const { entries } = this
+    for (;;) {
+      const end = this.joined
+      const last = entries[end - 1]
+      if (!(last instanceof Joined)) return
+      let from = end - 1
+      while (from > 0 && continues(last, entries[from - 1] as Entry)) from--
+      if (end - from < JOIN_JOINED) return
+      const gone = end - from - 1
+      entries.splice(from, end - from, new Joined(entries, from, end))
+      this.joined = from + 1
+      for (const reader of this.#readers) reader.at -= gone
+    }
   }
 }
 

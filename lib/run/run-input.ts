@@ -59,6 +59,9 @@ const FIELDS: Readonly<Record<keyof AssembledContext, true>> = {
   stopWhen: true,
 }
 const CONTEXT: readonly string[] = Object.keys(FIELDS)
+const KNOWN: ReadonlySet<string> = new Set(CONTEXT)
+/** The defaults of an engine that has none. */
+const NO_DEFAULTS: Readonly<Fields> = Object.freeze({})
 /** Fields that belong to one run. */
 const OF_ONE_RUN: readonly string[] = [
   'currentMessage',
@@ -103,7 +106,7 @@ interface RunInput {
 
 /** Reads the engine's `defaults`. */
 function readDefaults(given: unknown, refuse: Refuse = throwing): Readonly<Fields> {
-  if (given === undefined || given === null) return {}
+  if (given === undefined || given === null) return NO_DEFAULTS
   const code = 'invalid_options'
   const fields: Fields = {}
   for (const [name, value] of Object.entries(readFields(given, 'defaults', code, 'defaults.'))) {
@@ -143,9 +146,8 @@ function readInput(
   if ('content' in fields && !('currentMessage' in fields)) {
     return short(fields, second, defaults, newId, refuse)
   }
-  // An instance of a class has state of its own in its fields.
-  const warns = attempt(() => isPlain(first as object), 'context', CODE)
-  return { context: merged(defaults, known(fields, warns)), callbacks: second }
+  dropUnknown(fields, first as object)
+  return { context: merged(defaults, fields), callbacks: second }
 }
 
 /** The context of a message with options. */
@@ -180,17 +182,19 @@ function short(
   return { context, callbacks }
 }
 
-/** The fields of `fields`, and the defaults of those that it does not have. */
+/** The fields of `fields`, and the defaults of those that it does not have. `fields` is not used afterwards. */
 function merged(defaults: Readonly<Fields>, fields: Fields): Fields {
+  const own = withProvider(fields)
+  if (defaults === NO_DEFAULTS) return own
   const context: Fields = { ...defaults }
-  for (const [name, value] of Object.entries(withProvider(fields))) {
-    if (value !== undefined) context[name] = value
+  for (const name in own) {
+    if (own[name] !== undefined) context[name] = own[name]
   }
   return context
 }
 
 /** A `model` without a `provider` beside it names both: `anthropic/claude-haiku-4-5`. */
-function withProvider(fields: Readonly<Fields>): Readonly<Fields> {
+function withProvider(fields: Fields): Fields {
   const { model, provider } = fields
   if (typeof model !== 'string' || (provider !== undefined && provider !== null)) return fields
   const slash = model.indexOf('/')
@@ -213,14 +217,16 @@ function renamed(fields: Fields, name: keyof RunOptions, to: keyof AssembledCont
   fields[to] = value
 }
 
-/** The known fields of a whole context. Hosts extend contexts: the others have no effect. `warns`: each name is a warning of the process, once. */
-function known(context: Fields, warns: boolean): Fields {
-  const fields: Fields = {}
-  for (const [name, value] of Object.entries(context)) {
-    if (Object.hasOwn(FIELDS, name)) fields[name] = value
-    else if (warns && value !== undefined) warnOfUnknown(name)
+/** Drops the unknown fields of a whole context. Hosts extend contexts: these have no effect. Each name is a warning of the process, once. */
+function dropUnknown(fields: Fields, context: object): void {
+  let warns: boolean | undefined
+  for (const name in fields) {
+    if (KNOWN.has(name)) continue
+    // An instance of a class has state of its own in its fields.
+    warns ??= attempt(() => isPlain(context), 'context', CODE)
+    if (warns && fields[name] !== undefined) warnOfUnknown(name)
+    fields[name] = undefined
   }
-  return fields
 }
 
 function warnOfUnknown(name: string): void {
@@ -247,4 +253,4 @@ function unknown(
 }
 
 export type { RunInput }
-export { readDefaults, readInput }
+export { NO_DEFAULTS, readDefaults, readInput }

@@ -65,11 +65,13 @@ interface RunOptions {
   coalesce: boolean
   signal: signals.Signal | undefined
   onRequest: OnRequest | undefined
-  hooks: RunHooks
+  hooks: RunHooks | undefined
   /** The groups of events that are left out, as bits. */
   skipped: number
   /** The run to attach to where the ledger has one with this id; undefined: then it is refused. */
   attachment: (() => Attachment) | undefined
+  /** Called when it has ended, before its result is there. */
+  onEnd: (run: AgentRun) => void
 }
 
 /** Why the run has no turn of its own. */
@@ -89,7 +91,7 @@ const END_EARLY: ReadonlySet<string> = new Set(['aborted', 'timeout'])
 class AgentRun implements Declared, hub.RecordTarget {
   readonly id: string
   readonly result: Promise<AgentResult>
-  readonly stream: BrokerStreamHandle
+  #stream: BrokerStreamHandle | undefined
   #turnId: string | undefined
   /** Its number in the queue; 0 until it has begun. */
   #number = 0
@@ -100,7 +102,8 @@ class AgentRun implements Declared, hub.RecordTarget {
   #coalesce: boolean
   #signal: signals.Signal | undefined
   #onRequest: OnRequest | undefined
-  #hooks: RunHooks
+  #hooks: RunHooks | undefined
+  #onEnd: (run: AgentRun) => void
   #progress: boolean
   #attachment: (() => Attachment) | undefined
   /** The run that it is attached to. */
@@ -141,6 +144,7 @@ class AgentRun implements Declared, hub.RecordTarget {
     hooks,
     skipped,
     attachment,
+    onEnd,
   }: RunOptions) {
     this.id = id
     this.#tools = tools
@@ -151,6 +155,7 @@ class AgentRun implements Declared, hub.RecordTarget {
     this.#onRequest = onRequest
     this.#hooks = hooks
     this.#attachment = attachment
+    this.#onEnd = onEnd
     this.#progress = (skipped & GROUPS.toolProgress) === 0
     this.#log = new EventLog(coalesce)
     this.#own = this.#log.reader(0, coalesce ? undefined : () => this.#taken())
@@ -160,7 +165,11 @@ class AgentRun implements Declared, hub.RecordTarget {
     })
     // The result need not be awaited: a run that is only iterated is not an unhandled rejection.
     this.result.catch(() => {})
-    this.stream = Object.freeze({
+  }
+
+  /** Made when it is first read: most runs are iterated. */
+  get stream(): BrokerStreamHandle {
+    this.#stream ??= Object.freeze({
       onEvent: (callback: (event: StreamEvent) => void, options?: EventsFrom) =>
         this.#onEvent(callback, options),
       abort: (reason?: unknown) => this.abort(reason),
@@ -170,6 +179,7 @@ class AgentRun implements Declared, hub.RecordTarget {
       isCompacting: () =>
         !this.#ended && this.#attached === undefined && this.#native.isCompacting(this.#number),
     })
+    return this.#stream
   }
 
   /** @internal Begins: `start(number, aborted)` makes the native run, `drain` delivers its first events. */
@@ -440,7 +450,7 @@ class AgentRun implements Declared, hub.RecordTarget {
       const type = 'tool_progress'
       this.#deliverLive({ type, toolName, toolCallId, callId, partial, seq: 0, sub: 0 })
     }
-    const after = this.#hooks.afterToolCall
+    const after = this.#hooks?.afterToolCall
     const replace = (value: unknown) =>
       afterCall(after, requestOf(call, controller.signal), value, (error) => this.#warn(error))
     const tool = this.#tools.get(toolName)
@@ -459,7 +469,7 @@ class AgentRun implements Declared, hub.RecordTarget {
     const { execution } = asked
     const controller = toolController((error) => this.#warn(error))
     this.#executions.set(execution, controller)
-    const { beforeToolCall, stopWhen } = this.#hooks
+    const { beforeToolCall, stopWhen } = this.#hooks ?? {}
     const deciding =
       'step' in asked
         ? stops(stopWhen, asked.step, (error) => this.#warn(error))
@@ -567,6 +577,7 @@ class AgentRun implements Declared, hub.RecordTarget {
     for (const execution of [...this.#executions.keys()]) this.#cancelTool(execution)
     this.#values.clear()
     this.#log.end(error)
+    this.#onEnd(this)
     hub.releaseProcess()
   }
 }

@@ -2,7 +2,7 @@
 // It must never pass on a throw of the caller's code, or a value that JSON would drop or change.
 
 import { types } from 'node:util'
-import { type Code, clip, messageOf, refusal } from './errors.ts'
+import { type AgentEngineError, type Code, clip, messageOf, refusal } from './errors.ts'
 
 const { isPromise } = types
 
@@ -30,10 +30,16 @@ function readFields(value: unknown, root: string, code: Code, prefix = ''): Fiel
   if (!isObject(value)) throw refusal(code, root, 'is not an object')
   const names = attempt(() => Object.keys(value), root, code)
   const fields: Fields = {}
-  for (const name of names) {
-    // A field of this name has no meaning here, and setting it would change the prototype of the copy.
-    if (name === '__proto__') continue
-    fields[name] = attempt(() => value[name], `${prefix}${name}`, code)
+  let at = ''
+  try {
+    for (const name of names) {
+      // A field of this name has no meaning here, and setting it would change the prototype of the copy.
+      if (name === '__proto__') continue
+      at = name
+      fields[name] = ignoreRejection(value[name])
+    }
+  } catch (error) {
+    throw unreadable(`${prefix}${at}`, code, error)
   }
   return fields
 }
@@ -48,8 +54,14 @@ function readNamed<Name extends string>(
 ): Record<Name, unknown> {
   if (!isObject(value)) throw refusal(code, root, 'is not an object')
   const fields = {} as Record<Name, unknown>
-  for (const name of names) {
-    fields[name] = attempt(() => value[name], `${prefix}${name}`, code)
+  let at: string = root
+  try {
+    for (const name of names) {
+      at = name
+      fields[name] = ignoreRejection(value[name])
+    }
+  } catch (error) {
+    throw unreadable(`${prefix}${at}`, code, error)
   }
   return fields
 }
@@ -74,13 +86,18 @@ function attempt<Value>(read: () => Value, path: string, code: Code): Value {
   try {
     return ignoreRejection(read())
   } catch (error) {
-    throw refusal(code, path, `${UNREADABLE}: ${reason(error)}`)
+    throw unreadable(path, code, error)
   }
+}
+
+function unreadable(path: string, code: Code, error: unknown): AgentEngineError {
+  return refusal(code, path, `${UNREADABLE}: ${reason(error)}`)
 }
 
 /** Marks a caller's value as handled if it is a promise, so that its rejection is no unhandled rejection of the process. */
 function ignoreRejection<Value>(value: Value): Value {
-  if (isPromise(value)) Reflect.apply(Promise.prototype.then, value, [undefined, () => {}])
+  if (typeof value === 'object' && value !== null && isPromise(value))
+    Reflect.apply(Promise.prototype.then, value, [undefined, () => {}])
   return value
 }
 

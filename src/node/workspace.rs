@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use napi::Result;
 use napi_derive::napi;
@@ -19,6 +20,8 @@ use workspace::{Cancel, OpenError, ToolError, Workspace, WorkspaceOptions};
 
 /// Calls of file tools that run at the same time in this process; the others wait.
 static RUNNING: Semaphore = Semaphore::const_new(8);
+/// The longest time of a search; then its result is what it found.
+const SEARCH_TIME: Duration = Duration::from_secs(30);
 
 /// An open workspace of file tools.
 /// @internal
@@ -47,11 +50,11 @@ impl NativeWorkspace {
         });
     }
 
-    /// Whether the edit of a call in doubt happened; the answer is `{ outcome }`, or `{ error }`.
+    /// Whether an `edit` or `apply_patch` of a call in doubt happened; the answer is `{ outcome }`, or `{ error }`.
     #[napi(catch_unwind)]
-    pub fn edit_outcome(&self, hub: &NativeHub, id: u32, params: String) {
+    pub fn outcome(&self, hub: &NativeHub, id: u32, tool: String, params: String) {
         self.run(hub, id, move |workspace, cancel| {
-            let outcome = workspace.edit_outcome(&repaired(&params), cancel)?;
+            let outcome = workspace.outcome(&tool, &repaired(&params), cancel)?;
             Ok(object!({ "outcome": outcome }))
         });
     }
@@ -82,7 +85,15 @@ impl NativeWorkspace {
         hub.tasks().spawn(async move {
             // It is never closed; without a permit the call would only run at once.
             let _permit = RUNNING.acquire().await;
-            let done = tokio::task::spawn_blocking(move || work(&workspace, &cancel)).await;
+            let time_up = cancel.clone();
+            let mut work = tokio::task::spawn_blocking(move || work(&workspace, &cancel));
+            let done = tokio::select! {
+                done = &mut work => done,
+                () = tokio::time::sleep(SEARCH_TIME) => {
+                    time_up.expire();
+                    work.await
+                }
+            };
             calls.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
             let answer = match done {
                 Ok(Ok(value)) => json(&value),

@@ -41,6 +41,13 @@ impl Patch<'_> {
         }
         PatchPaths { read: read.into_iter().collect(), written: written.into_iter().collect() }
     }
+
+    /// The patch that undoes this one, as far as it says what was there: it tells whether this one was applied.
+    #[must_use]
+    pub fn reversed(&self) -> Self {
+        let files = self.files.iter().rev().map(FilePatch::reversed).collect();
+        Self { files, size: self.size }
+    }
 }
 
 /// What a patch does with one file.
@@ -110,7 +117,49 @@ pub(crate) enum LineKind {
     Added,
 }
 
+impl FilePatch<'_> {
+    fn reversed(&self) -> Self {
+        let action = match &self.action {
+            Action::Add { path } => Action::Delete { path: path.clone() },
+            Action::Delete { path } => Action::Add { path: path.clone() },
+            Action::Update { path } => Action::Update { path: path.clone() },
+            Action::Move { from, to } => Action::Move { from: to.clone(), to: from.clone() },
+            // The file that was copied stays, so that the copy is what can be undone.
+            Action::Copy { to, .. } => Action::Delete { path: to.clone() },
+        };
+        let hunks = match self.action {
+            Action::Copy { .. } => Vec::new(),
+            _ => self.hunks.iter().map(Hunk::reversed).collect(),
+        };
+        Self { line: self.line, action, hunks }
+    }
+}
+
 impl<'p> Hunk<'p> {
+    fn reversed(&self) -> Self {
+        let mut hunk = self.clone();
+        // Without old lines, a hunk is after its line.
+        let has = |kind| {
+            self.lines.iter().any(|line| line.kind == kind || line.kind == LineKind::Context)
+        };
+        if let Position::Numbered(line) = &mut hunk.position {
+            match (has(LineKind::Removed), has(LineKind::Added)) {
+                (true, false) => *line = line.saturating_sub(1),
+                (false, true) => *line += 1,
+                (true, true) | (false, false) => {}
+            }
+        }
+        for line in &mut hunk.lines {
+            line.kind = match line.kind {
+                LineKind::Context => LineKind::Context,
+                LineKind::Removed => LineKind::Added,
+                LineKind::Added => LineKind::Removed,
+            };
+        }
+        std::mem::swap(&mut hunk.old_is_unterminated, &mut hunk.new_is_unterminated);
+        hunk
+    }
+
     /// The lines that must be in the file.
     pub(crate) fn old_lines(&self) -> impl Iterator<Item = &'p [u8]> {
         self.lines.iter().filter(|line| line.kind != LineKind::Added).map(|line| line.text)

@@ -1,4 +1,4 @@
-//! The file tools of coding agents (`read`, `write`, `edit`, `ls`) beneath directory handles, as blocking functions.
+//! The file tools of coding agents (`read`, `write`, `edit`, `ls`, `find`, `grep`, `apply_patch`) beneath directory handles, as blocking functions.
 //!
 //! It must never open by a path that it has checked as a string: the kernel resolves each path beneath a handle
 //! (docs/guide/coding-tools.md). It must never block for longer than the disk: FIFOs, devices and sockets are not opened.
@@ -21,9 +21,13 @@ mod read;
 mod text;
 
 #[cfg(target_os = "linux")]
+mod apply_patch;
+#[cfg(target_os = "linux")]
 mod ls;
 #[cfg(target_os = "linux")]
 mod root;
+#[cfg(target_os = "linux")]
+mod search;
 #[cfg(target_os = "linux")]
 mod write;
 

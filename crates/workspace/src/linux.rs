@@ -11,7 +11,7 @@ use crate::output::Output;
 use crate::params::{WorkspaceOptions, parsed};
 use crate::paths::{Location, locate, plain_spaces, spellings};
 use crate::root::{Opened, Protected, Root};
-use crate::{edit, ls, read, write};
+use crate::{apply_patch, edit, ls, read, search, write};
 use rustix::io::Errno;
 
 /// An open workspace.
@@ -73,25 +73,54 @@ impl Workspace {
     /// What the model is to read: a file that does not exist, a text that is not found, a path outside.
     pub fn call(&self, tool: &str, params: &str, cancel: &Cancel) -> Result<Output, ToolError> {
         cancel.check()?;
+        self.recover()?;
         match tool {
             "read" => read::read(self, &parsed(params)?, cancel),
             "write" => write::write(self, &parsed(params)?, cancel),
             "edit" => edit::edit(self, parsed(params)?, cancel),
             "ls" => ls::ls(self, &parsed(params)?, cancel),
+            "apply_patch" => apply_patch::apply_patch(self, &parsed(params)?, cancel),
+            "find" => search::find(self, &parsed(params)?, cancel),
+            "grep" => search::grep(self, &parsed(params)?, cancel),
             other => Err(ToolError::new(format!("there is no tool `{other}`"))),
         }
     }
 
-    /// Whether the edit of a call in doubt happened: `done`, `not_done`, or `unknown`.
+    /// Whether an `edit` or `apply_patch` in doubt happened: `done`, `not_done`, or `unknown`.
     ///
     /// # Errors
-    /// The file cannot be read.
-    pub fn edit_outcome(&self, params: &str, cancel: &Cancel) -> Result<&'static str, ToolError> {
-        edit::outcome(self, parsed(params)?, cancel)
+    /// A file cannot be read.
+    pub fn outcome(
+        &self,
+        tool: &str,
+        params: &str,
+        cancel: &Cancel,
+    ) -> Result<&'static str, ToolError> {
+        self.recover()?;
+        match tool {
+            "edit" => edit::outcome(self, parsed(params)?, cancel),
+            "apply_patch" => apply_patch::outcome(self, &parsed(params)?, cancel),
+            other => Err(ToolError::new(format!("`{other}` has no outcome"))),
+        }
+    }
+
+    /// Undoes a patch that a crash interrupted.
+    fn recover(&self) -> Result<(), ToolError> {
+        apply_patch::recover(self.root()?, &self.protected)
+    }
+
+    /// The workspace itself.
+    pub(crate) fn root(&self) -> Result<&Root, ToolError> {
+        self.roots.first().ok_or_else(|| outside("."))
     }
 
     /// Opens what a path names, for reading, in any root.
     pub(crate) fn open_to_read(&self, path: &str) -> Result<Opened, ToolError> {
+        self.find_to_read(path).map(|located| located.opened)
+    }
+
+    /// The same, with how the path is called beneath its root.
+    pub(crate) fn find_to_read(&self, path: &str) -> Result<Located<'_>, ToolError> {
         let mut found = self.open_exactly(path);
         if matches!(found, Err(Missing::NotFound(_))) {
             for spelling in spellings(path) {
@@ -102,19 +131,20 @@ impl Workspace {
                 }
             }
         }
-        let opened = found.map_err(Missing::into_error)?;
-        opened.refuse_special(path)?;
-        self.protected.refuse_file(opened.identity(), path)?;
-        Ok(opened)
+        let located = found.map_err(Missing::into_error)?;
+        located.opened.refuse_special(path)?;
+        self.protected.refuse_file(located.opened.identity(), path)?;
+        Ok(located)
     }
 
-    fn open_exactly(&self, path: &str) -> Result<Opened, Missing> {
+    fn open_exactly(&self, path: &str) -> Result<Located<'_>, Missing> {
         let Location { root, relative } = locate(path, &self.names).map_err(Missing::Refused)?;
         let root = self.roots.get(root).ok_or_else(|| Missing::Refused(outside(path)))?;
-        root.open_path(&relative).map_err(|error| match error {
+        let opened = root.open_path(&relative).map_err(|error| match error {
             Errno::NOENT => Missing::NotFound(system(path, error)),
             other => Missing::Refused(system(path, other)),
-        })
+        })?;
+        Ok(Located { opened, root, relative })
     }
 
     /// The workspace itself, and how a path that is to be written is called beneath it. A file that exists is named as it is;
@@ -132,8 +162,7 @@ impl Workspace {
             let path = crate::error::quoted(path);
             return Err(ToolError::new(format!("`{path}` is in a directory that is only read")));
         }
-        let root = self.roots.first().ok_or_else(|| outside(path))?;
-        Ok((root, relative))
+        Ok((self.root()?, relative))
     }
 
     pub(crate) fn protected(&self) -> &Protected {
@@ -144,6 +173,13 @@ impl Workspace {
     pub(crate) fn lock_writes(&self) -> MutexGuard<'_, ()> {
         self.writes.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What a path names, and its path beneath a root.
+pub(crate) struct Located<'w> {
+    pub(crate) opened: Opened,
+    pub(crate) root: &'w Root,
+    pub(crate) relative: PathBuf,
 }
 
 /// Why a path was not opened.

@@ -64,6 +64,41 @@ pub(crate) struct LsParams {
     pub(crate) limit: Option<f64>,
 }
 
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ApplyPatchParams {
+    pub(crate) patch: String,
+    #[serde(default)]
+    pub(crate) dry_run: Option<bool>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct FindParams {
+    pub(crate) pattern: String,
+    #[serde(default)]
+    pub(crate) path: Option<String>,
+    #[serde(default)]
+    pub(crate) limit: Option<f64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct GrepParams {
+    pub(crate) pattern: String,
+    #[serde(default)]
+    pub(crate) path: Option<String>,
+    #[serde(default)]
+    pub(crate) glob: Option<String>,
+    #[serde(default)]
+    pub(crate) ignore_case: Option<bool>,
+    #[serde(default)]
+    pub(crate) literal: Option<bool>,
+    #[serde(default)]
+    pub(crate) context: Option<f64>,
+    #[serde(default)]
+    pub(crate) limit: Option<f64>,
+}
+
 /// The most replacements of one call.
 const MAX_EDITS: usize = 1_000;
 

@@ -31,7 +31,12 @@ impl Workspace {
 
     /// # Errors
     /// Never called.
-    pub fn edit_outcome(&self, _params: &str, _cancel: &Cancel) -> Result<&'static str, ToolError> {
+    pub fn outcome(
+        &self,
+        _tool: &str,
+        _params: &str,
+        _cancel: &Cancel,
+    ) -> Result<&'static str, ToolError> {
         match self.0 {}
     }
 }

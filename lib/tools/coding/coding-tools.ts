@@ -63,16 +63,17 @@ function codingTool(native: NativeWorkspace, name: CodingToolName): CodingTool {
       return { content: result.content, details: result.details }
     },
   }
-  if (name === 'edit') {
+  if (replay === 'reconcilable') {
     tool.reconcile = async (_key, params, info): Promise<Reconciled> => {
       const { outcome } = await call<{ outcome: Reconciled['outcome'] }>(
         native,
         params,
         info?.signal,
-        (id, json) => native.editOutcome(hub.nativeHub(), id, json),
+        (id, json) => native.outcome(hub.nativeHub(), id, name, json),
       )
       if (outcome !== 'done') return { outcome }
-      const text = `Successfully replaced text in ${params.path}.`
+      const text =
+        name === 'edit' ? `Successfully replaced text in ${params.path}.` : 'The patch was applied.'
       return { outcome, result: { content: [{ type: 'text', text }], details: undefined } }
     }
   }

@@ -77,6 +77,76 @@ const definitions = {
     executionMode: 'parallel',
     replay: 'pure',
   },
+  grep: {
+    description:
+      'Search file contents for a pattern. Returns matching lines with file paths and line numbers. Respects .gitignore. Output is truncated to 100 matches or 50KB (whichever is hit first). Long lines are truncated to 500 chars.',
+    parameters: {
+      type: 'object',
+      properties: {
+        pattern: { type: 'string', description: 'Search pattern (regex or literal string)' },
+        path: {
+          type: 'string',
+          description: 'Directory or file to search (default: the workspace)',
+        },
+        glob: {
+          type: 'string',
+          description: "Filter files by glob pattern, e.g. '*.ts' or '**/*.spec.ts'",
+        },
+        ignoreCase: { type: 'boolean', description: 'Case-insensitive search (default: false)' },
+        literal: {
+          type: 'boolean',
+          description: 'Treat pattern as literal string instead of regex (default: false)',
+        },
+        context: {
+          type: 'number',
+          description: 'Number of lines to show before and after each match (default: 0)',
+        },
+        limit: {
+          type: 'number',
+          description: 'Maximum number of matches to return (default: 100)',
+        },
+      },
+      required: ['pattern'],
+    },
+    executionMode: 'parallel',
+    replay: 'pure',
+  },
+  find: {
+    description:
+      'Search for files by glob pattern. Returns matching file paths relative to the search directory, newest first. Respects .gitignore. Output is truncated to 1000 results or 50KB (whichever is hit first).',
+    parameters: {
+      type: 'object',
+      properties: {
+        pattern: {
+          type: 'string',
+          description:
+            "Glob pattern to match files, e.g. '*.ts', '**/*.json', or 'src/**/*.spec.ts'",
+        },
+        path: { type: 'string', description: 'Directory to search in (default: the workspace)' },
+        limit: { type: 'number', description: 'Maximum number of results (default: 1000)' },
+      },
+      required: ['pattern'],
+    },
+    executionMode: 'parallel',
+    replay: 'pure',
+  },
+  apply_patch: {
+    description:
+      "Apply a patch to one or more files: a unified diff, or the form that begins with '*** Begin Patch' ('*** Add File: path', '*** Delete File: path', '*** Update File: path', '*** Move to: path', '@@' before each hunk, lines with ' ', '-' or '+', '*** End Patch'). Paths are relative to the workspace. All changes are made, or none.",
+    parameters: {
+      type: 'object',
+      properties: {
+        patch: { type: 'string', description: 'The patch' },
+        dryRun: {
+          type: 'boolean',
+          description: 'Only report whether the patch can be applied (default: false)',
+        },
+      },
+      required: ['patch'],
+    },
+    executionMode: 'sequential',
+    replay: 'reconcilable',
+  },
 } as const
 
 type CodingToolName = keyof typeof definitions

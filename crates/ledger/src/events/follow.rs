@@ -12,9 +12,8 @@ use rusqlite::Connection;
 use crate::events::event_json::json;
 use crate::events::references;
 use crate::events::runs::Runs;
-use crate::journal_rows::ended_runs::{self, unknown_run};
 use crate::journal_rows::event_rows;
-use crate::journal_rows::run_rows::{self, RunRow};
+use crate::journal_rows::run_rows::{self, RunRow, unknown_run};
 use crate::journal_rows::run_state::{Live, state};
 use crate::lease::claim::Claim;
 use crate::sqlite::error::Stored;
@@ -69,14 +68,11 @@ fn find(connection: &Connection, of: &Follows) -> Stored<Option<RunRow>> {
 
 /// The error for a run without events; `is_known` for a run that is under way.
 fn no_events(connection: &Connection, of: &Follows, is_known: bool) -> Stored<StorageError> {
-    let (exists, value) = match of {
-        Follows::Run(run) => (is_known || ended_runs::turn_of(connection, run)?.is_some(), run),
-        Follows::Turn(turn) => {
-            let select = "SELECT 1 FROM turns WHERE id = ?1";
-            (is_known || sql::exists(connection, select, (turn,), "find a run")?, turn)
-        }
+    let (select, value) = match of {
+        Follows::Run(run) => ("SELECT 1 FROM turns WHERE run_id = ?1 LIMIT 1", run),
+        Follows::Turn(turn) => ("SELECT 1 FROM turns WHERE id = ?1 LIMIT 1", turn),
     };
-    Ok(if exists {
+    Ok(if is_known || sql::exists(connection, select, (value,), "find a run")? {
         StorageError::new(
             StorageErrorKind::EventsExpired,
             format!("the events of run `{value}` are not stored, or not any more; read its turn"),

@@ -11,7 +11,7 @@ use crate::events::trim;
 use crate::handle::ledger::Ledger;
 use crate::journal::{cache_chain, commit, compaction, open_turn_reads, open_turns, profiles};
 use crate::journal_rows::running::leased_run;
-use crate::journal_rows::{archive_rows, ended_runs, run_rows};
+use crate::journal_rows::{archive_rows, run_rows};
 use crate::lease::claim;
 use crate::lease::held::RunningTurn;
 use crate::lease::waits;
@@ -253,10 +253,8 @@ impl Journal for Ledger {
                     // The run of a turn without commit points has only events.
                     None => run_rows::of_turn(connection, &turn.turn_id)?.map(|run| run.n),
                 };
-                match n {
-                    Some(n) => run_rows::end(connection, n, clock.now_ms())?,
-                    // A turn that was written at once has no row in `runs`.
-                    None => ended_runs::add(connection, &turn.header.run_id, &turn.turn_id)?,
+                if let Some(n) = n {
+                    run_rows::end(connection, n, clock.now_ms())?;
                 }
                 if let Some(retention) = &retention {
                     let now = clock.now_ms();

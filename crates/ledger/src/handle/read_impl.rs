@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use crate::events::next_page::{self, FollowParts};
 use crate::handle::ledger::Ledger;
 use crate::journal::open_turn_reads;
-use crate::journal_rows::ended_runs::unknown_run;
+use crate::journal_rows::run_rows::unknown_run;
 use crate::journal_rows::run_state::Live;
 use crate::journal_rows::{event_rows, run_rows};
 use crate::open::registry::OpenLedger;

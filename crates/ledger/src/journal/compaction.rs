@@ -119,6 +119,7 @@ pub(crate) fn write_turn(
     };
     insert_message(connection, number, &summary)?;
     Ok(Parent {
+        n: number,
         depth: parent.depth + 1,
         thread_tokens: parent.thread_tokens.saturating_add(integer(used.tokens.total_tokens)),
     })

@@ -13,7 +13,7 @@ use crate::rows::message_columns::MessageColumns;
 use crate::rows::tool_call_rows::{self, ToolCallColumns};
 use crate::rows::turn_columns::{TurnColumns, TurnEndColumns};
 use crate::rows::turn_parents::Parent;
-use crate::rows::{blobs, message_codec, message_rows};
+use crate::rows::{blobs, message_codec, message_rows, turn_insert};
 use crate::sqlite::checksum::InsertRow;
 use crate::sqlite::error::Stored;
 use base::clock::Clock;
@@ -109,7 +109,6 @@ impl<'a> Row<'a> {
     }
 }
 
-static ADD_TURN: LazyLock<InsertRow> = LazyLock::new(|| InsertRow::of::<TurnColumns<'_>>("turns"));
 static ADD_MESSAGE: LazyLock<InsertRow> =
     LazyLock::new(|| InsertRow::of::<MessageColumns<'_>>("message_rows"));
 static ADD_CALL: LazyLock<InsertRow> =
@@ -164,8 +163,8 @@ pub(crate) fn insert_turn(
             attempts_json: Some(&attempts),
         },
     };
-    ADD_TURN.run(connection, &columns, format_args!("write turn `{}`", row.id))?;
-    Ok(connection.last_insert_rowid())
+    let doing = format_args!("write turn `{}`", row.id);
+    turn_insert::insert(connection, &columns, parent.map(|parent| parent.n), doing)
 }
 
 /// Calls `with` with the row of a message, after storing its large values as blobs.

@@ -66,7 +66,7 @@ pub(crate) fn is_due(connection: &Connection) -> Stored<bool> {
 /// Archives the events of an ended run; false if the slice has too few bytes left for all of them.
 fn archive(connection: &Connection, run: &RunRow, budget: &mut usize) -> Stored<bool> {
     if !run.keeps_events {
-        run_rows::remove(connection, run)?;
+        run_rows::remove(connection, run.n)?;
         return Ok(true);
     }
     let mut last = archived_through(connection, run)?;
@@ -208,7 +208,7 @@ pub(crate) fn trim(connection: &Connection, retention: &Retention, now: i64) -> 
         if !run.is_archived() {
             delete_entries(connection, &run)?;
         }
-        run_rows::remove(connection, &run)?;
+        run_rows::remove(connection, run.n)?;
     }
     Ok(true)
 }

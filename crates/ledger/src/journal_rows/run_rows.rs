@@ -7,7 +7,6 @@ use std::sync::LazyLock;
 
 use rusqlite::{Connection, Params, params};
 
-use crate::journal_rows::ended_runs;
 use crate::lease::claim::LeaseRow;
 use crate::lease::held::RunningTurn;
 use crate::lease::owner::Owner;
@@ -327,10 +326,17 @@ pub(crate) fn mark_unarchivable(connection: &Connection, run: &RunRow) -> Stored
     change(connection, &LAST_ENTRY, params![run.n, -run.last_entry()])
 }
 
-/// Removes a run that has ended. Its id is still found.
-pub(crate) fn remove(connection: &Connection, run: &RunRow) -> Stored<()> {
-    ended_runs::add(connection, &run.run_id, &run.turn_id)?;
-    change(connection, DELETE, params![run.n])
+/// Removes a run that has ended: its turn has its id.
+pub(crate) fn remove(connection: &Connection, n: i64) -> Stored<()> {
+    change(connection, DELETE, params![n])
+}
+
+/// The error for an id that no run has.
+pub(crate) fn unknown_run(run_id: &str) -> StorageError {
+    StorageError::new(
+        StorageErrorKind::UnknownRun,
+        format!("the ledger has no run `{run_id}`; pass the id of a run that has begun"),
+    )
 }
 
 fn change(connection: &Connection, statement: &str, values: impl Params) -> Stored<()> {

@@ -65,7 +65,7 @@ pub(super) const CHECKS: [(LedgerCheck, &str); 12] = [
          WHERE t.has_children <> (c.id IS NOT NULL)
          UNION ALL
          SELECT t.id, 'has a first child that is not its child' FROM turns t LEFT JOIN turns c ON c.n = t.first_child
-         WHERE t.first_child IS NOT NULL AND c.parent_turn_id IS NOT t.id OR t.has_children <> (t.first_child IS NOT NULL)
+         WHERE t.first_child IS NOT NULL AND c.parent_turn_id IS NOT t.id
          UNION ALL
          SELECT c.id, 'is not listed as a child of its parent' FROM turns c JOIN turns p ON p.id = c.parent_turn_id
          WHERE c.n IS NOT p.first_child
@@ -89,11 +89,11 @@ pub(super) const CHECKS: [(LedgerCheck, &str); 12] = [
     (
         LedgerCheck::OpenTurns,
         "SELECT t.id, CASE WHEN t.status IN ('pending', 'streaming') THEN 'has not ended, and is not in the journal'
-           WHEN t.status NOT IN ('completed', 'aborted', 'failed') THEN 'has a status that is none'
+           WHEN coalesce(t.status, '') NOT IN ('completed', 'aborted', 'failed') THEN 'has a status that is none'
            WHEN r.n IS NOT NULL THEN 'has ended, and its journal is still open'
            ELSE 'has ended without a time or a stop reason' END
          FROM turns t LEFT JOIN runs r ON r.turn_id = t.id AND r.ended_at IS NULL
-         WHERE t.status NOT IN ('completed', 'aborted', 'failed') OR r.n IS NOT NULL
+         WHERE coalesce(t.status, '') NOT IN ('completed', 'aborted', 'failed') OR r.n IS NOT NULL
            OR t.completed_at IS NULL OR t.stop_reason IS NULL",
     ),
     (

@@ -91,7 +91,7 @@ fn calls(from: &str, order: &str) -> String {
         "SELECT {columns}, t.id, t.session_label FROM {from}
            AND (?3 IS NULL OR t.id = ?3) AND (?4 IS NULL OR t.session_label = ?4)
            AND (?5 IS NULL OR c.tool_name = ?5) AND (?6 IS NULL OR c.status = ?6)
-           AND t.status NOT IN ('pending', 'streaming')
+           AND t.status NOT IN (0, 1)
          ORDER BY {order} LIMIT ?7"
     )
 }
@@ -100,7 +100,7 @@ fn calls(from: &str, order: &str) -> String {
 fn calls_of(index: &str, condition: &str) -> String {
     calls(
         &format!(
-            "turns t {index} CROSS JOIN call_rows c ON c.key {OF_TURN}
+            "turn_rows t {index} CROSS JOIN call_rows c ON c.key {OF_TURN}
              WHERE {condition} AND t.id >= ?1 AND (t.id > ?1 OR c.key & 1048575 > ?2)"
         ),
         "t.id, c.key",
@@ -114,7 +114,7 @@ pub(crate) static CALLS_OF_SESSION: LazyLock<String> =
 pub(crate) static CALLS_OF_TOOL: LazyLock<String> = LazyLock::new(|| {
     calls(
         "turns_of_tools b CROSS JOIN call_rows c ON c.key BETWEEN b.block << 26 AND b.block << 26 | 67108863
-         CROSS JOIN turns t ON t.n = c.key >> 20
+         CROSS JOIN turn_rows t ON t.n = c.key >> 20
          WHERE b.tool_name = ?5 AND b.block >= coalesce((SELECT n FROM turns WHERE id = ?1), 0) >> 6
            AND c.key > (coalesce((SELECT n FROM turns WHERE id = ?1), 0) << 20 | ?2)",
         "b.block, c.key",

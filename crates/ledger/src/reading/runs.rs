@@ -7,9 +7,9 @@ use std::sync::LazyLock;
 use rusqlite::Connection;
 use rusqlite::types::Value;
 
+use crate::journal_rows::event_rows;
 use crate::journal_rows::run_rows::{self, RunRow};
 use crate::journal_rows::run_state::{Live, state};
-use crate::journal_rows::{ended_runs, event_rows};
 use crate::reading::turn_tree;
 use crate::rows::turn_rows;
 use crate::sessions::aliases;
@@ -49,7 +49,7 @@ pub(crate) fn info(
 fn ended_turn(connection: &Connection, run_id: &str) -> Stored<Option<String>> {
     match run_rows::of_run(connection, run_id)? {
         Some(run) => Ok(run.has_ended().then_some(run.turn_id)),
-        None => ended_runs::turn_of(connection, run_id),
+        None => of_turns(connection, run_id),
     }
 }
 
@@ -57,8 +57,16 @@ fn ended_turn(connection: &Connection, run_id: &str) -> Stored<Option<String>> {
 pub(crate) fn turn_of(connection: &Connection, run_id: &str) -> Stored<Option<String>> {
     match run_rows::of_run(connection, run_id)? {
         Some(run) => Ok(Some(run.turn_id)),
-        None => ended_runs::turn_of(connection, run_id),
+        None => of_turns(connection, run_id),
     }
+}
+
+pub(crate) const OF_RUN: &str =
+    "SELECT id FROM turns WHERE run_id = ?1 AND turn_type = 'normal' ORDER BY n DESC LIMIT 1";
+
+/// The newest turn that has ended with the host's id.
+fn of_turns(connection: &Connection, run_id: &str) -> Stored<Option<String>> {
+    sql::optional(connection, OF_RUN, (run_id,), format_args!("find run `{run_id}`"))
 }
 
 fn lost(run_id: &str, turn_id: &str) -> StorageError {

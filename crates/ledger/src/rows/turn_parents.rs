@@ -14,11 +14,12 @@ use turn::stale_head::Rebase;
 
 /// The values of a parent from which those of its child follow.
 pub(crate) struct Parent {
+    pub(crate) n: i64,
     pub(crate) depth: i64,
     pub(crate) thread_tokens: i64,
 }
 
-columns!(Parent { depth, thread_tokens });
+columns!(Parent { n, depth, thread_tokens });
 
 static PARENT: LazyLock<String> = LazyLock::new(|| {
     let columns = list::<Parent>();

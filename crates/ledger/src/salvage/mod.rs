@@ -4,6 +4,7 @@ mod cells;
 mod fresh_ledger;
 mod journal;
 mod mend;
+mod narrow_turns;
 mod pages;
 mod row;
 mod tables;

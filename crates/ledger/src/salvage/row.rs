@@ -16,9 +16,11 @@ pub(super) struct Layout {
     columns: Vec<String>,
 }
 
-/// The layouts of the tables that are salvaged. `messages` and `tool_calls` are views with the columns that these tables had.
+/// The layouts of the tables that are salvaged. `turns`, `messages` and `tool_calls` are views with the columns that these
+/// tables had.
 pub(super) struct Layouts {
     pub(super) turns: Arc<Layout>,
+    pub(super) turn_rows: Arc<Layout>,
     pub(super) messages: Arc<Layout>,
     pub(super) tool_calls: Arc<Layout>,
     pub(super) message_rows: Arc<Layout>,
@@ -41,6 +43,7 @@ impl Layouts {
         };
         Ok(Self {
             turns: layout("turns")?,
+            turn_rows: layout("turn_rows")?,
             messages: layout("messages")?,
             tool_calls: layout("tool_calls")?,
             message_rows: layout("message_rows")?,
@@ -116,6 +119,12 @@ impl TableRow {
         checksum::of_values(names, values) == sum
     }
 
+    /// The row of `layout` with the value of each column.
+    pub(super) fn of(layout: &Arc<Layout>, value: impl Fn(&str) -> Value) -> Self {
+        let values = layout.columns.iter().map(|name| value(name)).collect();
+        Self { layout: Arc::clone(layout), values }
+    }
+
     pub(super) fn is_of(&self, layout: &Arc<Layout>) -> bool {
         Arc::ptr_eq(&self.layout, layout)
     }
@@ -128,12 +137,11 @@ impl TableRow {
     /// The values of the columns with the same name, in the order of another layout; `others` for those that this one lacks.
     /// Damage stays visible.
     pub(super) fn in_layout(&self, layout: &Arc<Layout>, others: &[(&str, Value)]) -> Self {
-        let value = |name: &String| match others.iter().find(|(other, _)| other == name) {
+        let value = |name: &str| match others.iter().find(|(other, _)| *other == name) {
             Some((_, value)) => value.clone(),
             None => self.value(name).cloned().unwrap_or(Value::Null),
         };
-        let row =
-            Self { layout: Arc::clone(layout), values: layout.columns.iter().map(value).collect() };
+        let row = Self::of(layout, value);
         let names = checksum::columns(layout.table);
         let values = names.split(", ").map(|name| row.value(name).unwrap_or(&Value::Null).lend());
         let damage = i64::from(!self.is_whole());

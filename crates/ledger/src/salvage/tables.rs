@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::cells::{Row, Value};
 use super::journal::{Journal, JournalTurn};
+use super::narrow_turns::NarrowTurns;
 use super::row::{Layouts, TableRow};
 use crate::rows::blobs;
 use crate::rows::message_codec;
@@ -44,6 +45,7 @@ pub(super) struct Tables {
     /// The names of altered rows that are used all the same.
     pub(super) altered: BTreeSet<String>,
     journal: Journal,
+    narrow: NarrowTurns,
 }
 
 const ROLES: [&str; 4] = ["user", "assistant", "system", "tool"];
@@ -75,12 +77,14 @@ impl Tables {
             indexed_ids: HashMap::new(),
             altered: BTreeSet::new(),
             journal: Journal::default(),
+            narrow: NarrowTurns::default(),
         })
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.journal.is_empty()
             && self.turns.is_empty()
+            && self.narrow.is_empty()
             && self.messages.is_empty()
             && self.numbered.is_empty()
             && self.sessions.is_empty()
@@ -95,6 +99,11 @@ impl Tables {
             return;
         }
         self.journal.take_run(&values);
+        if let Some(number) = number
+            && self.narrow.take_string(number, &values)
+        {
+            return;
+        }
         let values: Arc<[Value]> = values.into();
         match (number, values.first()) {
             (Some(number), Some(Value::Text(first))) => self.take_numbered(number, first, &values),
@@ -106,12 +115,18 @@ impl Tables {
             }
             // The rowid is the first column.
             (Some(number), _) => self.take_move(number, &values),
-            (None, _) => {}
+            (None, _) => self.narrow.take_entry(&values),
         }
     }
 
     /// Adds a row of a table with rowids.
     fn take_numbered(&mut self, number: i64, first: &str, values: &Arc<[Value]>) {
+        let narrow = TableRow::new(&self.layouts.turn_rows, values);
+        if NarrowTurns::is_turn(&narrow) {
+            self.ids.insert(number, first.to_owned());
+            self.narrow.take(number, narrow);
+            return;
+        }
         let turn = TableRow::new(&self.layouts.turns, values);
         let message = TableRow::new(&self.layouts.message_rows, values);
         let call = TableRow::new(&self.layouts.call_rows, values);
@@ -139,16 +154,7 @@ impl Tables {
         if turn.is_one_of("turn_type", &["normal", "compaction"])
             && turn.text("session_label").is_some()
         {
-            let ended =
-                |row: &TableRow| row.is_one_of("status", &["completed", "aborted", "failed"]);
-            let better = |before: &TableRow| match (turn.is_whole(), before.is_whole()) {
-                (true, false) => true,
-                (false, true) => false,
-                _ => ended(&turn) || !ended(before),
-            };
-            if self.turns.get(first).is_none_or(better) {
-                self.turns.insert(first.to_owned(), turn);
-            }
+            self.take_turn(first, turn);
         } else if message.is_one_of("role", &ROLES) && message.integer("checksum").is_some() {
             self.take_message(first, message);
         } else if values.len() == 4
@@ -161,6 +167,18 @@ impl Tables {
             }
         } else if call.is_one_of("status", &CALL_STATUSES) {
             self.take_call(first, call);
+        }
+    }
+
+    fn take_turn(&mut self, id: &str, turn: TableRow) {
+        let ended = |row: &TableRow| row.is_one_of("status", &["completed", "aborted", "failed"]);
+        let better = |before: &TableRow| match (turn.is_whole(), before.is_whole()) {
+            (true, false) => true,
+            (false, true) => false,
+            _ => ended(&turn) || !ended(before),
+        };
+        if self.turns.get(id).is_none_or(better) {
+            self.turns.insert(id.to_owned(), turn);
         }
     }
 
@@ -195,6 +213,16 @@ impl Tables {
             } else {
                 let row = row.in_layout(&self.layouts.tool_calls, &of);
                 self.take_call(&id, row);
+            }
+        }
+    }
+
+    /// Adds the narrow rows of turns, after all pages were read: their parents and texts may be on any page.
+    fn take_narrow_turns(&mut self) {
+        let narrow = std::mem::take(&mut self.narrow);
+        for turn in narrow.turns(&self.layouts.turns, |number| self.id_of(number)) {
+            if let Some(id) = turn.owned("id") {
+                self.take_turn(&id, turn);
             }
         }
     }
@@ -288,6 +316,7 @@ impl Tables {
 
     /// Puts the large values into their rows, after all pages were read.
     pub(super) fn settle(&mut self) {
+        self.take_narrow_turns();
         self.take_rows_of_turns();
         for turn in std::mem::take(&mut self.journal).turns() {
             self.take_open(turn);

@@ -10,9 +10,9 @@ use rusqlite::Connection;
 use crate::rows::message_columns::MessageColumns;
 use crate::rows::tool_call_rows::ToolCallColumns;
 use crate::rows::turn_columns::{TurnColumns, TurnEndColumns};
+use crate::rows::turn_insert;
 use crate::rows::turn_parents::{parent_of, unknown_turn};
 use crate::sessions::{aliases, pointers};
-use crate::sqlite::checksum::InsertRow;
 use crate::sqlite::columns::list;
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
@@ -108,12 +108,11 @@ fn copy_turn(connection: &Connection, copied: &Copied<'_>, calls: usize) -> Stor
     let run_id = format!("fork-{turn_id}");
     let written = sql::first(connection, &TURN, (turn_id,), doing, |fields| {
         let turn: TurnColumns<'_> = fields.next()?;
-        let above: Option<i64> =
-            sql::optional(connection, THREAD_TOKENS, (turn.parent_turn_id,), doing)?;
+        let above = turn.parent_turn_id.map(|id| parent_of(connection, id)).transpose()?;
         let end = TurnEndColumns {
             status: "completed",
             completed_at: Some(now),
-            thread_tokens: above.unwrap_or(0),
+            thread_tokens: above.as_ref().map_or(0, |above| above.thread_tokens),
             usage: TokenUsage::default(),
             usage_estimated: false,
             context_tokens: None,
@@ -139,12 +138,11 @@ fn copy_turn(connection: &Connection, copied: &Copied<'_>, calls: usize) -> Stor
             end,
             ..turn
         };
-        ADD_TURN.run(connection, &turn, doing)
+        turn_insert::insert(connection, &turn, above.map(|above| above.n), doing)
     })?;
-    written.ok_or_else(|| unknown_turn(turn_id))
+    written.map(drop).ok_or_else(|| unknown_turn(turn_id))
 }
 
-const THREAD_TOKENS: &str = "SELECT thread_tokens FROM turns WHERE id = ?1";
 const MESSAGES_UP_TO: &str =
     "SELECT id, role FROM messages WHERE turn_id = ?1 AND sequence <= ?2 ORDER BY sequence";
 const CALLS_UP_TO: &str =
@@ -153,7 +151,6 @@ const CALLS_UP_TO: &str =
 
 static TURN: LazyLock<String> =
     LazyLock::new(|| format!("SELECT {} FROM turns WHERE id = ?1", list::<TurnColumns<'_>>()));
-static ADD_TURN: LazyLock<InsertRow> = LazyLock::new(|| InsertRow::of::<TurnColumns<'_>>("turns"));
 
 static COPY_MESSAGES: LazyLock<String> = LazyLock::new(|| {
     let columns = list::<MessageColumns<'_>>() + ", source, context_json, metadata_json";

@@ -24,22 +24,22 @@ pub(crate) enum Migration {
 
 /// The steps from an empty file to the current schema; `user_version` counts the completed ones.
 pub(crate) const MIGRATIONS: &[Migration] = &[
-    Migration::Sql(include_str!("migrations/001_ledger.sql")),
-    Migration::Sql(include_str!("migrations/002_journal.sql")),
-    Migration::Sql(include_str!("migrations/010_reading.sql")),
-    Migration::Sql(include_str!("migrations/020_events.sql")),
-    Migration::Sql(include_str!("migrations/030_profiles.sql")),
-    Migration::Sql(include_str!("migrations/040_search.sql")),
-    Migration::Sql(include_str!("migrations/050_cache.sql")),
-    Migration::Sql(include_str!("migrations/060_blobs.sql")),
-    Migration::Sql(include_str!("migrations/070_calibration.sql")),
-    Migration::Sql(include_str!("migrations/080_checksums.sql")),
+    Migration::Sql(include_str!("migrations/format_1/001_ledger.sql")),
+    Migration::Sql(include_str!("migrations/format_1/002_journal.sql")),
+    Migration::Sql(include_str!("migrations/format_1/010_reading.sql")),
+    Migration::Sql(include_str!("migrations/format_1/020_events.sql")),
+    Migration::Sql(include_str!("migrations/format_1/030_profiles.sql")),
+    Migration::Sql(include_str!("migrations/format_1/040_search.sql")),
+    Migration::Sql(include_str!("migrations/format_1/050_cache.sql")),
+    Migration::Sql(include_str!("migrations/format_1/060_blobs.sql")),
+    Migration::Sql(include_str!("migrations/format_1/070_calibration.sql")),
+    Migration::Sql(include_str!("migrations/format_1/080_checksums.sql")),
     Migration::Code(migrations::journal::migrate),
     Migration::Sql(include_str!("migrations/095_leases.sql")),
     Migration::Sql(include_str!("migrations/100_turn_numbers.sql")),
     Migration::Code(migrations::rows_of_turns::migrate),
-    Migration::Sql(include_str!("migrations/200_ended_runs.sql")),
-    Migration::Sql(include_str!("migrations/201_unique_run_ids.sql")),
+    Migration::Code(migrations::rows_of_turns::narrow),
+    Migration::Sql(include_str!("migrations/200_unique_run_ids.sql")),
 ];
 
 /// Brings a file to the newest of `migrations` in one transaction; concurrent processes are serialized by the transaction.

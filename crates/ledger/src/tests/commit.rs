@@ -128,21 +128,22 @@ async fn the_schema_refuses_cycles_and_unknown_states() {
     fixture.commit(turn("t2", "main", Some("t1"))).await.unwrap();
     let core = fixture.ledger.core().unwrap();
     for sql in [
-        "UPDATE turns SET parent_turn_id = 't2' WHERE id = 't1'",
-        "UPDATE turns SET parent_turn_id = 't2', depth = 2 WHERE id = 't1'",
-        "UPDATE turns SET has_children = 0 WHERE id = 't1'",
-        "UPDATE turns SET parent_turn_id = 't2', depth = 2 WHERE id = 't2'",
-        "UPDATE turns SET depth = 5 WHERE id = 't2'",
-        "UPDATE turns SET status = 'done' WHERE id = 't2'",
-        "UPDATE turns SET stop_reason = 'stop' WHERE id = 't2'",
-        "UPDATE turns SET turn_type = 'other' WHERE id = 't2'",
+        "UPDATE turn_rows SET parent = 2 WHERE id = 't1'",
+        "UPDATE turn_rows SET parent = 2, depth = 2 WHERE id = 't1'",
+        "UPDATE turn_rows SET first_child = NULL WHERE id = 't1'",
+        "UPDATE turn_rows SET parent = 2, depth = 2 WHERE id = 't2'",
+        "UPDATE turn_rows SET depth = 5 WHERE id = 't2'",
+        "UPDATE turn_rows SET n = 9 WHERE id = 't2'",
+        "UPDATE turn_rows SET status = 5 WHERE id = 't2'",
+        "UPDATE turn_rows SET stop_reason = 'stop' WHERE id = 't2'",
+        "UPDATE turn_rows SET turn_type = 2 WHERE id = 't2'",
         "UPDATE call_rows SET status = 'done'",
         "UPDATE sessions SET status = 'gone'",
         "UPDATE sessions SET thread_id = 'missing'",
         "UPDATE message_rows SET role = 'bot'",
         "UPDATE message_rows SET key = key + 1 WHERE key & 1048575 = 0",
         "INSERT INTO sessions (label, created_at, updated_at) VALUES ('', 1, 1)",
-        "DELETE FROM turns WHERE id = 't1'",
+        "DELETE FROM turn_rows WHERE id = 't1'",
     ] {
         let result = core
             .writer

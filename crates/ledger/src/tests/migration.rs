@@ -52,18 +52,19 @@ async fn a_ledger_of_version_1_opens_with_the_same_content_and_takes_new_turns()
     assert_eq!(reopened.session("main").await.unwrap().unwrap().thread_id.as_deref(), Some("t9"));
 }
 
-/// The number of migrations before 110.
+/// The numbers of migrations before 110 and before 120.
 const BEFORE_110: usize = 13;
+const BEFORE_120: usize = 14;
 
-/// The ledger of version 1 before migration 110, changed by `sql`, and opened.
-fn changed(sql: &str) -> (Result<Arc<Ledger>, StorageError>, tempfile::TempDir) {
+/// The ledger of version 1 before a migration, changed by `sql`, and opened.
+fn changed(before: usize, sql: &str) -> (Result<Arc<Ledger>, StorageError>, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger.db");
     std::fs::write(&path, VERSION_1).unwrap();
     let connection = connection::open_draft(&path).unwrap();
-    schema::migrate(&connection, &schema::MIGRATIONS[..BEFORE_110]).unwrap();
+    schema::migrate(&connection, &schema::MIGRATIONS[..before]).unwrap();
     connection.pragma_update(None, "foreign_keys", false).unwrap();
-    connection.execute(sql, ()).unwrap();
+    connection.execute_batch(sql).unwrap();
     connection.close().unwrap();
     (open(&path), folder)
 }
@@ -75,22 +76,76 @@ async fn a_message_or_call_that_was_altered_before_it_was_moved_is_still_reporte
         ("UPDATE messages SET content = 'ask 9' WHERE content = 'ask 3'", "message"),
         ("UPDATE tool_calls SET result_json = '1'", "call_rows"),
     ] {
-        let (ledger, _folder) = changed(sql);
+        let (ledger, _folder) = changed(BEFORE_110, sql);
         let problems = ledger.unwrap().verify().await.unwrap().problems;
         assert!(!problems.is_empty(), "{sql}");
         assert!(problems.iter().all(|it| it.check == LedgerCheck::Checksum), "{problems:?}");
         assert!(problems.iter().any(|it| it.message.contains(table) || it.subject.is_some()));
     }
-    let (ledger, _folder) = changed("UPDATE sessions SET status = status");
+    let (ledger, _folder) = changed(BEFORE_110, "UPDATE sessions SET status = status");
     assert_eq!(ledger.unwrap().verify().await.unwrap().problems, []);
+}
+
+#[tokio::test]
+async fn a_turn_that_was_altered_before_its_row_became_narrow_is_still_reported() {
+    for sql in [
+        "UPDATE turns SET model = 'other' WHERE depth = 0",
+        "UPDATE turns SET run_id = 'other' WHERE depth = 0",
+        "UPDATE turns SET row_checksum = 1 WHERE depth = 0",
+        "UPDATE turns SET tools_available = '[1]' WHERE depth = 0",
+    ] {
+        let (ledger, _folder) = changed(BEFORE_120, sql);
+        let problems = ledger.unwrap().verify().await.unwrap().problems;
+        assert!(
+            problems.iter().any(|it| it.message == "is not as it was written to `turns`"),
+            "{sql}"
+        );
+    }
+    let (ledger, _folder) = changed(BEFORE_120, "UPDATE sessions SET status = status");
+    assert_eq!(ledger.unwrap().verify().await.unwrap().problems, []);
+}
+
+#[test]
+fn the_view_of_turns_has_the_columns_and_the_values_that_the_table_had() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ledger.db");
+    std::fs::write(&path, VERSION_1).unwrap();
+    let connection = connection::open_draft(&path).unwrap();
+    schema::migrate(&connection, &schema::MIGRATIONS[..BEFORE_120]).unwrap();
+    let columns: String = connection
+        .query_row("SELECT group_concat(name, ', ') FROM pragma_table_info('turns')", (), |row| {
+            row.get(0)
+        })
+        .unwrap();
+    let rows = || -> Vec<String> {
+        let select = format!("SELECT {columns} FROM turns ORDER BY id");
+        let mut statement = connection.prepare(&select).unwrap();
+        let count = statement.column_count();
+        let row = |row: &rusqlite::Row<'_>| {
+            (0..count).map(|at| Ok(format!("{:?}", row.get_ref(at)?))).collect()
+        };
+        statement.query_map((), row).unwrap().map(Result::unwrap).collect()
+    };
+    let before = rows();
+    schema::migrate(&connection, schema::MIGRATIONS).unwrap();
+    assert_eq!(before.len(), 5);
+    assert_eq!(rows(), before);
+    let all: i64 = connection
+        .query_row("SELECT count(*) FROM pragma_table_info('turns')", (), |row| row.get(0))
+        .unwrap();
+    assert_eq!(usize::try_from(all).unwrap(), columns.split(", ").count());
 }
 
 #[tokio::test]
 async fn a_ledger_with_a_row_of_no_turn_is_refused_and_its_other_turns_can_be_salvaged() {
     let orphan = "UPDATE messages SET turn_id = 'gone' WHERE content = 'ask 3'";
-    let (refused, folder) = changed(orphan);
+    let (refused, folder) = changed(BEFORE_110, orphan);
     assert_eq!(refused.unwrap_err().kind, StorageErrorKind::Corrupt);
     let (damaged, fresh) = (folder.path().join("ledger.db"), folder.path().join("fresh.db"));
     let saved = Ledger::salvage(&damaged, &fresh, Clock::fixed(NOW)).await.unwrap();
     assert!(saved.turns >= 5 && saved.messages == 11, "{saved:?}");
+    let lost = "DROP TRIGGER turns_depth_on_update;
+         UPDATE turns SET parent_turn_id = 'gone', depth = 9 WHERE depth = 1";
+    let (refused, _folder) = changed(BEFORE_120, lost);
+    assert_eq!(refused.unwrap_err().kind, StorageErrorKind::Corrupt);
 }

@@ -5,10 +5,10 @@ use rusqlite::{Connection, StatementStatus};
 use super::*;
 use crate::events::references;
 use crate::journal::{open_turn_reads, profiles};
-use crate::journal_rows::{archive_rows, ended_runs, entry_rows, event_rows, run_rows};
+use crate::journal_rows::{archive_rows, entry_rows, event_rows, run_rows};
 use crate::lease::waits;
 use crate::reading::{history, lists, recall, runs, turn_tree, usage};
-use crate::rows::{blobs, message_rows, session_rows, tool_call_rows, turn_rows};
+use crate::rows::{blobs, message_rows, session_rows, strings, tool_call_rows, turn_rows};
 use crate::search::{message_search, search_indexer};
 use crate::sessions::{aliases, fork, persona};
 
@@ -41,7 +41,7 @@ fn no_statement_scans_a_table_or_sorts() {
                 &run_rows::WITH_LEASE,
                 &run_rows::OF_RUN,
                 &run_rows::OF_SESSION,
-                &ended_runs::TURN_OF,
+                runs::OF_RUN,
                 &runs::RUNS,
                 &runs::RUNS_OF_SESSION,
                 turn_tree::WAS_HEAD,
@@ -85,6 +85,9 @@ fn no_statement_scans_a_table_or_sorts() {
                 "SELECT status FROM tool_calls WHERE id = ?1",
                 "SELECT status FROM turns WHERE id = ?1",
                 "SELECT status FROM turns WHERE session_label = ?1",
+                "SELECT status, model, parent_turn_id FROM turns WHERE run_id = ?1",
+                "SELECT 1 FROM turns WHERE run_id = ?1 LIMIT 1",
+                strings::ID,
                 search_indexer::TO_INDEX,
                 message_search::UNINDEXED,
                 recall::UNINDEXED,

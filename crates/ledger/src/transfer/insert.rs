@@ -10,8 +10,9 @@ use serde_json::value::RawValue;
 use super::record::TurnRecord;
 use crate::journal::write::{count, integer, json};
 use crate::rows::turn_columns::{TurnColumns, TurnEndColumns};
+use crate::rows::turn_insert;
 use crate::rows::turn_parents::Parent;
-use crate::sqlite::checksum::{InsertRow, set};
+use crate::sqlite::checksum::set;
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
 
@@ -21,7 +22,6 @@ static SET_METADATA: LazyLock<String> = LazyLock::new(|| {
         "UPDATE message_rows SET {change} WHERE key BETWEEN ?1 << 20 AND ?1 << 20 | 1048575 AND id = ?2"
     )
 });
-static ADD: LazyLock<InsertRow> = LazyLock::new(|| InsertRow::of::<TurnColumns<'_>>("turns"));
 
 /// Stores the fields of the imported format that the blocks of a message lack.
 pub(super) fn set_metadata(
@@ -80,6 +80,6 @@ pub(super) fn insert(
             attempts_json: Some(&attempts),
         },
     };
-    ADD.run(connection, &row, format_args!("write turn `{}`", turn.id))?;
-    Ok(connection.last_insert_rowid())
+    let doing = format_args!("write turn `{}`", turn.id);
+    turn_insert::insert(connection, &row, parent.map(|(_, parent)| parent.n), doing)
 }

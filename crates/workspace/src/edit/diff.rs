@@ -1,6 +1,7 @@
 //! The diff of an edit in pi's form: each line with its number, changes with four lines around them.
 
 use super::changes::{Kind, changes};
+use super::replace::normalized;
 
 /// Lines around a change.
 const CONTEXT: usize = 4;
@@ -67,6 +68,11 @@ pub(super) fn diff(old: &str, new: &str) -> Diff {
         }
     }
     Diff { text: writer.lines.join("\n"), first_changed_line }
+}
+
+/// The diff of two texts, whatever their line endings are.
+pub(crate) fn diff_texts(old: &str, new: &str) -> String {
+    diff(&normalized(old), &normalized(new)).text
 }
 
 /// The runs of lines, in order.

@@ -11,5 +11,6 @@ mod replace;
 #[cfg(target_os = "linux")]
 mod tool;
 
+pub(crate) use diff::diff_texts;
 #[cfg(target_os = "linux")]
 pub(crate) use tool::{edit, outcome};

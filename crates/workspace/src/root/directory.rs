@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::opened::{Identity, Opened};
@@ -51,6 +51,11 @@ impl Root {
 
     pub(crate) fn identity(&self) -> Identity {
         self.identity
+    }
+
+    /// Whether the directory itself has an entry of this name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        rustix::fs::statat(&self.handle, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
     /// What a path beneath this root names. Symbolic links are followed as long as they stay beneath it.

@@ -6,6 +6,6 @@ mod protected;
 mod replace;
 
 pub(crate) use directory::{Create, Root};
-pub(crate) use opened::Opened;
-pub(crate) use protected::Protected;
-pub(crate) use replace::{Target, changed};
+pub(crate) use opened::{Identity, Opened, file_type, refuse_kind};
+pub(crate) use protected::{Protected, ProtectedFiles, refuse_git_parts};
+pub(crate) use replace::{Target, changed, sync_directory};

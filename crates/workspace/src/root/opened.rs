@@ -2,6 +2,7 @@
 //!
 //! It must never open a FIFO, a device, a socket or a file of `/proc` for reading: one blocks, another acts when it is opened.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -11,7 +12,7 @@ use rustix::io::Errno;
 use crate::error::{ToolError, quoted, system};
 
 /// Which file it is, whatever its names are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Identity {
     device: u64,
     inode: u64,
@@ -47,6 +48,34 @@ impl Opened {
     /// The size, and when the content changed last: a file that was written meanwhile differs.
     pub(crate) fn version(&self) -> (Identity, i64, i64, u64) {
         version(&self.stat)
+    }
+
+    /// A name in an open directory; a link is not followed.
+    pub(crate) fn entry(directory: &OwnedFd, name: &OsStr) -> Result<Self, Errno> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Self::new(rustix::fs::openat(directory, name, flags, Mode::empty())?)
+    }
+
+    pub(crate) fn stat(&self) -> &Stat {
+        &self.stat
+    }
+
+    pub(crate) fn kind(&self) -> FileType {
+        file_type(&self.stat)
+    }
+
+    pub(crate) fn device(&self) -> u64 {
+        self.stat.st_dev
+    }
+
+    pub(crate) fn into_handle(self) -> OwnedFd {
+        self.handle
+    }
+
+    /// This directory, opened for reading its names.
+    pub(crate) fn into_directory(self) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        rustix::fs::openat(&self.handle, ".", flags, Mode::empty())
     }
 
     pub(crate) fn is_directory(&self) -> bool {

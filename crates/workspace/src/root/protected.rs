@@ -4,7 +4,7 @@
 //! Files are compared by what they are and not by how they are called. A ledger must not even be opened: closing any handle
 //! of it in this process drops SQLite's locks (docs/rules/faults.md#no-second-sqlite).
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -34,6 +34,15 @@ impl Protected {
         };
         let files = paths.iter().flat_map(|path| beside.map(|end| with(path, end))).collect();
         Self { files }
+    }
+
+    /// The files as they are now, for a search: each name is looked up once.
+    pub(crate) fn files(&self) -> ProtectedFiles {
+        let names = self.files.iter().filter_map(|file| file.file_name().map(OsStr::to_owned));
+        ProtectedFiles {
+            identities: self.files.iter().filter_map(|file| identity(file)).collect(),
+            names: names.collect(),
+        }
     }
 
     /// Refuses a file that is one of them, under any name.
@@ -79,6 +88,24 @@ impl Protected {
             }
         }
         Ok(())
+    }
+}
+
+/// The protected files while a search goes on. One that is made meanwhile is known by its name.
+#[derive(Debug)]
+pub(crate) struct ProtectedFiles {
+    identities: Vec<Identity>,
+    names: Vec<OsString>,
+}
+
+impl ProtectedFiles {
+    pub(crate) fn has(&self, file: Identity) -> bool {
+        self.identities.contains(&file)
+    }
+
+    /// Whether it has the name of one, in whatever directory.
+    pub(crate) fn has_name(&self, name: &OsStr) -> bool {
+        self.names.iter().any(|other| other.eq_ignore_ascii_case(name))
     }
 }
 

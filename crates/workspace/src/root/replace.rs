@@ -144,7 +144,7 @@ fn io_error(path: &str, error: &std::io::Error) -> ToolError {
 }
 
 /// Makes the rename durable. A directory that this process cannot read cannot be synced.
-fn sync_directory(directory: &OwnedFd) -> Result<(), Errno> {
+pub(crate) fn sync_directory(directory: &OwnedFd) -> Result<(), Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match rustix::fs::openat(directory, ".", flags, Mode::empty()) {
         Err(Errno::ACCESS) => Ok(()),

@@ -8,7 +8,7 @@ mod sum_functions;
 mod tables;
 
 pub(crate) use self::checked::{Checked, checked};
-pub(crate) use self::insert_row::InsertRow;
+pub(crate) use self::insert_row::{InsertRow, RowSum};
 pub(crate) use self::sql::{insert, insert_all, is_whole, numbered, replace_all, set};
 pub(crate) use self::sum_functions::{add, of_values};
 pub(crate) use self::tables::{TABLES, Table, columns};

@@ -47,7 +47,8 @@ pub(crate) const TABLES: [Table; 22] = [
         subject: "label",
     },
     Table {
-        // `has_children` and `first_child` are missing, because `verify()` compares them with the children.
+        // The view of `turn_rows`: a checksum is of the values that readers get. `has_children` and `first_child` are missing,
+        // because `verify()` compares them with the children.
         name: "turns",
         columns: "id, parent_turn_id, turn_type, status, depth, thread_tokens, session_label, run_id, started_at, \
                   completed_at, model, provider, role, toolset_name, tools_available, permissions_granted, \
@@ -57,6 +58,8 @@ pub(crate) const TABLES: [Table; 22] = [
                   error_message, error_retryable, attempts_json, error_code",
         subject: "id",
     },
+    // A number that names another text makes the checksums of the turns with it wrong.
+    Table { name: "strings", columns: "text", subject: "id" },
     Table {
         // The others are in `checksum`, which is compared whenever a message is read.
         name: "message_rows",
@@ -104,7 +107,6 @@ pub(crate) const TABLES: [Table; 22] = [
                   in_journal, owner, pid, pid_started, pid_space, boot_id",
         subject: "turn_id",
     },
-    Table { name: "ended_runs", columns: "run_id, turn_id", subject: "run_id" },
     Table {
         name: "event_archive",
         columns: "key, seq, events",

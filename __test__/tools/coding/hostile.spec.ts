@@ -17,7 +17,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { type CodingTool, createCodingTools } from '../../index.js'
+import { type CodingTool, createCodingTools } from '../../../index.js'
 
 const SECONDS = Number(process.env.CODING_RACE_SECONDS ?? 3)
 const SECRET = 'nothing inside has this text'
@@ -168,6 +168,11 @@ test('200 hostile paths lead no tool outside', async () => {
       write: { path, content: 'written' },
       edit: { path, oldText: SECRET, newText: 'written' },
       ls: { path },
+      grep: { path, pattern: '.' },
+      find: { path, pattern: '*' },
+      apply_patch: {
+        patch: `*** Begin Patch\n*** Add File: ${path}\n+written\n*** End Patch`,
+      },
     })) {
       const tool = tools.find((each) => each.name === name)
       const text = await tool?.execute('1', params).then(
@@ -177,7 +182,8 @@ test('200 hostile paths lead no tool outside', async () => {
       for (const foreign of [SECRET, 'root:x:', 'PATH=']) {
         expect(text ?? '', `${name} ${JSON.stringify(path)}`).not.toContain(foreign)
       }
-      if (name === 'ls') expect(text ?? '', path).not.toMatch(/only-outside|etc\/|passwd/)
+      if (name === 'ls' || name === 'find')
+        expect(text ?? '', path).not.toMatch(/only-outside|etc\/|passwd/)
     }
   }
   server.close()
@@ -196,7 +202,10 @@ test(
     const worker = new Worker(SWAPPER, { eval: true, workerData: { cwd, stop } })
     const ended = new Promise((resolve) => worker.once('exit', resolve))
     await new Promise((resolve) => worker.once('message', resolve))
-    const [read, edit, write, ls] = createCodingTools(cwd) as [
+    const [read, edit, write, ls, grep, find, patch] = createCodingTools(cwd) as [
+      CodingTool,
+      CodingTool,
+      CodingTool,
       CodingTool,
       CodingTool,
       CodingTool,
@@ -220,6 +229,15 @@ test(
         check(write.execute('4', { path: 'dir/made', content: 'x' })),
         check(write.execute('5', { path: 'dir/new/made', content: 'x' })),
         check(write.execute('6', { path: 'swap', content: 'inside' })),
+        check(grep.execute('8', { pattern: 'in' })),
+        check(grep.execute('9', { path: 'dir', pattern: 'in' })),
+        check(find.execute('10', { pattern: '*' })),
+        check(find.execute('11', { path: 'dir', pattern: '*' })),
+        check(
+          patch.execute('12', {
+            patch: '*** Begin Patch\n*** Add File: dir/patched\n+x\n*** End Patch',
+          }),
+        ),
         check(edit.execute('7', { path: 'dir/secret', oldText: SECRET, newText: 'x' })),
       ])
     }

@@ -21,7 +21,7 @@ import {
   createWriteTool,
 } from '@mariozechner/pi-coding-agent'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { createCodingTools } from '../../index.js'
+import { createCodingTools } from '../../../index.js'
 
 type Name = 'read' | 'edit' | 'write' | 'ls'
 type Call = [name: Name, params: Record<string, unknown>]

@@ -1,13 +1,18 @@
 // The file tools of createCodingTools: alone by `execute()`, and in a run. It must never repeat what the comparison with pi's tools
-// (coding-pi.spec.ts) and the hostile paths (coding-hostile.spec.ts) prove.
+// (pi-*.spec.ts) and the hostile paths (hostile.spec.ts) prove.
 
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { AgentTool as PiAgentTool } from '@mariozechner/pi-agent-core'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { AgentEngine, type CodingTool, createCodingTools, type ToolCallInfo } from '../../index.js'
-import { tempDir } from '../support/engine.js'
-import { callTools, runTools, textOf } from '../support/tools.js'
+import {
+  AgentEngine,
+  type CodingTool,
+  createCodingTools,
+  type ToolCallInfo,
+} from '../../../index.js'
+import { tempDir } from '../../support/engine.js'
+import { callTools, runTools, textOf } from '../../support/tools.js'
 
 let dir: ReturnType<typeof tempDir>
 let cwd: string
@@ -33,6 +38,9 @@ test('a tool is in the shape of pi and works alone', async () => {
     ['edit', 'edit'],
     ['write', 'write'],
     ['ls', 'ls'],
+    ['grep', 'grep'],
+    ['find', 'find'],
+    ['apply_patch', 'apply_patch'],
   ])
   const [read, edit, write, ls] = tools as CodingTool[]
   expect(await write?.execute('1', { path: 'a/b.txt', content: 'one\ntwo\n' })).toEqual({
@@ -75,6 +83,9 @@ test('a run reads, edits and writes; results, details and replay classes are rec
     edit: 'reconcilable',
     write: 'idempotent',
     ls: 'pure',
+    grep: 'pure',
+    find: 'pure',
+    apply_patch: 'reconcilable',
   })
   const { result, toolResults } = await runTools(tools, [
     callTools(['read', { path: 'server.ts' }], ['ls', {}]),
@@ -115,6 +126,46 @@ test('after a crash the file says whether an edit happened', async () => {
   })
   writeFileSync(join(cwd, 'a.txt'), 'three\n')
   expect(await outcome()).toEqual({ outcome: 'unknown' })
+})
+
+test('a patch changes several files or none, alone, as a dry run, and in a run', async () => {
+  const put = (name: string, text: string) => writeFileSync(join(cwd, name), text)
+  put('a.txt', 'one\ntwo\n')
+  put('b.txt', 'b\n')
+  const tools = createCodingTools(cwd)
+  const patch = named(tools, 'apply_patch')
+  const diff = (old: string) =>
+    `--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n one\n-${old}\n+2\n--- a/b.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-b\n`
+  await expect(patch.execute('1', { patch: diff('three') })).rejects.toThrow(
+    /^The patch was not applied\. Nothing was changed\.\nline 3: /,
+  )
+  const params = { patch: diff('two') }
+  const reconciled = () => patch.reconcile?.('key', params, {} as ToolCallInfo)
+  expect(await reconciled()).toEqual({ outcome: 'not_done' })
+  expect(await patch.execute('2', { ...params, dryRun: true })).toMatchObject({
+    content: [{ text: 'The patch can be applied. Nothing was changed.\nM a.txt\nD b.txt' }],
+  })
+  expect(readFileSync(join(cwd, 'a.txt'), 'utf8')).toBe('one\ntwo\n')
+  const { toolResults, result } = await runTools(tools, [callTools(['apply_patch', params])])
+  expect(toolResults.map(textOf)).toEqual(['The patch was applied.\nM a.txt\nD b.txt'])
+  expect((result.toolCalls[0]?.result as { details: unknown }).details).toEqual({
+    dryRun: false,
+    files: [
+      {
+        path: 'a.txt',
+        kind: 'modified',
+        diff: ' 1 one\n-2 two\n+2 2',
+        hunks: [{ patchLine: 3, fileLine: 1, offset: 0, ignored: 'nothing' }],
+      },
+      { path: 'b.txt', kind: 'deleted', diff: '-1 b', hunks: [] },
+    ],
+  })
+  expect(readdirSync(cwd)).toEqual(['a.txt'])
+  expect(readFileSync(join(cwd, 'a.txt'), 'utf8')).toBe('one\n2\n')
+  expect(await reconciled()).toEqual({
+    outcome: 'done',
+    result: { content: [{ type: 'text', text: 'The patch was applied.' }], details: undefined },
+  })
 })
 
 test('an abort rejects the call, and leaves no listener and no file', async () => {
@@ -197,7 +248,7 @@ test('arguments and options that cannot be used are refused with what is wrong',
   expect(refused(() => createCodingTools(cwd, { tools: ['bash' as 'read'] }))).toEqual([
     'invalid_options',
     'options.tools[0]',
-    '`options.tools[0]`: is not one of read, edit, write, ls',
+    '`options.tools[0]`: is not one of read, edit, write, ls, grep, find, apply_patch',
   ])
   expect(refused(() => createCodingTools(cwd, { root: '/' } as object))?.[1]).toBe('options.root')
   expect(createCodingTools(cwd, { tools: ['ls', 'read'] }).map((tool) => tool.name)).toEqual([

@@ -10,6 +10,11 @@ use serde_json::{Value, json};
 
 use crate::{Block, Cancel, Workspace, WorkspaceOptions};
 
+mod apply_patch;
+mod search;
+
+pub(crate) use apply_patch::crash_point;
+
 struct Setup {
     dir: tempfile::TempDir,
     workspace: Workspace,
