@@ -75,7 +75,8 @@ async fn no_reader_sees_a_turn_before_its_end() {
         Err(StorageErrorKind::UnknownTurn)
     );
     assert_eq!(fixture.rows("SELECT * FROM threads").await, "[]");
-    assert!(!Journal::history(&**ledger, "main", None, None).await.unwrap().exists);
+    let read = Journal::history(&**ledger, "main", None, None).await.unwrap();
+    assert_eq!((read.exists, read.head, read.turns.len()), (true, None, 0));
     assert_eq!(
         Journal::history(&**ledger, "main", Some("t1"), None).await.map_err(unknown),
         Err(StorageErrorKind::UnknownTurn)
