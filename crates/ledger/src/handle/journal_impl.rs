@@ -25,7 +25,7 @@ use crate::sqlite::writer::Then;
 use model::{
     CacheChain, CommitReceipt, CompactionCommit, Expense, Journal, LedgerRead, LiveRun, OpenTurn,
     Opened, PortFuture, Recall, Recalled, RunNames, RunRegistration, RunWarning, SessionHistory,
-    SpentBy, StoredRequest, TurnEnd, TurnLease, TurnOpening, TurnRow, TurnStep,
+    SpentBy, StorageErrorKind, StoredRequest, TurnEnd, TurnLease, TurnOpening, TurnRow, TurnStep,
 };
 
 impl Journal for Ledger {
@@ -179,7 +179,11 @@ impl Journal for Ledger {
             });
         Box::pin(async move {
             let (core, answer) = submitted?;
-            let opened = answer.await?;
+            let answer = answer.await;
+            if answer.as_ref().is_err_and(|error| error.kind == StorageErrorKind::DuplicateRun) {
+                core.runs.forget(&turn_id);
+            }
+            let opened = answer?;
             if let Opened::Leased(epoch) = &opened {
                 core.runs.leased(&turn_id, *epoch);
                 core.heartbeat.hold(&label, RunningTurn { turn_id, epoch: *epoch });
