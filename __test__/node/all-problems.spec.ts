@@ -208,17 +208,16 @@ describe('refused turns', () => {
     closing(engine)
     const wrong = [
       { ...context({ runId: '', timeoutMs: 0 }), role: 'boss' },
-      { durationMs: -1, stopReason: 'done', usage: 5, messages: [{}], toolCalls: {} },
+      { durationMs: -1, stopReason: 'done', usage: 5, messages: [], toolCalls: {} },
     ]
     const [given, result] = wrong as never[]
     const error = await engine.ledger.writeTurn(given as never, result as never).catch((it) => it)
     expect(error).toBeInstanceOf(AgentEngineError)
     expect({ code: error.code, field: error.field, paths: paths(error) }).toEqual({
       code: 'invalid_context',
-      field: 'runId',
+      field: 'timeoutMs',
       paths: [
         'result.durationMs',
-        'result.messages[0].role',
         'result.stopReason',
         'result.toolCalls',
         'result.usage',
@@ -227,7 +226,7 @@ describe('refused turns', () => {
         'timeoutMs',
       ],
     })
-    expect((await engine.ledger.stats()).turns).toEqual({ completed: 0, aborted: 0, failed: 0 })
+    expect((await engine.runs()).items).toEqual([])
   })
 
   test('`resume` lists all that is wrong in its options', async () => {
