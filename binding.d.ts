@@ -6,6 +6,10 @@
  * @internal
  */
 export declare class NativeEngine {
+  /** Lists approvals as a JSON array; answers request `id`. */
+  approvals(id: number, filter: string): void
+  /** Decides about an approval; answers request `id` with the approval. */
+  decide(id: number, decision: string): void
   /** The label of an event's session. `args`: the JSON of `{ event, options }`. */
   static buildSessionKey(args: string): string
   /** A system prompt. `args`: the JSON of `{ parts }`. */

@@ -75,6 +75,11 @@ export interface ToolPolicy {
   /** How often a failed execution is retried; only with `replay: 'pure' | 'idempotent'`. */
   retries?: number | undefined
   /**
+   * `ask`: each call waits for an approval, unless `permissionsGranted` has an entry that covers it or `beforeToolCall` answers
+   * `allow`. Default `allow`.
+   */
+  permission?: ToolPermission | undefined
+  /**
    * Reports the outcome of a call that a crash left in doubt; only with `replay: 'reconcilable'`. A throw, or any other
    * value, counts as `unknown`: the call's result then states that its outcome is unknown.
    */
@@ -119,6 +124,20 @@ export interface PlainTool extends ToolPolicy {
   /** JSON Schema; no parameters where absent. */
   parameters?: unknown
   run(params: any, call: ToolCallInfo): unknown
+}
+
+/**
+ * A tool that runs elsewhere: a call waits until {@link AgentEngine.provideToolResult} gives its result, in any process and also
+ * after a restart. Needs a ledger.
+ */
+export interface ExternalTool extends ToolPolicy {
+  name: string
+  label?: string | undefined
+  description?: string | undefined
+  /** JSON Schema; no parameters where absent. */
+  parameters?: unknown
+  run?: undefined
+  execute?: undefined
 }
 
 /**
@@ -296,7 +315,7 @@ export interface ToolCallInfo {
   onUpdate: (partial: unknown) => void
 }
 
-export type AgentTool = PiTool | PlainTool
+export type AgentTool = PiTool | PlainTool | ExternalTool
 
 /** The names of the tools of {@link createCodingTools}. */
 export type CodingToolName = 'read' | 'edit' | 'write' | 'ls' | 'grep' | 'find' | 'apply_patch'
@@ -428,6 +447,13 @@ export interface AssembledContext extends RunHooks {
   events?: EventsOption | undefined
   /** How many tools with `executionMode: 'parallel'` run at once. Default 8. */
   maxParallelTools?: number | undefined
+  /**
+   * What becomes of the run while a call waits for a decision. `wait` (default): its result stays pending, and the run continues after
+   * the decision. `return`: the result has the stop reason `tool_use` and `pendingApprovals`; resume the turn after the decision.
+   */
+  onApproval?: 'wait' | 'return' | undefined
+  /** After how many milliseconds an approval expires, which denies the call. Default: never. */
+  approvalExpiresMs?: number | undefined
 }
 
 /** A tool call as the hooks of a run receive it. */
@@ -451,7 +477,55 @@ export interface ToolCallRequest {
  * What `beforeToolCall` decides. `deny` is a failure that the model reads, with the reason where there is one. Other `params` are
  * validated as those of the model were.
  */
-export type ToolVerdict = 'allow' | 'deny' | { deny: string } | { params: Record<string, unknown> }
+export type ToolVerdict =
+  | 'allow'
+  | 'deny'
+  | 'ask'
+  | { deny: string }
+  | { params: Record<string, unknown> }
+  | ToolQuestion
+
+/** A call that waits for an approval, as `'ask'` does. */
+export interface ToolQuestion {
+  ask: true
+  /** The arguments to approve, if others than those of the model. They are validated first. */
+  params?: Record<string, unknown> | undefined
+  /** What the person who decides reads. */
+  question?: string | undefined
+  /** After how many milliseconds the approval expires, which denies the call. Default: the context's `approvalExpiresMs`. */
+  expiresMs?: number | undefined
+}
+
+/** Which approvals {@link AgentEngine.approvals} lists. */
+export interface ApprovalFilter {
+  /** Those of a session, by its label or an alias. */
+  session?: string | undefined
+  runId?: string | undefined
+  /** Default: all. */
+  status?: ApprovalStatus | undefined
+}
+
+/** Options of {@link AgentEngine.approve}. */
+export interface ApproveOptions {
+  /** The arguments with which the call runs, if others than those that were requested. They are validated. */
+  params?: Record<string, unknown> | undefined
+  /** Who decides. */
+  by?: string | undefined
+}
+
+/** Options of {@link AgentEngine.deny}. */
+export interface DenyOptions {
+  /** What the model reads. */
+  reason?: string | undefined
+  /** Who decides. */
+  by?: string | undefined
+}
+
+/** Options of {@link AgentEngine.provideToolResult}. */
+export interface ProvideOptions {
+  /** Who provides it. */
+  by?: string | undefined
+}
 
 /** The last answer of a run and its calls, as `stopWhen` receives them. */
 export interface RunStep {
@@ -465,6 +539,32 @@ export interface RunStep {
   toolCalls: AgentToolCall[]
   /** The tokens of the run so far. */
   usage: TokenUsage
+}
+
+/** The next call of a run, as `prepareStep` receives it. */
+export interface NextStep {
+  runId: string
+  turnId: string
+  sessionLabel: string
+  /** The number of the answer, from 1. */
+  step: number
+  provider: string
+  model: string
+  /** The names of the run's tools. */
+  tools: string[]
+  /** The tokens of the run so far. */
+  usage: TokenUsage
+  /** The answer before, with its calls; null before the first. */
+  last: RunStep | null
+}
+
+/** What changes for one answer of a run. */
+export interface StepChanges {
+  /** A model of the run: that of the context or one of its `fallbacks`, as `provider/model`, or a model of the same provider. It stays until it is changed. */
+  model?: string | undefined
+  /** The names of the tools on offer. A call of another one is a failure that the model reads. */
+  tools?: readonly string[] | undefined
+  toolChoice?: ToolChoice | undefined
 }
 
 /** Functions of the host that a run calls; those of a context replace those of the engine, one by one. */
@@ -481,6 +581,13 @@ export interface RunHooks {
    * `tool_use`. A throw is a process warning.
    */
   stopWhen?(step: RunStep): boolean | Promise<boolean>
+  /**
+   * Called before each answer, and may change how it is called for; a retry of the call is not another answer. What is wrong with the changes is a
+   * warning of the result (`prepare_step`), and then nothing is changed; a throw is a process warning.
+   */
+  prepareStep?(
+    step: NextStep,
+  ): StepChanges | undefined | void | Promise<StepChanges | undefined | void>
 }
 
 /** The broker interface's six events. */
@@ -509,6 +616,8 @@ export interface EventSelection {
   cacheBreak?: boolean | undefined
   /** `tool_input_delta`: the arguments of calls as they stream. Default false. */
   toolInput?: boolean | undefined
+  /** `approval`: a call waits for a decision, or has one. */
+  approval?: boolean | undefined
 }
 
 /** The fields of a context that an engine may have defaults for: all but those of one run. */
@@ -711,6 +820,8 @@ export interface ResumeOptions extends RunHooks {
   abortSignal?: AbortSignal | undefined
   /** Which events the run delivers. Default: the engine's `events`. */
   events?: EventsOption | undefined
+  /** What becomes of the run if a call waits for a decision. Default `wait`. */
+  onApproval?: 'wait' | 'return' | undefined
 }
 
 /** The outcome for an interrupted turn when the engine was opened. */
@@ -1049,6 +1160,35 @@ export declare class AgentEngine {
    */
   discard(turnId: string, options?: CallOptions): Promise<void>
   /**
+   * The tool calls that wait for a decision, or have one, of all processes of the ledger; oldest first.
+   *
+   * @example
+   * for (const { id, toolName, params } of await engine.approvals({ status: 'pending' })) show(id, toolName, params)
+   * @throws {AgentEngineError} `no_ledger`, `invalid_options`
+   */
+  approvals(filter?: ApprovalFilter): Promise<Approval[]>
+  /**
+   * Lets a call run that waits for an approval, also of a run in another process or after a restart: the run continues where its
+   * tools are. A decision is final.
+   *
+   * @throws {AgentEngineError} `unknown_approval`; `already_decided`, whose message names who decided; `invalid_params` for `params` that
+   * the tool's schema refuses.
+   */
+  approve(approvalId: string, options?: ApproveOptions): Promise<Approval>
+  /**
+   * Refuses a call that waits for an approval: the model reads the reason as the failure of the call.
+   *
+   * @throws {AgentEngineError} `unknown_approval`, `already_decided`
+   */
+  deny(approvalId: string, options?: DenyOptions): Promise<Approval>
+  /**
+   * The result of a call whose tool has no `run`, by the engine's id of the call: a value as a tool returns it, or an `Error`.
+   *
+   * @throws {AgentEngineError} `unknown_approval` for a call that waits for no result; `already_decided`; `invalid_params` for a value that
+   * is no result.
+   */
+  provideToolResult(callId: string, value: unknown, options?: ProvideOptions): Promise<Approval>
+  /**
    * The events of a run from any number on, in whichever process it runs: first the stored ones, then the new ones. Their
    * numbers have no gap. The iterator ends after the terminal event, or without one if the run's process ended: see
    * {@link AgentEngine.recover}, and attach again when the turn was resumed. Leaving the iterator does not abort the run. It
@@ -1386,6 +1526,7 @@ export type AgentEngineErrorCode =
   | 'invalid_context'
   | 'invalid_tool'
   | 'invalid_label'
+  | 'invalid_params'
   | 'unknown_provider'
   | 'unknown_model'
   | 'unknown_profile'
@@ -1417,6 +1558,9 @@ export type AgentEngineErrorCode =
   | 'run_interrupted'
   | 'not_running'
   | 'unknown_tool_call'
+  | 'unknown_approval'
+  | 'already_decided'
+  | 'awaiting_approval'
   | 'invalid_query'
   | 'provider_failed'
   | 'compaction_failed'
@@ -2119,6 +2263,62 @@ text: string,
 /**
  * The event's number.
  */
+seq: number, } | { "type": "approval", 
+/**
+ * Which.
+ */
+phase: ApprovalPhase, 
+/**
+ * The id of the approval: the argument of `approve` and `deny`.
+ */
+approvalId: string, 
+/**
+ * What the call waits for.
+ */
+kind: ApprovalKind, 
+/**
+ * What became of it.
+ */
+status: ApprovalStatus, 
+/**
+ * The tool.
+ */
+toolName: string, 
+/**
+ * The engine's id of the call.
+ */
+callId: string, 
+/**
+ * The provider's id of the call.
+ */
+toolCallId: string, 
+/**
+ * The arguments that the decision is about; once approved with others, those.
+ */
+params: Record<string, unknown>, 
+/**
+ * Why `beforeToolCall` requested a decision.
+ */
+question?: string, 
+/**
+ * When it expires, in Unix milliseconds.
+ */
+expiresAt?: number, 
+/**
+ * Who decided.
+ */
+decidedBy?: string, 
+/**
+ * Why it was denied.
+ */
+reason?: string, 
+/**
+ * The assistant message with the call.
+ */
+messageId: string, 
+/**
+ * The event's number.
+ */
 seq: number, } | { "type": "reasoning", 
 /**
  * The text.
@@ -2145,9 +2345,9 @@ from: ModelName,
  */
 to: ModelName, 
 /**
- * Why.
+ * Why the previous one failed; absent where `prepareStep` chose the model.
  */
-reason: FailureKind, 
+reason?: FailureKind, 
 /**
  * The event's number.
  */
@@ -2204,6 +2404,10 @@ runId: string,
  * True exactly once, after the commit.
  */
 final: boolean, 
+/**
+ * True: the run has ended with `onApproval: 'return'`, and its turn continues after a decision.
+ */
+parked?: boolean, 
 /**
  * The assistant message that ended; absent where the run has none.
  */
@@ -2276,6 +2480,11 @@ retryable?: boolean,
  * The event's number.
  */
 seq: number, };
+
+/**
+ * Which end of an approval an event reports.
+ */
+export type ApprovalPhase = "requested" | "decided";
 
 /**
  * Which end of a compaction an event reports.
@@ -2390,7 +2599,15 @@ warnings: Array<RunWarning>,
 /**
  * Breaks of the provider's prompt cache.
  */
-cacheBreaks: Array<CacheBreak>, };
+cacheBreaks: Array<CacheBreak>, 
+/**
+ * With `onApproval: 'return'`: the calls that wait for a decision. The turn has not ended; resume it after the decision.
+ */
+pendingApprovals?: Array<Approval>, 
+/**
+ * The permissions that calls of the run needed; absent where none needed one.
+ */
+permissionsUsed?: Permission[], };
 
 /**
  * Why the agent stopped.
@@ -2899,7 +3116,15 @@ messages: Array<AgentMessage>,
 /**
  * The tool calls so far, in order.
  */
-toolCalls: Array<InterruptedCall>, };
+toolCalls: Array<InterruptedCall>, 
+/**
+ * True: it was not interrupted; calls of it wait for a decision, or have one and were not resumed since.
+ */
+awaitingApproval: boolean, 
+/**
+ * The approvals of its calls, decided or not, oldest first.
+ */
+approvals: Array<Approval>, };
 
 /**
  * A tool call of an interrupted turn.
@@ -2957,6 +3182,102 @@ callId: string,
  * The assistant message with the call.
  */
 messageId: string, };
+
+/**
+ * A tool call that waits for a decision, or has waited.
+ */
+export type Approval = { 
+/**
+ * Its ULID.
+ */
+id: string, 
+/**
+ * What the call waits for.
+ */
+kind: ApprovalKind, 
+/**
+ * What became of it.
+ */
+status: ApprovalStatus, 
+/**
+ * The turn of the call.
+ */
+turnId: string, 
+/**
+ * The host's id of the run.
+ */
+runId: string, 
+/**
+ * The session.
+ */
+sessionLabel: string, 
+/**
+ * The engine's id of the call.
+ */
+callId: string, 
+/**
+ * The provider's id of the call.
+ */
+toolCallId: string, 
+/**
+ * The assistant message with the call.
+ */
+messageId: string, 
+/**
+ * The tool.
+ */
+toolName: string, 
+/**
+ * The arguments that the decision is about; once approved with others, those.
+ */
+params: Record<string, unknown>, 
+/**
+ * The hash of these arguments, independent of white space and the order of keys.
+ */
+paramsHash: string, 
+/**
+ * Approved with other arguments: those that were requested.
+ */
+requestedParams?: Record<string, unknown>, 
+/**
+ * Why `beforeToolCall` requested a decision.
+ */
+question?: string, 
+/**
+ * Who decided, as the host named them.
+ */
+decidedBy?: string, 
+/**
+ * Why it was denied.
+ */
+reason?: string, 
+/**
+ * When the decision was requested, in Unix milliseconds.
+ */
+createdAt: number, 
+/**
+ * When it expires.
+ */
+expiresAt?: number, 
+/**
+ * When it was decided.
+ */
+decidedAt?: number, };
+
+/**
+ * What a call waits for.
+ */
+export type ApprovalKind = "approval" | "result";
+
+/**
+ * What became of an approval.
+ */
+export type ApprovalStatus = "pending" | "approved" | "denied" | "expired" | "provided" | "cancelled";
+
+/**
+ * Whether a call of a tool needs somebody's approval.
+ */
+export type ToolPermission = "allow" | "ask";
 
 /**
  * The wire APIs the engine speaks.
@@ -4637,7 +4958,7 @@ limit?: number | undefined, };
  * Where a run is. `waiting`: another run of its session comes first. `interrupted`: its process has ended, or lost its lease;
  * the turn can be resumed where it was opened. The others are those of its turn.
  */
-export type RunStatus = "waiting" | "running" | "interrupted" | "completed" | "aborted" | "failed";
+export type RunStatus = "waiting" | "running" | "awaiting_approval" | "interrupted" | "completed" | "aborted" | "failed";
 
 /**
  * The process of a run.

@@ -162,6 +162,8 @@ fn turn(clock: &Clock, label: &str, parent: Option<String>) -> Box<TurnEnd> {
         on_stale_head: OnStaleHead::Refuse,
         last_event: None,
         cache: None,
+        permissions_used: None,
+        has_approvals: false,
         turn_id: id,
     })
 }
@@ -206,6 +208,7 @@ async fn journalled(ledger: &Ledger, turn: &TurnEnd) -> Option<String> {
             messages: turn.messages[messages].to_vec(),
             calls: calls.collect(),
             progress: Some(r#"{"iterations":1}"#.to_owned()),
+            parking: None,
         })
     };
     ledger.record(step(1..2, ToolCallStatus::Running)).await.unwrap();

@@ -29,6 +29,12 @@ const proofs = {
     env: { KILL_POINTS: 'all' },
     command: spec('recovery/kill-points'),
   },
+  approvals: {
+    about:
+      'kills before and after every sync of a run that waits for an approval, and of the decision: 50 each',
+    env: { APPROVAL_KILLS: '50' },
+    command: spec('recovery/approval-kills'),
+  },
   events: {
     about: 'what a consumer saw is a prefix of what `attach` replays: 250 kills',
     env: { EVENT_KILLS: '250' },

@@ -46,6 +46,7 @@ fn the_typescript_declarations_match_the_rust_types() {
         ReplayClass,
         // Events.
         StreamEvent,
+        ApprovalPhase,
         CompactionPhase,
         CompactionTrigger,
         ToolStatus,
@@ -78,6 +79,11 @@ fn the_typescript_declarations_match_the_rust_types() {
         // Recovery.
         InterruptedTurn,
         InterruptedCall,
+        // Approvals.
+        Approval,
+        ApprovalKind,
+        ApprovalStatus,
+        ToolPermission,
         // Options.
         Api,
         ProviderOptions,

@@ -73,6 +73,11 @@ export interface ToolPolicy {
   /** How often a failed execution is retried; only with `replay: 'pure' | 'idempotent'`. */
   retries?: number
   /**
+   * `ask`: each call waits for an approval, unless `permissionsGranted` has an entry that covers it or `beforeToolCall` answers
+   * `allow`. Default `allow`.
+   */
+  permission?: ToolPermission
+  /**
    * Reports the outcome of a call that a crash left in doubt; only with `replay: 'reconcilable'`. A throw, or any other
    * value, counts as `unknown`: the call's result then states that its outcome is unknown.
    */
@@ -117,6 +122,20 @@ export interface PlainTool extends ToolPolicy {
   /** JSON Schema; no parameters where absent. */
   parameters?: unknown
   run(params: any, call: ToolCallInfo): unknown
+}
+
+/**
+ * A tool that runs elsewhere: a call waits until {@link AgentEngine.provideToolResult} gives its result, in any process and also
+ * after a restart. Needs a ledger.
+ */
+export interface ExternalTool extends ToolPolicy {
+  name: string
+  label?: string
+  description?: string
+  /** JSON Schema; no parameters where absent. */
+  parameters?: unknown
+  run?: undefined
+  execute?: undefined
 }
 
 /**
@@ -294,7 +313,7 @@ export interface ToolCallInfo {
   onUpdate: (partial: unknown) => void
 }
 
-export type AgentTool = PiTool | PlainTool
+export type AgentTool = PiTool | PlainTool | ExternalTool
 
 /** The names of the tools of {@link createCodingTools}. */
 export type CodingToolName = 'read' | 'edit' | 'write' | 'ls' | 'grep' | 'find' | 'apply_patch'
@@ -426,6 +445,13 @@ export interface AssembledContext extends RunHooks {
   events?: EventsOption
   /** How many tools with `executionMode: 'parallel'` run at once. Default 8. */
   maxParallelTools?: number
+  /**
+   * What becomes of the run while a call waits for a decision. `wait` (default): its result stays pending, and the run continues after
+   * the decision. `return`: the result has the stop reason `tool_use` and `pendingApprovals`; resume the turn after the decision.
+   */
+  onApproval?: 'wait' | 'return'
+  /** After how many milliseconds an approval expires, which denies the call. Default: never. */
+  approvalExpiresMs?: number
 }
 
 /** A tool call as the hooks of a run receive it. */
@@ -449,7 +475,55 @@ export interface ToolCallRequest {
  * What `beforeToolCall` decides. `deny` is a failure that the model reads, with the reason where there is one. Other `params` are
  * validated as those of the model were.
  */
-export type ToolVerdict = 'allow' | 'deny' | { deny: string } | { params: Record<string, unknown> }
+export type ToolVerdict =
+  | 'allow'
+  | 'deny'
+  | 'ask'
+  | { deny: string }
+  | { params: Record<string, unknown> }
+  | ToolQuestion
+
+/** A call that waits for an approval, as `'ask'` does. */
+export interface ToolQuestion {
+  ask: true
+  /** The arguments to approve, if others than those of the model. They are validated first. */
+  params?: Record<string, unknown>
+  /** What the person who decides reads. */
+  question?: string
+  /** After how many milliseconds the approval expires, which denies the call. Default: the context's `approvalExpiresMs`. */
+  expiresMs?: number
+}
+
+/** Which approvals {@link AgentEngine.approvals} lists. */
+export interface ApprovalFilter {
+  /** Those of a session, by its label or an alias. */
+  session?: string
+  runId?: string
+  /** Default: all. */
+  status?: ApprovalStatus
+}
+
+/** Options of {@link AgentEngine.approve}. */
+export interface ApproveOptions {
+  /** The arguments with which the call runs, if others than those that were requested. They are validated. */
+  params?: Record<string, unknown>
+  /** Who decides. */
+  by?: string
+}
+
+/** Options of {@link AgentEngine.deny}. */
+export interface DenyOptions {
+  /** What the model reads. */
+  reason?: string
+  /** Who decides. */
+  by?: string
+}
+
+/** Options of {@link AgentEngine.provideToolResult}. */
+export interface ProvideOptions {
+  /** Who provides it. */
+  by?: string
+}
 
 /** The last answer of a run and its calls, as `stopWhen` receives them. */
 export interface RunStep {
@@ -463,6 +537,32 @@ export interface RunStep {
   toolCalls: AgentToolCall[]
   /** The tokens of the run so far. */
   usage: TokenUsage
+}
+
+/** The next call of a run, as `prepareStep` receives it. */
+export interface NextStep {
+  runId: string
+  turnId: string
+  sessionLabel: string
+  /** The number of the answer, from 1. */
+  step: number
+  provider: string
+  model: string
+  /** The names of the run's tools. */
+  tools: string[]
+  /** The tokens of the run so far. */
+  usage: TokenUsage
+  /** The answer before, with its calls; null before the first. */
+  last: RunStep | null
+}
+
+/** What changes for one answer of a run. */
+export interface StepChanges {
+  /** A model of the run: that of the context or one of its `fallbacks`, as `provider/model`, or a model of the same provider. It stays until it is changed. */
+  model?: string
+  /** The names of the tools on offer. A call of another one is a failure that the model reads. */
+  tools?: readonly string[]
+  toolChoice?: ToolChoice
 }
 
 /** Functions of the host that a run calls; those of a context replace those of the engine, one by one. */
@@ -479,6 +579,13 @@ export interface RunHooks {
    * `tool_use`. A throw is a process warning.
    */
   stopWhen?(step: RunStep): boolean | Promise<boolean>
+  /**
+   * Called before each answer, and may change how it is called for; a retry of the call is not another answer. What is wrong with the changes is a
+   * warning of the result (`prepare_step`), and then nothing is changed; a throw is a process warning.
+   */
+  prepareStep?(
+    step: NextStep,
+  ): StepChanges | undefined | void | Promise<StepChanges | undefined | void>
 }
 
 /** The broker interface's six events. */
@@ -507,6 +614,8 @@ export interface EventSelection {
   cacheBreak?: boolean
   /** `tool_input_delta`: the arguments of calls as they stream. Default false. */
   toolInput?: boolean
+  /** `approval`: a call waits for a decision, or has one. */
+  approval?: boolean
 }
 
 /** The fields of a context that an engine may have defaults for: all but those of one run. */
@@ -709,6 +818,8 @@ export interface ResumeOptions extends RunHooks {
   abortSignal?: AbortSignal
   /** Which events the run delivers. Default: the engine's `events`. */
   events?: EventsOption
+  /** What becomes of the run if a call waits for a decision. Default `wait`. */
+  onApproval?: 'wait' | 'return'
 }
 
 /** The outcome for an interrupted turn when the engine was opened. */
@@ -1047,6 +1158,35 @@ export declare class AgentEngine {
    */
   discard(turnId: string, options?: CallOptions): Promise<void>
   /**
+   * The tool calls that wait for a decision, or have one, of all processes of the ledger; oldest first.
+   *
+   * @example
+   * for (const { id, toolName, params } of await engine.approvals({ status: 'pending' })) show(id, toolName, params)
+   * @throws {AgentEngineError} `no_ledger`, `invalid_options`
+   */
+  approvals(filter?: ApprovalFilter): Promise<Approval[]>
+  /**
+   * Lets a call run that waits for an approval, also of a run in another process or after a restart: the run continues where its
+   * tools are. A decision is final.
+   *
+   * @throws {AgentEngineError} `unknown_approval`; `already_decided`, whose message names who decided; `invalid_params` for `params` that
+   * the tool's schema refuses.
+   */
+  approve(approvalId: string, options?: ApproveOptions): Promise<Approval>
+  /**
+   * Refuses a call that waits for an approval: the model reads the reason as the failure of the call.
+   *
+   * @throws {AgentEngineError} `unknown_approval`, `already_decided`
+   */
+  deny(approvalId: string, options?: DenyOptions): Promise<Approval>
+  /**
+   * The result of a call whose tool has no `run`, by the engine's id of the call: a value as a tool returns it, or an `Error`.
+   *
+   * @throws {AgentEngineError} `unknown_approval` for a call that waits for no result; `already_decided`; `invalid_params` for a value that
+   * is no result.
+   */
+  provideToolResult(callId: string, value: unknown, options?: ProvideOptions): Promise<Approval>
+  /**
    * The events of a run from any number on, in whichever process it runs: first the stored ones, then the new ones. Their
    * numbers have no gap. The iterator ends after the terminal event, or without one if the run's process ended: see
    * {@link AgentEngine.recover}, and attach again when the turn was resumed. Leaving the iterator does not abort the run. It
@@ -1384,6 +1524,7 @@ export type AgentEngineErrorCode =
   | 'invalid_context'
   | 'invalid_tool'
   | 'invalid_label'
+  | 'invalid_params'
   | 'unknown_provider'
   | 'unknown_model'
   | 'unknown_profile'
@@ -1415,6 +1556,9 @@ export type AgentEngineErrorCode =
   | 'run_interrupted'
   | 'not_running'
   | 'unknown_tool_call'
+  | 'unknown_approval'
+  | 'already_decided'
+  | 'awaiting_approval'
   | 'invalid_query'
   | 'provider_failed'
   | 'compaction_failed'

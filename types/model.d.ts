@@ -498,6 +498,62 @@ text: string,
 /**
  * The event's number.
  */
+seq: number, } | { "type": "approval", 
+/**
+ * Which.
+ */
+phase: ApprovalPhase, 
+/**
+ * The id of the approval: the argument of `approve` and `deny`.
+ */
+approvalId: string, 
+/**
+ * What the call waits for.
+ */
+kind: ApprovalKind, 
+/**
+ * What became of it.
+ */
+status: ApprovalStatus, 
+/**
+ * The tool.
+ */
+toolName: string, 
+/**
+ * The engine's id of the call.
+ */
+callId: string, 
+/**
+ * The provider's id of the call.
+ */
+toolCallId: string, 
+/**
+ * The arguments that the decision is about; once approved with others, those.
+ */
+params: Record<string, unknown>, 
+/**
+ * Why `beforeToolCall` requested a decision.
+ */
+question?: string, 
+/**
+ * When it expires, in Unix milliseconds.
+ */
+expiresAt?: number, 
+/**
+ * Who decided.
+ */
+decidedBy?: string, 
+/**
+ * Why it was denied.
+ */
+reason?: string, 
+/**
+ * The assistant message with the call.
+ */
+messageId: string, 
+/**
+ * The event's number.
+ */
 seq: number, } | { "type": "reasoning", 
 /**
  * The text.
@@ -524,9 +580,9 @@ from: ModelName,
  */
 to: ModelName, 
 /**
- * Why.
+ * Why the previous one failed; absent where `prepareStep` chose the model.
  */
-reason: FailureKind, 
+reason?: FailureKind, 
 /**
  * The event's number.
  */
@@ -583,6 +639,10 @@ runId: string,
  * True exactly once, after the commit.
  */
 final: boolean, 
+/**
+ * True: the run has ended with `onApproval: 'return'`, and its turn continues after a decision.
+ */
+parked?: boolean, 
 /**
  * The assistant message that ended; absent where the run has none.
  */
@@ -655,6 +715,11 @@ retryable?: boolean,
  * The event's number.
  */
 seq: number, };
+
+/**
+ * Which end of an approval an event reports.
+ */
+export type ApprovalPhase = "requested" | "decided";
 
 /**
  * Which end of a compaction an event reports.
@@ -769,7 +834,15 @@ warnings: Array<RunWarning>,
 /**
  * Breaks of the provider's prompt cache.
  */
-cacheBreaks: Array<CacheBreak>, };
+cacheBreaks: Array<CacheBreak>, 
+/**
+ * With `onApproval: 'return'`: the calls that wait for a decision. The turn has not ended; resume it after the decision.
+ */
+pendingApprovals?: Array<Approval>, 
+/**
+ * The permissions that calls of the run needed; absent where none needed one.
+ */
+permissionsUsed?: Permission[], };
 
 /**
  * Why the agent stopped.
@@ -1278,7 +1351,15 @@ messages: Array<AgentMessage>,
 /**
  * The tool calls so far, in order.
  */
-toolCalls: Array<InterruptedCall>, };
+toolCalls: Array<InterruptedCall>, 
+/**
+ * True: it was not interrupted; calls of it wait for a decision, or have one and were not resumed since.
+ */
+awaitingApproval: boolean, 
+/**
+ * The approvals of its calls, decided or not, oldest first.
+ */
+approvals: Array<Approval>, };
 
 /**
  * A tool call of an interrupted turn.
@@ -1336,6 +1417,102 @@ callId: string,
  * The assistant message with the call.
  */
 messageId: string, };
+
+/**
+ * A tool call that waits for a decision, or has waited.
+ */
+export type Approval = { 
+/**
+ * Its ULID.
+ */
+id: string, 
+/**
+ * What the call waits for.
+ */
+kind: ApprovalKind, 
+/**
+ * What became of it.
+ */
+status: ApprovalStatus, 
+/**
+ * The turn of the call.
+ */
+turnId: string, 
+/**
+ * The host's id of the run.
+ */
+runId: string, 
+/**
+ * The session.
+ */
+sessionLabel: string, 
+/**
+ * The engine's id of the call.
+ */
+callId: string, 
+/**
+ * The provider's id of the call.
+ */
+toolCallId: string, 
+/**
+ * The assistant message with the call.
+ */
+messageId: string, 
+/**
+ * The tool.
+ */
+toolName: string, 
+/**
+ * The arguments that the decision is about; once approved with others, those.
+ */
+params: Record<string, unknown>, 
+/**
+ * The hash of these arguments, independent of white space and the order of keys.
+ */
+paramsHash: string, 
+/**
+ * Approved with other arguments: those that were requested.
+ */
+requestedParams?: Record<string, unknown>, 
+/**
+ * Why `beforeToolCall` requested a decision.
+ */
+question?: string, 
+/**
+ * Who decided, as the host named them.
+ */
+decidedBy?: string, 
+/**
+ * Why it was denied.
+ */
+reason?: string, 
+/**
+ * When the decision was requested, in Unix milliseconds.
+ */
+createdAt: number, 
+/**
+ * When it expires.
+ */
+expiresAt?: number, 
+/**
+ * When it was decided.
+ */
+decidedAt?: number, };
+
+/**
+ * What a call waits for.
+ */
+export type ApprovalKind = "approval" | "result";
+
+/**
+ * What became of an approval.
+ */
+export type ApprovalStatus = "pending" | "approved" | "denied" | "expired" | "provided" | "cancelled";
+
+/**
+ * Whether a call of a tool needs somebody's approval.
+ */
+export type ToolPermission = "allow" | "ask";
 
 /**
  * The wire APIs the engine speaks.
@@ -3013,10 +3190,9 @@ after?: string,
 limit?: number, };
 
 /**
- * Where a run is. `waiting`: another run of its session comes first. `interrupted`: its process has ended, or lost its lease;
- * the turn can be resumed where it was opened. The others are those of its turn.
+ * Where a run is. `waiting`: another run of its session comes first. `awaiting_approval`: a call waits for a decision. `interrupted`:
  */
-export type RunStatus = "waiting" | "running" | "interrupted" | "completed" | "aborted" | "failed";
+export type RunStatus = "waiting" | "running" | "awaiting_approval" | "interrupted" | "completed" | "aborted" | "failed";
 
 /**
  * The process of a run.

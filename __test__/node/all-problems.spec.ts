@@ -162,7 +162,7 @@ describe('options', () => {
         contextGuard: { warnThreshold: 7 },
         recovery: 'maybe',
         onRequest: 5,
-        defaults: { tempature: 1, temperature: 5, role: 'boss', tools: [{ name: 'a' }] },
+        defaults: { tempature: 1, temperature: 5, role: 'boss', tools: [{ name: 'a', run: 5 }] },
       },
       [
         'contextGuard.warnThreshold',

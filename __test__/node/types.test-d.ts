@@ -182,6 +182,9 @@ export async function read(events: AgentRun): Promise<string> {
         return event.phase + event.trigger + (event.tokensAfter ?? '')
       case 'user_message':
         return event.text
+      case 'approval':
+        is<Same<typeof event.params, Record<string, unknown>>>()
+        return event.phase + event.approvalId + event.kind + event.status + event.callId
       case 'model_switch':
         return event.from.model + event.to.model + event.reason
       case 'waiting':
@@ -290,8 +293,10 @@ const tools: AgentTool[] = [
     },
   },
 ]
-// @ts-expect-error a tool runs something
+// A tool without a function runs elsewhere.
 const idle: AgentTool = { name: 't', description: '', parameters: {} }
+// @ts-expect-error what a tool runs is a function
+const wrong: AgentTool = { name: 't', description: '', parameters: {}, run: 'nothing' }
 // @ts-expect-error a tool has a name
 const nameless: AgentTool = { run: () => '' }
 // @ts-expect-error no such mode
@@ -420,7 +425,7 @@ export function handle(error: unknown): string {
   return ''
 }
 
-export const unused = [idle, nameless, wrongMode, undescribed, frozen, withoutModel]
+export const unused = [idle, wrong, nameless, wrongMode, undescribed, frozen, withoutModel]
 
 // Tools: the parameters and the result come from the schemas.
 

@@ -22,7 +22,7 @@ piTypedTool satisfies AgentTool
 createCodingTools('/') satisfies AgentTool[]
 ;[piTool, piTypedTool, { name: 'plain', run: () => 'ours' }] satisfies AgentTool[]
 ;({ ...piTypedTool, executionMode: 'parallel', timeoutMs: 5 }) satisfies AgentTool
-// @ts-expect-error a definition alone cannot be run
+// A definition alone is a tool that runs elsewhere.
 definition satisfies AgentTool
 
 piHistory satisfies Message[]

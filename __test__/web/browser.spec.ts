@@ -26,13 +26,15 @@ if (executablePath === undefined) {
 }
 
 const thermometer = { name: 'thermometer', run: () => '11' }
+const heating = { name: 'heating', permission: 'ask' as const, run: () => 'on' }
 
 /** The page, with a model that answers by a script. */
 async function opened(browser: Browser, replies: ScriptedReply[]) {
   const { file } = folder()
   const { engine, provider } = scriptedEngine(replies, { ledger: { path: file } })
   closing(engine)
-  const server = chatServer(engine, { provider: 'test', model: 'test-model', tools: [thermometer] })
+  const tools = [thermometer, heating]
+  const server = chatServer(engine, { provider: 'test', model: 'test-model', tools })
   const lastIds: (string | undefined)[] = []
   server.on('request', ({ url, headers }) => {
     if (url?.startsWith('/events')) lastIds.push(headers['last-event-id'] as string | undefined)
@@ -129,6 +131,33 @@ describe.skipIf(executablePath === undefined)('the page of examples/web', () => 
     await send(page, 'And now?')
     await shows(page, 'Again.')
     await page.waitForSelector('#stop:disabled')
+  })
+
+  test('asks before a tool that needs an approval, also after a reload', async () => {
+    const call = { name: 'heating', arguments: { on: true } }
+    const { engine, page } = await opened(browser, [
+      { toolCalls: [call] },
+      'It is on.',
+      { toolCalls: [call] },
+      'It stays off.',
+    ])
+    await send(page, 'Turn it on.')
+    await shows(page, 'heating {"on":true}')
+    await page.reload()
+    await shows(page, 'heating {"on":true}')
+    await page.click('#approve')
+    await shows(page, 'It is on.')
+    await shows(page, 'ready')
+    await page.waitForSelector('#approval', { state: 'hidden' })
+    await send(page, 'Again.')
+    await shows(page, 'heating {"on":true}')
+    await page.click('#deny')
+    await shows(page, 'It stays off.')
+    const found = await engine.approvals()
+    expect(found.map(({ status, decidedBy }) => [status, decidedBy])).toEqual([
+      ['approved', 'page'],
+      ['denied', 'page'],
+    ])
   })
 
   test('shows a text as a text, and why a run failed', async () => {

@@ -14,7 +14,14 @@ const PAGE = {
 }
 
 /** What the page shows for a refusal of the engine. */
-const STATUS = { not_running: 409, unknown_run: 404, events_expired: 410, invalid_label: 400 }
+const STATUS = {
+  not_running: 409,
+  already_decided: 409,
+  unknown_approval: 404,
+  unknown_run: 404,
+  events_expired: 410,
+  invalid_label: 400,
+}
 
 /** A body with these texts, as a Standard Schema; an application has Zod, Valibot or ArkType for it. */
 function texts(...names) {
@@ -69,7 +76,20 @@ export function chatServer(engine, turn) {
       json(response, 200, {})
     },
 
-    // The answer to a request for approval would come here: `POST /approval` with its id and the decision.
+    'POST /approval': async (request, response) => {
+      const { body } = await fromRequest(request, {
+        response,
+        schema: texts('session', 'id', 'decision'),
+      })
+      // Only calls of the page's own session.
+      const open = await engine.approvals({ session: label(body.session), status: 'pending' })
+      if (!open.some(({ id }) => id === body.id)) {
+        return json(response, 404, { code: 'unknown_approval' })
+      }
+      if (body.decision === 'approve') await engine.approve(body.id, { by: 'page' })
+      else await engine.deny(body.id, { reason: 'The user does not want this.', by: 'page' })
+      json(response, 200, {})
+    },
   }
 
   async function answer(request, response) {

@@ -2,6 +2,7 @@
 
 const element = (id) => document.getElementById(id)
 const [log, form, text, stop, status] = ['log', 'form', 'text', 'stop', 'status'].map(element)
+const [approval, question] = ['approval', 'question'].map(element)
 
 /** The tab's session, and the run that it follows: a reload continues with both. */
 const session = sessionStorage.session ?? crypto.randomUUID()
@@ -27,6 +28,22 @@ async function post(path, body) {
   return { isOk: response.ok, ...(await response.json()) }
 }
 
+/** The calls that wait for a decision, by the ids of their approvals; the first one is shown. */
+const waiting = new Map()
+
+function showApproval() {
+  const [next] = waiting.values()
+  approval.hidden = next === undefined
+  question.textContent = next === undefined ? '' : `${next.toolName} ${JSON.stringify(next.params)}`
+}
+
+async function decide(decision) {
+  const [id] = waiting.keys()
+  if (id === undefined) return
+  const { isOk, code } = await post('/approval', { id, decision })
+  if (!isOk) status.textContent = `refused: ${code}`
+}
+
 /** Shows the events of a run. An EventSource reconnects by itself, and then sends the number of the last event that it has. */
 function follow(runId) {
   const source = new EventSource(`/events?run=${encodeURIComponent(runId)}`)
@@ -43,6 +60,8 @@ function follow(runId) {
   }
   const end = (words) => {
     source.close()
+    waiting.clear()
+    showApproval()
     setRunning(false)
     status.textContent = words
   }
@@ -62,6 +81,11 @@ function follow(runId) {
     const shown = lineOf('tool', toolCallId)
     shown.dataset.status = status
     shown.textContent = `${toolName}: ${status}`
+  })
+  on('approval', (event) => {
+    if (event.phase === 'requested') waiting.set(event.approvalId, event)
+    else waiting.delete(event.approvalId)
+    showApproval()
   })
   on('waiting', ({ reason }) => {
     status.textContent = `waiting: ${reason}`
@@ -99,5 +123,7 @@ form.addEventListener('submit', async (event) => {
 })
 
 stop.addEventListener('click', () => post('/abort'))
+element('approve').addEventListener('click', () => decide('approve'))
+element('deny').addEventListener('click', () => decide('deny'))
 
 if (sessionStorage.run !== undefined) follow(sessionStorage.run)

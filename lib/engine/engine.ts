@@ -6,6 +6,9 @@ import type {
   AgentEngineCallbacks,
   AgentEngineOptions,
   AgentResult,
+  Approval,
+  ApprovalFilter,
+  ApproveOptions,
   AssembledContext,
   AttachOptions,
   BudgetState,
@@ -17,6 +20,7 @@ import type {
   CountOptions,
   AgentEngine as Declared,
   AgentRun as DeclaredRun,
+  DenyOptions,
   InterruptedTurn,
   LimitState,
   Message,
@@ -25,6 +29,7 @@ import type {
   OnRequest,
   Page,
   ProfileState,
+  ProvideOptions,
   RecoveredTurn,
   ResumeOptions,
   RunFilter,
@@ -49,6 +54,7 @@ import {
   DECIDES,
   HOOKED,
   PHASES,
+  PREPARES,
   SKIPPED_SHIFT,
   STOPS,
   TIMED_OUT,
@@ -59,6 +65,7 @@ import { AgentEngineError, guarded, refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
 import { listed, listing, noted, type Problems } from '../values/problems.ts'
 import { type Fields, readFields, readName } from '../values/reader.ts'
+import * as approvals from './approvals.ts'
 import { readClosing } from './closing.ts'
 import { compact } from './compaction.ts'
 import { requestKey } from './key-functions.ts'
@@ -216,7 +223,8 @@ class AgentEngine implements Declared {
     const hooked = onRequest === undefined ? 0 : HOOKED
     const decides = hooks?.beforeToolCall === undefined ? 0 : DECIDES
     const stops = hooks?.stopWhen === undefined ? 0 : STOPS
-    const always = hooked | listened | decides | stops | (skipped << SKIPPED_SHIFT)
+    const prepares = hooks?.prepareStep === undefined ? 0 : PREPARES
+    const always = hooked | listened | decides | stops | prepares | (skipped << SKIPPED_SHIFT)
     const native = (number: number, aborted: boolean, timedOut: boolean) => {
       const all = always | (aborted ? ABORTED : 0) | (timedOut ? TIMED_OUT : 0)
       return crossing((json, known) => guarded(() => start(number, json, known, all)))
@@ -309,6 +317,27 @@ class AgentEngine implements Declared {
   async discard(turnId: string, options: CallOptions = {}): Promise<void> {
     readName(turnId, 'turnId', 'invalid_context')
     await abortableRequest(signalOf(options), (id) => this.#native.discard(id, turnId))
+  }
+
+  /** The calls that wait for a decision, or have one. */
+  async approvals(filter: ApprovalFilter = {}): Promise<Approval[]> {
+    return approvals.list(this.#native, filter)
+  }
+
+  async approve(approvalId: string, options?: ApproveOptions): Promise<Approval> {
+    return approvals.approve(this.#native, approvalId, options)
+  }
+
+  async deny(approvalId: string, options?: DenyOptions): Promise<Approval> {
+    return approvals.deny(this.#native, approvalId, options)
+  }
+
+  async provideToolResult(
+    callId: string,
+    value: unknown,
+    options?: ProvideOptions,
+  ): Promise<Approval> {
+    return approvals.provide(this.#native, callId, value, options)
   }
 
   /** The events of a run, of this process or another, after one of them; see `../run/follow.ts`. */

@@ -27,6 +27,8 @@ const CHANGES: readonly string[] = [
   'beforeToolCall',
   'afterToolCall',
   'stopWhen',
+  'prepareStep',
+  'onApproval',
 ] satisfies (keyof ResumeOptions)[]
 
 /** How an engine handles interrupted turns when it is opened. */
@@ -73,6 +75,11 @@ async function recoverAtOpen(
   if (!ledger || (recovery !== 'resume' && recovery !== 'discard')) return recovered
   for (const turn of await engine.recover()) {
     try {
+      if (turn.awaitingApproval && recovery === 'discard') {
+        // It was not interrupted: it waits for a decision, also without a process.
+        recovered.push({ turn, outcome: 'left' })
+        continue
+      }
       if (recovery === 'discard' || !turn.resumable) {
         await engine.discard(turn.turnId)
         recovered.push({ turn, outcome: 'discarded' })

@@ -38,6 +38,8 @@ const OPTIONAL: ReadonlySet<string> = new Set<keyof AssembledContext>([
   'maxParallelTools',
   'coalesce',
   'detached',
+  'onApproval',
+  'approvalExpiresMs',
 ])
 /** Fields that are objects: native parsing would read a list as their fields in order. */
 const OBJECTS: ReadonlySet<string> = new Set<keyof AssembledContext>([

@@ -15,6 +15,7 @@ const GROUPS = {
   modelSwitch: 32,
   cacheBreak: 64,
   toolInput: 128,
+  approval: 256,
 } as const
 
 const TYPES: Partial<Record<StreamEvent['type'], number>> = {
@@ -27,6 +28,7 @@ const TYPES: Partial<Record<StreamEvent['type'], number>> = {
   model_switch: GROUPS.modelSwitch,
   cache_break: GROUPS.cacheBreak,
   tool_input_delta: GROUPS.toolInput,
+  approval: GROUPS.approval,
 }
 
 const NOTHING = 0

@@ -1,7 +1,8 @@
-// The caller's hooks of a run: `beforeToolCall` decides about a call, `afterToolCall` may replace a result, `stopWhen` ends the run.
+// The caller's hooks of a run: `beforeToolCall` decides about a call, `afterToolCall` may replace a result, `stopWhen` ends the run,
+// `prepareStep` changes its next call.
 // A throw of the gate must never let a tool run; a throw of the others must never fail a run.
 
-import type { RunHooks, RunStep, ToolCallRequest } from '../../index.d.ts'
+import type { NextStep, RunHooks, RunStep, ToolCallRequest } from '../../index.d.ts'
 import { type Code, messageOf, refusal } from '../values/errors.ts'
 import type { Refuse } from '../values/problems.ts'
 import type { Fields } from '../values/reader.ts'
@@ -10,6 +11,7 @@ const HOOKS = [
   'beforeToolCall',
   'afterToolCall',
   'stopWhen',
+  'prepareStep',
 ] as const satisfies readonly (keyof RunHooks)[]
 
 type Warn = (error: unknown) => void
@@ -40,10 +42,15 @@ async function decide(hook: RunHooks['beforeToolCall'], call: ToolCallRequest): 
   try {
     const verdict: unknown = await hook?.(call)
     if (verdict === 'allow') return '{"decision":"allow"}'
+    if (verdict === 'ask') return '{"decision":{"ask":{}}}'
     if (verdict === 'deny') return deny(`The call of \`${toolName}\` was denied.`)
     if (typeof verdict === 'object' && verdict !== null) {
-      const { deny: reason, params, ...others } = verdict as Fields
-      const isAlone = Object.keys(others).length === 0
+      const { deny: reason, params, ask, ...others } = verdict as Fields
+      if (ask === true) {
+        const asked = asking(params, { ...others, reason })
+        if (asked !== undefined) return asked
+      }
+      const isAlone = ask === undefined && Object.keys(others).length === 0
       if (isAlone && typeof reason === 'string' && params === undefined) return deny(reason)
       if (isAlone && params !== undefined && reason === undefined) {
         const json: string | undefined = JSON.stringify(params)
@@ -51,13 +58,25 @@ async function decide(hook: RunHooks['beforeToolCall'], call: ToolCallRequest): 
       }
     }
     return deny(
-      `The call of \`${toolName}\` was denied: its gate returned none of 'allow', 'deny', { deny: reason } and { params }.`,
+      `The call of \`${toolName}\` was denied: its gate returned none of 'allow', 'deny', 'ask', { deny: reason }, { params } and { ask: true }.`,
     )
   } catch (error) {
     return deny(
       `The call of \`${toolName}\` was denied: its gate failed: ${messageOf(error, 'it')}`,
     )
   }
+}
+
+/** `{ ask: true }` and its fields as JSON; undefined where one is wrong. */
+function asking(params: unknown, others: Fields): string | undefined {
+  const { question, expiresMs, ...unknown } = others
+  if (Object.values(unknown).some((value) => value !== undefined)) return undefined
+  if (question !== undefined && typeof question !== 'string') return undefined
+  const isTime = Number.isSafeInteger(expiresMs) && (expiresMs as number) > 0
+  if (expiresMs !== undefined && !isTime) return undefined
+  const json: string | undefined = params === undefined ? undefined : JSON.stringify(params)
+  if (params !== undefined && json === undefined) return undefined
+  return JSON.stringify({ decision: { ask: { params: json, question, expiresMs } } })
 }
 
 /** What the model reads instead of `value`, or `value`. A throw is a warning. */
@@ -88,4 +107,20 @@ async function stops(hook: RunHooks['stopWhen'], step: RunStep, warn: Warn): Pro
   return JSON.stringify({ decision: { stop } })
 }
 
-export { afterCall, decide, stops, takeHooks }
+/** What `prepareStep` changes as JSON for the native side. Never rejects: a throw is a warning, and nothing is changed. */
+async function prepares(
+  hook: RunHooks['prepareStep'],
+  step: NextStep,
+  warn: Warn,
+): Promise<string> {
+  let plan: string | undefined
+  try {
+    const changes = await hook?.(step)
+    if (changes !== undefined && changes !== null) plan = JSON.stringify(changes)
+  } catch (error) {
+    warn(error)
+  }
+  return JSON.stringify({ decision: { prepare: plan ?? null } })
+}
+
+export { afterCall, decide, prepares, stops, takeHooks }

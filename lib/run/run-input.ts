@@ -57,6 +57,9 @@ const FIELDS: Readonly<Record<keyof AssembledContext, true>> = {
   beforeToolCall: true,
   afterToolCall: true,
   stopWhen: true,
+  prepareStep: true,
+  onApproval: true,
+  approvalExpiresMs: true,
 }
 const CONTEXT: readonly string[] = Object.keys(FIELDS)
 const KNOWN: ReadonlySet<string> = new Set(CONTEXT)

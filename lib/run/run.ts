@@ -7,6 +7,7 @@ import type {
   AgentResult,
   BrokerStreamHandle,
   AgentRun as Declared,
+  NextStep,
   OnRequest,
   OutgoingRequest,
   RunHooks,
@@ -24,7 +25,7 @@ import { type EventsFrom, readAfterSeq } from './after-seq.ts'
 import type { Attachment } from './attachment.ts'
 import { GROUPS } from './event-groups.ts'
 import { EventLog, type EventReader } from './event-log.ts'
-import { afterCall, decide, stops } from './hooks.ts'
+import { afterCall, decide, prepares, stops } from './hooks.ts'
 import {
   DEFECT,
   EVENT,
@@ -46,7 +47,10 @@ import { complete } from './result.ts'
 type LiveEvent = Extract<StreamEvent, { sub: number }>
 
 /** What a hook is asked: about a call, or about the run after an answer. */
-type Asked = ToolCall | { execution: number; step: RunStep }
+type Asked =
+  | ToolCall
+  | { execution: number; step: RunStep; prepares?: false }
+  | { execution: number; step: NextStep; prepares: true }
 
 /** A call as hooks receive it. */
 function requestOf(call: ToolCall, signal: AbortSignal): ToolCallRequest {
@@ -469,11 +473,13 @@ class AgentRun implements Declared, hub.RecordTarget {
     const { execution } = asked
     const controller = toolController((error) => this.#warn(error))
     this.#executions.set(execution, controller)
-    const { beforeToolCall, stopWhen } = this.#hooks ?? {}
-    const deciding =
-      'step' in asked
-        ? stops(stopWhen, asked.step, (error) => this.#warn(error))
-        : decide(beforeToolCall, requestOf(asked, controller.signal))
+    const { beforeToolCall, stopWhen, prepareStep } = this.#hooks ?? {}
+    const warn = (error: unknown) => this.#warn(error)
+    const deciding = !('step' in asked)
+      ? decide(beforeToolCall, requestOf(asked, controller.signal))
+      : asked.prepares
+        ? prepares(prepareStep, asked.step, warn)
+        : stops(stopWhen, asked.step, warn)
     deciding
       .then((json) => {
         if (this.#executions.delete(execution)) {

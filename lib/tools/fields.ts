@@ -9,7 +9,14 @@ import { attempt } from '../values/reader.ts'
 
 const CODE = 'invalid_tool'
 
-const POLICY = ['executionMode', 'timeoutMs', 'replay', 'retries', 'reconcile'] as const
+const POLICY = [
+  'executionMode',
+  'timeoutMs',
+  'replay',
+  'retries',
+  'permission',
+  'reconcile',
+] as const
 const PLAIN: readonly string[] = ['name', 'label', 'description', 'parameters', 'run', ...POLICY]
 const MADE: readonly string[] = [
   ...['name', 'label', 'description', 'inputSchema', 'jsonSchema', 'outputSchema', 'run'],

@@ -24,6 +24,7 @@ const READ = [
   'timeoutMs',
   'replay',
   'retries',
+  'permission',
   'reconcile',
 ] as const
 

@@ -20,6 +20,7 @@ const DEFINED = [
   'timeoutMs',
   'replay',
   'retries',
+  'permission',
 ] as const
 const CALLED = ['execute', 'run', 'reconcile'] as const
 
@@ -86,16 +87,18 @@ function readTool(
   if (unnamed) refuse(refused(`${path}.name`, 'is missing'))
   else if (typeof name !== 'string') refuse(refused(`${path}.name`, 'is not a string'))
   const { execute, run } = functions
+  // It runs elsewhere: its calls wait for `provideToolResult`.
+  const isExternal = !isThere(execute) && !isThere(run)
   if (isThere(execute) && isThere(run)) {
     const why =
       'is there beside `run`; give one: `run(params, call)`, or `execute(toolCallId, params, signal, onUpdate)` as pi has it'
     refuse(refused(`${path}.execute`, why))
-  } else if (typeof execute !== 'function' && typeof run !== 'function') {
+  } else if (!isExternal && typeof execute !== 'function' && typeof run !== 'function') {
     const why =
       'is not a function; give `execute(toolCallId, params, signal, onUpdate)` or `run(params, call)`'
     refuse(refused(`${path}.execute`, why))
   }
-  if (isThere(run)) refuseUnknown(given, path, refuse)
+  if (isThere(run) || isExternal) refuseUnknown(given, path, refuse)
   else warnOfUnknown(given, String(name), path)
   const unusable = whyNoParameters(parameters, `${path}.parameters`)
   if (unusable !== undefined) refuse(refused(`${path}.parameters`, unusable))
@@ -106,6 +109,7 @@ function readTool(
     parameters: schema ?? { type: 'object', properties: {} },
     ...rest,
   }
+  if (isExternal) definition.external = true
   for (const [field, value] of Object.entries(definition)) {
     const lost = typeof value === 'function' || typeof value === 'symbol'
     if (lost) refuse(refused(`${path}.${field}`, `is a ${typeof value}`))

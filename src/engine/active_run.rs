@@ -3,13 +3,14 @@
 //! It must never decide the next step: the machine does.
 
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::events::EventQueue;
+use super::events::{EventQueue, ReachableRun};
 use super::limits::Payer;
-use super::shared::EngineShared;
+use super::shared::{EngineShared, JournalMode};
 use super::state::{Run, Unfinished};
+use model::{RunNames, RunRegistration};
 use turn::calibration::Ratio;
 use turn::compact::Budget;
 use turn::machine::{Event, Interrupt, Machine, Step, Tick};
@@ -21,7 +22,33 @@ pub(crate) struct ActiveRun {
     pub(crate) queue: Arc<EventQueue>,
 }
 
+/// The registration of a run: other processes reach it, and its events are stored, until this is dropped.
+pub(crate) struct Registered {
+    _registration: Arc<dyn RunRegistration>,
+    _run: Arc<ReachableRun>,
+}
+
 impl ActiveRun {
+    /// Registers the run, and its events, with a journal that records turns step by step.
+    pub(crate) fn register(&self) -> Option<Registered> {
+        let (shared, run) = (&self.shared, &self.run);
+        let journal = shared.journal.as_ref().filter(|_| shared.mode == JournalMode::Full)?;
+        let names = RunNames {
+            turn_id: run.turn_id.clone(),
+            run_id: run.context.run_id.clone(),
+            session_label: run.context.session_label.clone(),
+            resumes: run.resumes,
+        };
+        let (control, queue) = (Arc::clone(&run.control), Arc::clone(&self.queue));
+        let reachable = Arc::new(ReachableRun { control, queue });
+        let weak: Weak<ReachableRun> = Arc::downgrade(&reachable);
+        let registration = journal.register(names, weak)?;
+        if registration.stores_events() {
+            self.queue.store_with(Arc::clone(&registration));
+        }
+        Some(Registered { _registration: registration, _run: reachable })
+    }
+
     /// Waits for `work`, an abort, or the end of the run's time, whichever comes first.
     pub(crate) async fn guard<T>(&self, work: impl Future<Output = T>) -> Result<T, Interrupt> {
         self.run.bounds.guard(work).await

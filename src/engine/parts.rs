@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use base::clock::Clock;
-use model::{Catalogue, Journal, ProfileStore, RatioStore};
+use model::{ApprovalStore, Catalogue, Journal, ProfileStore, RatioStore};
 use provider::RequestHost;
 
 use super::compaction::{CompactionOptions, PruningOptions};
@@ -40,6 +40,8 @@ pub(crate) struct EngineParts {
     pub journal: Option<Arc<dyn Journal>>,
     /// How much of a run it records.
     pub journal_mode: JournalMode,
+    /// The calls that wait for a decision; `None` without a ledger.
+    pub approvals: Option<Arc<dyn ApprovalStore>>,
     /// Time and ids.
     pub clock: Clock,
     /// The tasks of the runs.

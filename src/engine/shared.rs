@@ -14,7 +14,7 @@ use super::limits::{Budgets, Governor};
 use super::state::SessionLanes;
 use base::clock::Clock;
 use base::error::{EngineError, ErrorCode};
-use model::Journal;
+use model::{ApprovalStore, Journal};
 
 /// How much of a run the journal records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub(crate) struct EngineShared {
     pub(crate) clock: Clock,
     pub(crate) journal: Option<Arc<dyn Journal>>,
     pub(crate) mode: JournalMode,
+    /// The calls that wait for a decision; `None` without a ledger.
+    pub(crate) approvals: Option<Arc<dyn ApprovalStore>>,
     pub(crate) lanes: SessionLanes,
     pub(crate) prefixes: PrefixCache,
     pub(crate) chains: CacheChainStore,

@@ -244,6 +244,7 @@ fn engine(entry: ProviderEntry, journal: Option<Arc<dyn Journal>>, clock: Clock)
     )
     .unwrap();
     Engine::new(EngineParts {
+        approvals: None,
         providers: HashMap::from([("test".to_owned(), entry)]),
         catalogue: Catalogue::with_declared(declared).unwrap(),
         journal,

@@ -117,6 +117,7 @@ impl NativeEngine {
             catalogue,
             journal: port.map(|ledger| Arc::clone(&ledger.journal)),
             journal_mode,
+            approvals: port.map(|ledger| Arc::clone(&ledger.approvals)),
             clock: clock.clone(),
             tasks: tasks.sibling(),
             tool_timeout_ms,
@@ -184,6 +185,7 @@ impl NativeEngine {
             answers: Arc::clone(&answers),
             decides: flags.decides(),
             stops: flags.stops(),
+            prepares: flags.prepares(),
         };
         let request_hooks = Arc::new(RequestAnswers::default());
         let hook = flags.hooked().then(|| {

@@ -14,8 +14,8 @@ use super::errors::js_error;
 use super::reply::reply;
 use base::error::{EngineError, ErrorCode};
 use model::{
-    Cursor, EventPage, Follows, LedgerPorts, SessionCommand, SessionPage, repair_text,
-    session_label,
+    Cursor, EventPage, Follows, LedgerPorts, SessionCommand, SessionPage, StorageErrorKind,
+    repair_text, session_label,
 };
 
 #[derive(Deserialize)]
@@ -110,9 +110,20 @@ impl NativeEngine {
             Ok((ledger, label(&session)?, command))
         });
         let (ledger, label, command) = ready.map_err(|error| js_error(&error))?;
+        let engine = Arc::clone(self.engine());
         self.answer(id, async move {
             let label = ledger.read.resolve(label).await?;
-            Ok(ledger.admin.command(&label, command).await?.to_string())
+            let aborts = command == SessionCommand::Abort;
+            match ledger.admin.command(&label, command).await {
+                // A parked turn runs nowhere.
+                Err(error) if aborts && error.kind == StorageErrorKind::NotRunning => {
+                    if engine.abort_parked(&label).await? {
+                        return Ok("true".to_owned());
+                    }
+                    Err(error.into())
+                }
+                taken => Ok(taken?.to_string()),
+            }
         });
         Ok(())
     }

@@ -3,6 +3,7 @@
 //! It must never decide anything about a run. Structured data crosses as JSON text. There is no `async fn(&self)`, because
 //! a worker that ends frees what such a future borrows (docs/rules/node-boundary.md#no-borrowed-futures).
 
+mod approvals;
 mod backend;
 mod broker;
 mod compaction;

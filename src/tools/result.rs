@@ -2,6 +2,7 @@
 //!
 //! The cap cuts on character boundaries with a marker. It must never change the full result that is stored beside it.
 
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use model::{Block, is_base64};
@@ -39,6 +40,23 @@ impl ToolAnswer {
     #[must_use]
     pub(crate) fn error(message: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::text(message) }
+    }
+
+    /// An answer that was stored as JSON; `None` if it cannot be read.
+    #[must_use]
+    pub(crate) fn parse(json: &str) -> Option<Self> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Stored {
+            content: Vec<Block>,
+            #[serde(default)]
+            result_json: Option<String>,
+            #[serde(default)]
+            is_error: bool,
+        }
+        let Stored { content, result_json, is_error } = serde_json::from_str(json).ok()?;
+        let result_json = result_json.and_then(|text| RawValue::from_string(text).ok());
+        Some(Self { content, result_json, is_error })
     }
 
     /// The text of the result: for a failure, the reason.

@@ -60,6 +60,19 @@ pub(crate) enum Verdict {
     Deny(String),
     /// It runs with these arguments, JSON text, if they are valid.
     Params(String),
+    /// It waits for an approval.
+    Ask(Ask),
+}
+
+/// A call that the host lets wait for an approval.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Ask {
+    /// The arguments to approve, JSON text, if others than those of the model.
+    pub(crate) params: Option<String>,
+    /// What the person who decides is told.
+    pub(crate) question: Option<String>,
+    /// After how many milliseconds the approval expires.
+    pub(crate) expires_ms: Option<u64>,
 }
 
 /// A decision under way.
@@ -67,6 +80,9 @@ pub(crate) type VerdictFuture = Pin<Box<dyn Future<Output = Verdict> + Send>>;
 
 /// Whether the run stops before its next call of the model.
 pub(crate) type StopFuture = Pin<Box<dyn Future<Output = bool> + Send>>;
+
+/// What changes for the next call of the model.
+pub(crate) type StepFuture = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
 
 /// Runs tools, and decides about them: JavaScript, or a script in tests.
 pub(crate) trait ToolHost: Send + Sync {
@@ -90,6 +106,17 @@ pub(crate) trait ToolHost: Send + Sync {
     fn stops(&self, step: String) -> StopFuture {
         drop(step);
         Box::pin(std::future::ready(false))
+    }
+
+    /// Whether [`ToolHost::prepare_step`] is to be called before each answer.
+    fn prepares(&self) -> bool {
+        false
+    }
+
+    /// What changes for the next call of the model, JSON text; `None` for nothing. `step` is JSON text.
+    fn prepare_step(&self, step: String) -> StepFuture {
+        drop(step);
+        Box::pin(std::future::ready(None))
     }
 
     /// Runs one call. `cancel` is cancelled at the call's time limit and at the run's abort; the result of a host that ignores

@@ -38,6 +38,8 @@ pub enum ErrorCode {
     InvalidTool,
     /// The session label is not usable.
     InvalidLabel,
+    /// The arguments or the result of a call do not fit its tool.
+    InvalidParams,
     /// The engine is closed.
     EngineClosed,
     /// The engine has no ledger.
@@ -66,6 +68,7 @@ impl ErrorCode {
             Self::UnknownModel => "unknown_model",
             Self::InvalidTool => "invalid_tool",
             Self::InvalidLabel => "invalid_label",
+            Self::InvalidParams => "invalid_params",
             Self::EngineClosed => "engine_closed",
             Self::NoLedger => "no_ledger",
             Self::Storage(kind) => kind.code(),

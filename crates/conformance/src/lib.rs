@@ -25,6 +25,7 @@ macro_rules! cases {
     ($fresh:path, $test:meta) => {
         $crate::cases! {
             $fresh, $test;
+            approvals: a_parked_turn_waits_in_its_session_until_it_is_taken_over, of_two_decisions_the_first_is_made_whichever_process_makes_it, a_decision_persists_and_is_taken_over_with_the_turn, a_parked_turn_wakes_for_a_decision_of_any_process_and_for_its_end, an_approval_expires_also_while_no_process_lives, the_end_of_a_turn_cancels_what_nobody_has_decided;
             cache: a_chain_is_read_back_as_it_grew_shrank_and_was_replaced, a_turn_that_moves_no_pointer_leaves_the_chain;
             commands: a_command_of_any_process_reaches_the_run_once_and_is_answered, a_run_that_takes_no_message_refuses_it_from_any_process, a_command_reaches_no_run_that_has_ended_and_none_of_another_session, a_command_to_a_run_whose_process_has_ended_is_refused, a_command_to_a_run_never_reaches_the_next_run_of_its_process;
             commit: a_stale_head_writes_nothing, a_second_commit_of_a_turn_doubles_nothing, a_commit_that_fails_at_its_last_row_leaves_nothing, an_unknown_parent_is_refused_by_name, a_compaction_becomes_the_head_even_when_its_run_failed, a_fork_is_one_session_and_inherits_its_persona, a_broker_commits_after_the_head_it_names_or_the_current_one;

@@ -152,6 +152,8 @@ pub fn turn(id: &str, label: &str, parent: Option<&str>) -> TurnEnd {
         on_stale_head: OnStaleHead::Refuse,
         last_event: None,
         cache: None,
+        permissions_used: None,
+        has_approvals: false,
     }
 }
 
@@ -214,6 +216,7 @@ pub fn step(
             arguments_hash: (status != ToolCallStatus::Pending).then(|| "hash".to_owned()),
         }],
         progress: Some(r#"{"iterations":1}"#.to_owned()),
+        parking: None,
     })
 }
 

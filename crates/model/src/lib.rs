@@ -7,6 +7,10 @@ mod ports;
 #[cfg(any(test, feature = "testing"))]
 pub mod samples;
 
+pub use data::approval::{
+    Approval, ApprovalDecision, ApprovalFilter, ApprovalKind, ApprovalName, ApprovalStatus,
+    ApprovalVerdict, ApprovedParams,
+};
 pub use data::block::Block;
 pub use data::budget::{BudgetOptions, BudgetPer, BudgetState, Expense, SpentBy};
 pub use data::call::api::{Api, IdRule, TranscriptRules};
@@ -22,7 +26,8 @@ pub use data::catalogue::{
     Resolution, ThinkingCapability,
 };
 pub use data::context::{
-    AgentRole, AssembledContext, ThinkingConfig, ThinkingEffort, ThinkingMode, TokenBudget,
+    AgentRole, AssembledContext, OnApproval, ThinkingConfig, ThinkingEffort, ThinkingMode,
+    TokenBudget,
 };
 pub use data::errors::error::{
     AgentError, AgentErrorKind, ErrorDetail, FailureKind, RetryAfterSource, StorageError,
@@ -30,7 +35,8 @@ pub use data::errors::error::{
 };
 pub use data::errors::failure::Failure;
 pub use data::event::{
-    AgentPhase, CompactionPhase, CompactionTrigger, EventGroup, StreamEvent, ToolStatus,
+    AgentPhase, ApprovalPhase, CompactionPhase, CompactionTrigger, EventGroup, StreamEvent,
+    ToolStatus,
 };
 pub use data::event_text::{
     CallMembers, EventReference, EventText, MessageMembers, OutcomeMembers, members, reference_of,
@@ -78,10 +84,12 @@ pub use data::result::{
 };
 pub use data::tool::{
     ExecutionMode, OUTCOME_UNKNOWN, OUTCOME_UNKNOWN_TEXT, ReplayClass, ToolDefinition,
+    ToolPermission,
 };
+pub use ports::approvals::{ApprovalStore, EndedTurn, Unparked};
 pub use ports::broker_turn::parse_result;
 pub use ports::commit::{
-    CallStep, CommitReceipt, CompactionCommit, CompactionUsage, OnStaleHead, Opened,
+    CallStep, CommitReceipt, CompactionCommit, CompactionUsage, OnStaleHead, Opened, Parking,
     ToolCallRecord, TurnEnd, TurnHeader, TurnLease, TurnOpening, TurnSettings, TurnStep,
     query_message_ids, response_message_id,
 };

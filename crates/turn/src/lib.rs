@@ -7,6 +7,7 @@ pub mod context_walk;
 pub mod estimate;
 pub mod fallback;
 pub mod governor;
+pub mod grants;
 pub mod lease;
 pub mod machine;
 pub mod prefix;

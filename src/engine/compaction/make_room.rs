@@ -27,7 +27,7 @@ pub(crate) async fn make_room(
     usage: &mut RunUsage,
 ) -> Result<(), Unfinished<Box<AgentError>>> {
     let run = &active.run;
-    session.size.overhead(&run.context, run.tool_set.tools());
+    session.size.overhead(&run.context, run.tools());
     let budget = active.window_budget();
     let fits = session.size.needed(&session.conversation) <= budget.limit();
     if let Some(compactor) = compactor

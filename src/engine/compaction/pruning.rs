@@ -90,7 +90,7 @@ pub(crate) async fn prune(
     if idle.is_none_or(|idle| idle <= least_idle) || session.size.shortened() {
         return Ok(());
     }
-    let overhead = session.size.overhead(&run.context, run.tool_set.tools());
+    let overhead = session.size.overhead(&run.context, run.tools());
     let window = active.window_budget().window;
     if session.size.estimate(&session.conversation) <= share(window, shares.trim) {
         return Ok(());

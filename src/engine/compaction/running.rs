@@ -151,7 +151,7 @@ pub(super) async fn compact_running(
         };
         // The new size is computed before the compaction is written; the run's conversation is replaced after.
         let after = projected(run, machine, session, &mut input).await;
-        let overhead = session.size.overhead(&run.context, run.tool_set.tools());
+        let overhead = session.size.overhead(&run.context, run.tools());
         result.tokens_after = session.size.ratio.apply(overhead.saturating_add(after.tokens()));
         let step = WrittenCompaction { id: &id, result: &result, usage: &used };
         let written = match summarised.is_empty() {
@@ -193,7 +193,7 @@ fn fixed(active: &ActiveRun, session: &mut Session, question: &[Message]) -> u64
     let summary = SUMMARY.min(share(active.window_budget().available(), 10));
     session
         .size
-        .overhead(&run.context, run.tool_set.tools())
+        .overhead(&run.context, run.tools())
         .saturating_add(estimate::message_tokens(question))
         .saturating_add(estimate::message_tokens(run.context.given_messages()))
         .saturating_add(summary)

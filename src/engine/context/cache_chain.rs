@@ -126,7 +126,7 @@ pub(crate) fn chain_of(call: &AnsweredCall<'_>, last: Option<&CacheChain>) -> Ca
 
 /// The tools of the run and of the provider; the list of the last call if it is equal.
 fn tool_links(run: &Run, last: Option<&CacheChain>) -> Arc<[(String, u64)]> {
-    let ours = run.tool_set.tools().iter();
+    let ours = run.tools().iter();
     let theirs = run.context.request.provider_tools.iter();
     let now = || {
         let ours = ours.clone().map(|tool| (tool.name.as_str(), prefix::tool(tool)));

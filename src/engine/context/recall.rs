@@ -58,6 +58,8 @@ pub(crate) fn offer_recall(context: &mut AssembledContext) -> Result<(), EngineE
         timeout_ms: None,
         replay: ReplayClass::Pure,
         retries: 0,
+        permission: model::ToolPermission::Allow,
+        external: false,
     });
     Ok(())
 }

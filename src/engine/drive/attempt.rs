@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::attempt_outcome::{AttemptOutcome, FailedAttempt};
 use super::driver::Driver;
 use super::model_turn::{ModelTurn, call_model, choose, use_profile};
-use super::switch::switch;
+use super::switch::{Switch, switch};
 use crate::engine::call::{Called, Ending, NextCall, announce_wait};
 use crate::engine::context::Session;
 use crate::engine::failover::{FailedCall, after_failure};
@@ -105,7 +105,14 @@ async fn choose_target(
                 active.run.plan.waited();
             }
             Choice::Switch { to, reason } => {
-                let switched = Box::pin(switch(driver, to, reason, machine, session, usage)).await;
+                let switched = Box::pin(switch(
+                    driver,
+                    Switch { to, reason: Some(reason) },
+                    machine,
+                    session,
+                    usage,
+                ))
+                .await;
                 if let Err(outcome) = switched {
                     return Some(*outcome);
                 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::active_run::ActiveRun;
+use crate::engine::active_run::{ActiveRun, Registered};
 use crate::engine::compaction::{Compactor, PruningOptions};
 use crate::engine::context::SessionReader;
 use crate::engine::state::ModelTarget;
@@ -30,6 +30,10 @@ pub(crate) struct Driver {
     pub(crate) tool_timeout: Option<Duration>,
     /// Whether the engine runs `recall` itself.
     pub(crate) recalls: bool,
+    /// Lets other processes reach the run.
+    pub(crate) registration: Option<Registered>,
+    /// The turn was parked in this run, which continues it.
+    pub(crate) continues: bool,
 }
 
 impl Driver {

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use super::outcome::{self, Ended, TurnPosition};
+use super::permissions;
 use crate::engine::active_run::ActiveRun;
 use crate::engine::context::{Session, settled_budget};
 use crate::engine::events::RecordKind;
@@ -45,6 +46,7 @@ pub(super) async fn finish(
         compaction: usage.compaction,
         cache_breaks: session.as_ref().map_or_else(Vec::new, |it| it.watch.breaks().to_vec()),
         token_budget: usage.budget.map(|budget| settled_budget(budget, machine.usage().2)),
+        permissions_used: permissions::used(run, &machine),
     };
     let stop = outcome.stop_reason;
     let last = last_event(active, &machine, &outcome, &ended);
@@ -140,6 +142,7 @@ async fn turn_end(
         None => {}
     }
     let mut end = outcome::turn_end(&run.context, machine, outcome, ended, position);
+    end.has_approvals = !run.approvals.is_empty();
     match session.as_mut().map(|session| &mut session.head.journal) {
         Some(JournalState::Open(recorder)) => {
             recorder.settle().await;
@@ -187,6 +190,7 @@ fn last_event(
     StreamEvent::StreamEnd {
         run_id: active.run.context.run_id.clone(),
         r#final: true,
+        parked: None,
         message_id: response_message_id(machine.messages()),
         stop_reason,
         turn_id,
@@ -197,9 +201,14 @@ fn last_event(
     }
 }
 
-fn emit_end(active: &ActiveRun, last: StreamEvent, mut result: AgentResult) {
+fn emit_end(active: &ActiveRun, last: StreamEvent, result: AgentResult) {
     active.queue.phase(AgentPhase::End, active.shared.clock.now_ms());
     active.queue.event(|seq| last.numbered(seq));
+    emit_result(active, result);
+}
+
+/// Delivers the result: the last record of the run.
+pub(super) fn emit_result(active: &ActiveRun, mut result: AgentResult) {
     for message in &mut result.messages {
         // A text crosses once: the other side copies it from the only block.
         if let [Block::Text { .. }] = message.blocks.as_slice() {

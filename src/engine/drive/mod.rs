@@ -6,17 +6,23 @@
 mod alias;
 mod attempt;
 mod attempt_outcome;
+mod call_admission;
+mod closing;
 mod driver;
 mod finish;
 mod model_turn;
 mod opening;
 mod outcome;
+mod parked_end;
+mod parking;
+mod permissions;
 mod refusal;
 mod run_loop;
+mod step;
 mod switch;
 mod tool_batch;
 mod tool_events;
 
+pub(crate) use closing::{close_turn, damaged, not_interrupted};
 pub(crate) use driver::{Driver, Fallback};
-pub(crate) use outcome::{Ended, TurnPosition, turn_end};
 pub(crate) use run_loop::drive;

@@ -2,6 +2,8 @@
 //!
 //! It must never decide what follows a failure: `attempt` does.
 
+use std::sync::Arc;
+
 use super::attempt_outcome::AttemptOutcome;
 use super::driver::Driver;
 use crate::engine::active_run::ActiveRun;
@@ -15,7 +17,10 @@ use crate::engine::context::{
 use crate::engine::limits::{RateKey, priority_of};
 use crate::engine::state::{RunUsage, Unfinished};
 use base::telemetry;
-use model::{CacheBreak, CacheChange, CachePart, CallPurpose, FailureKind, StreamEvent};
+use model::{
+    CacheBreak, CacheChange, CachePart, CallPurpose, FailureKind, RequestOptions, StreamEvent,
+    ToolChoice,
+};
 use turn::fallback::Choice;
 use turn::governor::Claim;
 use turn::machine::{Interrupt, Machine, Reply};
@@ -165,9 +170,15 @@ fn model_call<'a>(
 ) -> ModelCall<'a> {
     let Session { conversation, size, .. } = session;
     let run = &active.run;
-    let tools = run.tool_set.tools();
-    let request =
+    let tools = run.tools();
+    let mut request =
         request(&run.template, &run.context, tools, &run.target, conversation, tools_answered);
+    if let Some(choice) = &run.step.tool_choice {
+        request.forces_tool = matches!(choice, ToolChoice::Required | ToolChoice::Tool { .. });
+        let tool_choice = Some(choice.clone());
+        request.options =
+            Arc::new(RequestOptions { tool_choice, ..request.options.as_ref().clone() });
+    }
     if usage.warnings.is_none() {
         usage.warnings = Some(unsupported(run, &request));
     }

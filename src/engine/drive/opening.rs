@@ -10,7 +10,9 @@ use super::driver::Driver;
 use crate::engine::active_run::ActiveRun;
 use crate::engine::context::{Session, storage_error};
 use crate::engine::shared::JournalMode;
-use crate::engine::state::{JournalState, LaneTicket, LeasedTurn, Recorder, RunUsage, Unfinished};
+use crate::engine::state::{
+    JournalState, LaneTicket, LeasedTurn, Recorder, Run, RunUsage, Unfinished,
+};
 use model::{Journal, OpenTurn, Opened, StorageError, StorageErrorKind};
 use turn::machine::{Event, Interrupt, Machine, Tick};
 
@@ -18,19 +20,34 @@ use turn::machine::{Event, Interrupt, Machine, Tick};
 /// process nothing is polled.
 const BUSY: Duration = Duration::from_millis(25);
 
-/// Waits for the session, reads it and opens the turn. The error is the event that ends the run.
+/// Why a run has no session.
+pub(super) enum NotEntered {
+    /// The run ends with this event.
+    Ends(Box<Event>),
+    /// Its turn, which was parked, has ended elsewhere.
+    Ended,
+}
+
+impl From<Box<Event>> for NotEntered {
+    fn from(event: Box<Event>) -> Self {
+        Self::Ends(event)
+    }
+}
+
+/// Waits for the session, reads it and opens the turn.
 pub(super) async fn enter(
-    driver: &Driver,
+    driver: &mut Driver,
     ticket: Option<LaneTicket>,
     machine: &mut Machine,
     usage: &mut RunUsage,
-) -> Result<Session, Box<Event>> {
+) -> Result<Session, NotEntered> {
     let active = &driver.active;
     let lane = match ticket {
         Some(ticket) => Some(active.guard(ticket.enter()).await.map_err(interrupted)?),
         None => None,
     };
-    let mut session = match (&active.shared.journal, active.shared.mode) {
+    let journal = active.shared.journal.clone();
+    let mut session = match (&journal, active.shared.mode) {
         (Some(journal), _) if active.run.resumes => {
             take_over(driver, journal, machine, usage).await?
         }
@@ -38,7 +55,8 @@ pub(super) async fn enter(
         (Some(_), JournalMode::Final) | (None, _) => read_session(driver).await?,
     };
     session.head.lane = lane;
-    active.run.control.opened(&active.run.turn_id);
+    let run = &driver.active.run;
+    run.control.opened(&run.turn_id);
     Ok(session)
 }
 
@@ -82,6 +100,7 @@ async fn open(driver: &Driver, journal: &Arc<dyn Journal>) -> Result<Session, Bo
                     run.control.refuse(error.clone());
                     return Err(broken(error));
                 }
+                Ok(Opened::Parked(turn)) => return Err(broken(awaits(run, &turn))),
                 Err(error) if error.kind == StorageErrorKind::UnknownTurn => {
                     return Err(broken(error));
                 }
@@ -112,23 +131,27 @@ impl Drop for Waiting<'_> {
 
 /// Takes an interrupted turn over, at its last commit point.
 async fn take_over(
-    driver: &Driver,
+    driver: &mut Driver,
     journal: &Arc<dyn Journal>,
     machine: &mut Machine,
     usage: &mut RunUsage,
-) -> Result<Session, Box<Event>> {
-    let active = &driver.active;
-    let run = &active.run;
-    let turn = loop {
-        match journal.reopen(&run.turn_id).await {
+) -> Result<Session, NotEntered> {
+    let mut turn = loop {
+        match journal.reopen(&driver.active.run.turn_id).await {
             Ok(Opened::Leased(turn)) => break turn,
-            Ok(Opened::Busy | Opened::Moved) => pause(active).await?,
-            Err(error) => return Err(broken(error)),
+            Ok(Opened::Busy | Opened::Moved | Opened::Parked(_)) => pause(&driver.active).await?,
+            Err(error) if driver.continues && error.kind == StorageErrorKind::UnknownTurn => {
+                return Err(NotEntered::Ended);
+            }
+            Err(error) => return Err(broken(error).into()),
         }
     };
+    driver.active.run.approvals = std::mem::take(&mut turn.approvals);
+    let active = &driver.active;
+    let run = &active.run;
     let recorder = Recorder::resumed(journal, &run.tool_set, &turn);
     if turn.moved {
-        return Err(broken(moved(&turn)));
+        return Err(broken(moved(&turn)).into());
     }
     let mut session = read_session(driver).await?;
     // The head at the begin of the turn; the commit detects a compaction that came between.
@@ -158,6 +181,17 @@ pub(super) fn interrupted(cause: Interrupt) -> Box<Event> {
 #[expect(clippy::needless_pass_by_value, reason = "it stands where an error is mapped")]
 pub(super) fn broken(error: StorageError) -> Box<Event> {
     Box::new(Event::Broken(storage_error(&error)))
+}
+
+fn awaits(run: &Run, turn_id: &str) -> StorageError {
+    StorageError::new(
+        StorageErrorKind::AwaitingApproval,
+        format!(
+            "turn `{turn_id}` of session `{}` waits for an approval; decide about it, or abort the session, and send the \
+             message again",
+            run.context.session_label
+        ),
+    )
 }
 
 fn moved(turn: &OpenTurn) -> StorageError {

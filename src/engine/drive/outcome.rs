@@ -2,6 +2,8 @@
 //!
 //! It must never decide anything: the machine has decided.
 
+use serde_json::value::RawValue;
+
 use model::{
     AgentMessage, AgentResult, AssembledContext, Attempt, CacheBreak, CompactionResult,
     OnStaleHead, PersistError, Role, RunWarning, StopReason, StorageError, TokenBudget, TokenUsage,
@@ -25,6 +27,8 @@ pub(crate) struct Ended {
     pub(crate) compaction: Option<CompactionResult>,
     pub(crate) token_budget: Option<TokenBudget>,
     pub(crate) cache_breaks: Vec<CacheBreak>,
+    /// The permissions that its calls needed: a JSON array.
+    pub(crate) permissions_used: Option<Box<RawValue>>,
 }
 
 /// The position of an ended turn in its session.
@@ -77,6 +81,8 @@ pub(crate) fn turn_end(
         on_stale_head: OnStaleHead::Beside,
         last_event: None,
         cache: None,
+        permissions_used: ended.permissions_used.as_ref().map(|used| used.get().to_owned()),
+        has_approvals: false,
     }
 }
 
@@ -118,6 +124,8 @@ pub(crate) fn result(
         token_budget: ended.token_budget,
         warnings: ended.warnings,
         cache_breaks: ended.cache_breaks,
+        pending_approvals: Vec::new(),
+        permissions_used: ended.permissions_used,
     }
 }
 

@@ -9,18 +9,19 @@ use super::attempt::attempt;
 use super::attempt_outcome::AttemptOutcome;
 use super::driver::Driver;
 use super::finish::finish;
-use super::opening::enter;
+use super::opening::{NotEntered, enter};
+use super::parked_end::{deliver_end, end_parked, reject_closed, reject_failed, return_parked};
+use super::parking::{Wakes, continued, wait};
 use super::refusal::refuse;
-use super::tool_batch;
+use super::step::{may_stop, prepare, stops};
+use super::tool_batch::{self, BatchEnd};
 use crate::engine::active_run::ActiveRun;
 use crate::engine::call::{NextCall, announce_wait};
 use crate::engine::context::Session;
 use crate::engine::state::{JournalState, LaneTicket, RunUsage, millis};
-use serde::Serialize;
-
 use model::{
-    AgentPhase, AgentToolCall, Block, CallPurpose, FailureKind, Role, RunWarning, StopReason,
-    StreamEvent, TokenUsage, response_message_id,
+    AgentPhase, Approval, Block, CallPurpose, FailureKind, OnApproval, Role, RunWarning,
+    StopReason, StreamEvent, response_message_id,
 };
 use turn::machine::{Event, Interrupt, Machine, Step};
 
@@ -28,49 +29,117 @@ use turn::machine::{Event, Interrupt, Machine, Step};
 /// `notes` are warnings from before the run.
 pub(crate) async fn drive(
     mut driver: Box<Driver>,
-    ticket: Option<LaneTicket>,
+    mut ticket: Option<LaneTicket>,
     mut notes: Vec<RunWarning>,
 ) {
-    let run = &driver.active.run;
-    let mut usage = RunUsage::of(&run.target.model);
+    let mut usage = RunUsage::of(&driver.active.run.target.model);
     usage.notes.append(&mut notes);
+    // Once, and again after each time that the turn was parked.
+    while let Some(parked) = drive_once(&mut driver, ticket.take(), usage).await {
+        let ParkedRun { approvals, usage: before } = parked;
+        match Box::pin(wait(&mut driver, &approvals)).await {
+            Wakes::Decision(next) => ticket = next,
+            Wakes::Abort => {
+                Box::pin(end_parked(&mut driver)).await;
+                return;
+            }
+            Wakes::Ended => {
+                Box::pin(deliver_end(&mut driver)).await;
+                return;
+            }
+            Wakes::Close => {
+                reject_closed(&driver);
+                return;
+            }
+            Wakes::Failed(error) => {
+                reject_failed(&driver, &error);
+                return;
+            }
+        }
+        usage = continued(&driver, *before);
+    }
+}
+
+/// A run whose turn is parked.
+struct ParkedRun {
+    approvals: Vec<Approval>,
+    usage: Box<RunUsage>,
+}
+
+/// Runs until the end, which is committed and emitted, or until the turn is parked.
+async fn drive_once(
+    driver: &mut Box<Driver>,
+    ticket: Option<LaneTicket>,
+    mut usage: RunUsage,
+) -> Option<ParkedRun> {
+    let run = &driver.active.run;
     let mut machine = Machine::new(run.context.current_message.clone(), run.context.max_iterations);
-    let entered = match follow_alias(&mut driver, ticket).await {
+    let entered = match follow_alias(driver, ticket).await {
         // Boxed, as the end is: what lasts is the loop, and the memory of a run should be that of the loop.
-        Ok(ticket) => Box::pin(enter(&driver, ticket, &mut machine, &mut usage)).await,
-        Err(event) => Err(event),
+        Ok(ticket) => Box::pin(enter(driver, ticket, &mut machine, &mut usage)).await,
+        Err(event) => Err(event.into()),
     };
     if let Some(error) = driver.active.run.control.refusal().cloned() {
         refuse(&driver.active, error).await;
-        return;
+        return None;
     }
     let mut session = match entered {
         Ok(session) => Some(session),
-        Err(event) => {
+        Err(NotEntered::Ended) => {
+            Box::pin(deliver_end(driver)).await;
+            return None;
+        }
+        Err(NotEntered::Ends(_)) if driver.continues && driver.active.run.control.is_aborted() => {
+            Box::pin(end_parked(driver)).await;
+            return None;
+        }
+        Err(NotEntered::Ends(event)) => {
             driver.active.feed(&mut machine, *event);
             None
         }
     };
     let mut undelivered = Vec::new();
-    if let Some(session) = &mut session {
-        undelivered = run_turn(&mut driver, &mut machine, session, &mut usage).await;
+    if let Some(opened) = &mut session {
+        match run_turn(driver, &mut machine, opened, &mut usage).await {
+            TurnPause::Ended(messages) => undelivered = messages,
+            TurnPause::Parked(approvals) => {
+                // The lane is free from here on; the lease is already.
+                drop(session);
+                let active = &driver.active;
+                active.shared.budgets.run_ended(&active.run.turn_id);
+                if active.run.context.on_approval == OnApproval::Return {
+                    Box::pin(return_parked(active, machine, usage, approvals)).await;
+                    return None;
+                }
+                return Some(ParkedRun { approvals, usage: Box::new(usage) });
+            }
+        }
     }
     let active = &driver.active;
     undelivered.extend(active.run.control.close());
     active.shared.budgets.run_ended(&active.run.turn_id);
     Box::pin(finish(active, machine, session, usage, undelivered)).await;
+    None
 }
 
-/// The loop. Returns the steered messages that no call will see.
+/// Why the loop has stopped.
+enum TurnPause {
+    /// The turn ends; no call will see these steered messages.
+    Ended(Vec<String>),
+    /// Calls wait for a decision.
+    Parked(Vec<Approval>),
+}
+
+/// The loop.
 async fn run_turn(
     driver: &mut Driver,
     machine: &mut Machine,
     session: &mut Session,
     usage: &mut RunUsage,
-) -> Vec<String> {
+) -> TurnPause {
     let mut sent = 0;
     let mut entered = machine.messages().len();
-    let mut failed = None;
+    let (mut failed, mut prepared) = (None, None);
     let mut step = machine.step();
     loop {
         let active = &driver.active;
@@ -83,6 +152,15 @@ async fn run_turn(
                 active.feed(machine, Event::Stopped)
             }
             Step::CallModel => {
+                if driver.host.prepares() && prepared != Some(answers(machine)) {
+                    // Once for each answer: a retry is the same step.
+                    prepared = Some(answers(machine));
+                    if let Err(outcome) = prepare(driver, machine, session, usage).await {
+                        step = driver.active.feed(machine, outcome.into_event());
+                        continue;
+                    }
+                }
+                let active = &driver.active;
                 let steered = active.run.control.take();
                 if !steered.is_empty() {
                     active.feed(machine, Event::Steered(steered));
@@ -121,7 +199,10 @@ async fn run_turn(
             Step::RunTools(calls) => {
                 active.queue.phase(AgentPhase::ToolUse, active.shared.clock.now_ms());
                 let journal = &mut session.head.journal;
-                tool_batch::run(driver, machine, journal, calls, &mut usage.notes).await
+                match tool_batch::run(driver, machine, journal, calls, &mut usage.notes).await {
+                    BatchEnd::Next(step) => step,
+                    BatchEnd::Parked(approvals) => return TurnPause::Parked(approvals),
+                }
             }
             Step::Wait(delay) => {
                 announce_retry(active, usage.next_attempt(), failed, delay);
@@ -137,14 +218,14 @@ async fn run_turn(
                     matches!(outcome.stop_reason, StopReason::EndTurn | StopReason::MaxTokens)
                 });
                 if !continues {
-                    return Vec::new();
+                    return TurnPause::Ended(Vec::new());
                 }
                 let steered = active.run.control.take_or_close();
                 if steered.is_empty() {
-                    return Vec::new();
+                    return TurnPause::Ended(Vec::new());
                 }
                 match active.feed(machine, Event::Steered(steered.clone())) {
-                    Step::Done => return steered,
+                    Step::Done => return TurnPause::Ended(steered),
                     next => {
                         message_ended(active, machine);
                         next
@@ -155,46 +236,8 @@ async fn run_turn(
     }
 }
 
-/// Whether the host is to be asked before the next call: after an answer, whose calls have their results.
-fn may_stop(driver: &Driver, machine: &Machine) -> bool {
-    driver.host.may_stop() && machine.messages().iter().any(|it| it.role == Role::Assistant)
-}
-
-/// The last answer and its calls, as the host's `stopWhen` receives them.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct LastStep<'a> {
-    run_id: &'a str,
-    turn_id: &'a str,
-    session_label: &'a str,
-    step: u32,
-    message_id: &'a str,
-    text: String,
-    tool_calls: Vec<&'a AgentToolCall>,
-    usage: TokenUsage,
-}
-
-/// Whether the host stops the run after its last answer. A run that ends meanwhile is not stopped by it.
-async fn stops(driver: &Driver, machine: &Machine) -> bool {
-    let run = &driver.active.run;
-    let answers = machine.messages().iter().filter(|message| message.role == Role::Assistant);
-    let Some(answer) = answers.clone().next_back() else { return false };
-    let step = LastStep {
-        run_id: &run.context.run_id,
-        turn_id: &run.turn_id,
-        session_label: &run.context.session_label,
-        step: u32::try_from(answers.count()).unwrap_or(u32::MAX),
-        message_id: &answer.id,
-        text: answer.blocks.iter().filter_map(Block::as_text).collect(),
-        tool_calls: machine
-            .calls()
-            .map(|state| state.row)
-            .filter(|call| call.message_id == answer.id)
-            .collect(),
-        usage: machine.usage().0,
-    };
-    let json = serde_json::to_string(&step).unwrap_or_default();
-    driver.active.guard(driver.host.stops(json)).await.unwrap_or(false)
+fn answers(machine: &Machine) -> usize {
+    machine.messages().iter().filter(|message| message.role == Role::Assistant).count()
 }
 
 fn interrupt(active: &ActiveRun, machine: &mut Machine, cause: Interrupt) -> Step {

@@ -10,11 +10,18 @@ use crate::engine::state::{RunUsage, Unfinished};
 use model::{Failure, FailureKind, StreamEvent};
 use turn::machine::Machine;
 
-/// Switches to fallback number `to`. The error is the event that ends the run.
+/// A switch to another model of the run.
+pub(super) struct Switch {
+    /// Its number.
+    pub(super) to: usize,
+    /// The failure of the model before; `None` if the host chose the model.
+    pub(super) reason: Option<FailureKind>,
+}
+
+/// Switches to another model. The error is the event that ends the run.
 pub(super) async fn switch(
     driver: &mut Driver,
-    to: usize,
-    reason: FailureKind,
+    Switch { to, reason }: Switch,
     machine: &Machine,
     session: &mut Session,
     usage: &mut RunUsage,

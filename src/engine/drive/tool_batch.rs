@@ -9,7 +9,6 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::task::Poll;
-use std::time::Duration;
 
 use base::telemetry::Instrument as _;
 use futures_util::StreamExt;
@@ -17,25 +16,26 @@ use futures_util::stream::FuturesUnordered;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
+use super::call_admission::{Admission, admit, invocation};
 use super::driver::Driver;
+use super::parking::{can_park, park};
 use super::tool_events::{Announcing, EndedCall, emit_ended, unreadable};
 use crate::engine::active_run::ActiveRun;
 use crate::engine::context::{Recaller, storage_error};
 use crate::engine::state::{JournalState, Starting, needs_record};
 use crate::tools::{
-    AdmissionQueue, CallRequest, Ending, First, Invocation, Limits, Prepared, Ticket, ToolHost,
-    Verdict, run_call,
+    AdmissionQueue, CallRequest, Ending, First, Limits, Prepared, Ticket, ToolAnswer, ToolHost,
+    run_call,
 };
 use base::telemetry;
-use model::{Block, OUTCOME_UNKNOWN, RECALL, RunWarning, StorageError};
+use model::{Approval, Block, OUTCOME_UNKNOWN, RECALL, RunWarning, StorageError};
 use turn::machine::{Event, Interrupt, Machine, PendingCall, Step, ToolFinish};
 
-/// How long the host may take to decide about a call, and the result of a call about which it did not decide
-/// (docs/rules/turns-and-streams.md#hooks).
-const SILENCE: Duration = Duration::from_secs(30);
-const SILENT: &str = "This tool was not run: nobody decided about the call in time.";
 /// The result of a skipped call (docs/rules/sessions-and-ledger.md#steering-in-a-tool-batch).
 const SKIPPED: &str = "Skipped due to queued user message.";
+/// The result of a call that cannot wait for a decision.
+const NO_LEDGER: &str = "This tool was not run: the call needs an approval or a result from outside, and waiting for one needs \
+    a ledger with `journal: 'full'`.";
 
 /// Admitted calls that wait for their record (W2). Each starts when its sender fires; if that is dropped, it never starts.
 #[derive(Default)]
@@ -62,14 +62,28 @@ enum Next<'a> {
     Over,
 }
 
-/// Runs the batch until it ends, or the run does.
+/// How a batch ended.
+pub(super) enum BatchEnd {
+    /// With the next step.
+    Next(Step),
+    /// The turn is parked: these calls wait for a decision.
+    Parked(Vec<Approval>),
+}
+
+impl From<Step> for BatchEnd {
+    fn from(step: Step) -> Self {
+        Self::Next(step)
+    }
+}
+
+/// Runs the batch until it ends, the run does, or only calls are left that wait for a decision.
 pub(super) async fn run(
     driver: &Driver,
     machine: &mut Machine,
     journal: &mut JournalState,
     calls: Vec<PendingCall>,
     notes: &mut Vec<RunWarning>,
-) -> Step {
+) -> BatchEnd {
     let active = &driver.active;
     let control = &active.run.control;
     let skip = control.open_batch();
@@ -84,13 +98,22 @@ pub(super) async fn run(
     }
     // Checked and queued in call order, which is the order of admission.
     let mut queued = Vec::with_capacity(calls.len());
+    let mut waiting: Vec<(&PendingCall, Approval)> = Vec::new();
     for call in &calls {
         match active.guard(announced(active, admit(driver, &admissions, call))).await {
-            Ok(prepared) => queued.push((call, prepared)),
+            Ok(Ok(Admission::Run(prepared, ticket))) => queued.push((call, Ok((prepared, ticket)))),
+            Ok(Ok(Admission::Waits(_))) if !can_park(driver, journal) => {
+                queued.push((call, Err(failed(NO_LEDGER.to_owned()))));
+            }
+            Ok(Ok(Admission::Waits(approval))) => waiting.push((call, *approval)),
+            Ok(Ok(Admission::Provided(answer))) => {
+                queued.push((call, Err(provided(driver, call, answer))));
+            }
+            Ok(Err(error)) => queued.push((call, Err(failed(error)))),
             Err(cause) => {
                 let step = interrupted(active, machine, cause, &calls);
                 control.close_batch();
-                return step;
+                return step.into();
             }
         }
     }
@@ -120,7 +143,7 @@ pub(super) async fn run(
                     begins
                 };
                 let finish = match prepared {
-                    Err(error) => Some(failed(error)),
+                    Err(answered) => Some(answered),
                     Ok((prepared, ticket)) => tokio::select! {
                         biased;
                         () = skipped(skip.cancelled(), &started) => Some(failed(SKIPPED.to_owned())),
@@ -219,8 +242,44 @@ pub(super) async fn run(
             }
         }
     }
+    let over = machine.outcome().is_some();
+    let end = match waiting.as_slice() {
+        [_, ..] if !over => wait_for_decisions(driver, machine, journal, &waiting).await,
+        [] | [_, ..] => step.into(),
+    };
     control.close_batch();
-    step
+    end
+}
+
+/// Parks the turn, or skips the calls that wait because of a queued message.
+async fn wait_for_decisions(
+    driver: &Driver,
+    machine: &mut Machine,
+    journal: &mut JournalState,
+    waiting: &[(&PendingCall, Approval)],
+) -> BatchEnd {
+    let active = &driver.active;
+    if !active.run.control.park() {
+        let mut ended = Vec::new();
+        let mut step = Step::AwaitTools;
+        for (call, _) in waiting {
+            let finish = failed(SKIPPED.to_owned()).finish;
+            let text = finish.error.clone();
+            let call_id = call.call_id.clone();
+            step = active.feed(machine, Event::ToolFinished { call_id, finish });
+            ended.push(EndedCall { call, ran: false, text });
+        }
+        announce_ends(active, machine, journal, &mut ended).await;
+        return step.into();
+    }
+    let approvals: Vec<Approval> = waiting.iter().map(|(_, approval)| approval.clone()).collect();
+    match park(driver, machine, journal, &approvals).await {
+        Ok(()) => BatchEnd::Parked(approvals),
+        Err(error) => {
+            active.run.control.unpark();
+            active.feed(machine, Event::Broken(storage_error(&error))).into()
+        }
+    }
 }
 
 /// Submits the results of ended calls to the journal, then emits the ends: a stored event refers to its result.
@@ -326,29 +385,6 @@ async fn announced<T>(active: &ActiveRun, check: impl Future<Output = T>) -> T {
     .await
 }
 
-/// Checks a call and queues it.
-async fn admit(
-    driver: &Driver,
-    admissions: &AdmissionQueue,
-    call: &PendingCall,
-) -> Result<(Prepared, Ticket), String> {
-    let tool_set = &driver.active.run.tool_set;
-    let mut prepared = tool_set.prepare(&call.tool_name, &call.arguments_json).await?;
-    // A call in doubt was allowed before it started.
-    if driver.host.decides() && !call.reconcile {
-        let invocation = invocation(&driver.active, call, prepared.arguments_json.clone());
-        prepared = match tokio::time::timeout(SILENCE, driver.host.decide(invocation)).await {
-            Ok(Verdict::Allow) => prepared,
-            Ok(Verdict::Deny(reason)) => return Err(reason),
-            Ok(Verdict::Params(changed)) => tool_set.prepare(&call.tool_name, &changed).await?,
-            Err(_) => return Err(SILENT.to_owned()),
-        };
-    }
-    let mode =
-        tool_set.tools().get(prepared.index).map(|tool| tool.execution_mode).unwrap_or_default();
-    Ok((prepared, admissions.queue(mode)))
-}
-
 /// The arguments in the form of the result and the ledger.
 fn params_of(prepared: &Prepared) -> Option<Box<RawValue>> {
     RawValue::from_string(prepared.arguments_json.clone()).ok()
@@ -392,24 +428,23 @@ async fn run_one(
     Some(Answered { finish, unreadable_images })
 }
 
-fn invocation(active: &ActiveRun, call: &PendingCall, arguments_json: String) -> Invocation {
-    let run = &active.run;
-    Invocation {
-        call_id: call.call_id.clone(),
-        provider_call_id: call.provider_call_id.clone(),
-        run_id: run.context.run_id.clone(),
-        turn_id: run.turn_id.clone(),
-        session_label: run.context.session_label.clone(),
-        message_id: call.message_id.clone(),
-        tool_name: call.tool_name.clone(),
-        arguments_json,
-    }
-}
-
 /// The engine as the host of `tool`, where the engine runs that tool.
 fn recaller(driver: &Driver, tool: &str) -> Option<Recaller> {
     let journal = driver.active.shared.journal.as_ref()?;
     (driver.recalls && tool == RECALL).then(|| Recaller::new(journal, &driver.active.run))
+}
+
+/// A call whose result was provided from outside.
+fn provided(driver: &Driver, call: &PendingCall, mut answer: ToolAnswer) -> Answered {
+    let run = &driver.active.run;
+    let window = Some(run.target.model.context_window);
+    let unreadable_images = answer.cap(crate::tools::result_cap(window));
+    let error = answer.is_error.then(|| {
+        let text = answer.message();
+        if text.is_empty() { format!("`{}` failed", call.tool_name) } else { text }
+    });
+    let finish = ToolFinish { content: answer.content, result: answer.result_json, error };
+    Answered { finish, unreadable_images }
 }
 
 /// A call that never started: the model reads the error.

@@ -9,6 +9,8 @@ mod log;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use serde::Deserialize;
+
 use self::log::Log;
 use super::record::{PIECE_BYTES, RECORD_BYTES, Record, RecordKind};
 use model::{
@@ -207,6 +209,27 @@ impl EventQueue {
         inner.store(RunEventKind::Event, &stored, &added);
         if is_delivered {
             Self::push(&mut inner, RecordKind::Event, seq, &with_members(&stored, &added));
+        }
+        self.notify(inner, true);
+    }
+
+    /// The number of the newest event.
+    pub(crate) fn last_seq(&self) -> u64 {
+        self.lock().seq
+    }
+
+    /// Adds an event that another process has numbered and stored, as JSON.
+    pub(crate) fn relay(self: &Arc<Self>, json: &str) {
+        #[derive(Deserialize)]
+        struct Stored {
+            r#type: String,
+            seq: u64,
+        }
+        let Ok(Stored { r#type, seq }) = serde_json::from_str(json) else { return };
+        let mut inner = self.lock();
+        inner.seq = inner.seq.max(seq);
+        if self.delivers(EventGroup::of_type(&r#type)) {
+            Self::push(&mut inner, RecordKind::Event, seq, json);
         }
         self.notify(inner, true);
     }

@@ -64,6 +64,7 @@ impl Engine {
                 lanes: SessionLanes::of(ledger),
                 journal: parts.journal,
                 mode: parts.journal_mode,
+                approvals: parts.approvals,
                 prefixes: PrefixCache::default(),
                 chains: CacheChainStore::default(),
                 given: GivenConversations::default(),

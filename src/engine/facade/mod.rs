@@ -2,6 +2,7 @@
 //!
 //! It must never decide how a turn continues.
 
+mod approvals;
 mod engine;
 mod start;
 

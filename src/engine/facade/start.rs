@@ -3,8 +3,8 @@
 //! It must never write or send anything before the context was checked.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use base::telemetry::Instrument as _;
@@ -15,20 +15,19 @@ use super::super::compaction::compactor;
 use super::super::context::offer_recall;
 use super::super::count::{CountParts, count};
 use super::super::drive::{Driver, Fallback, drive};
-use super::super::events::{EventQueue, ReachableRun, RecordKind};
+use super::super::events::{EventQueue, RecordKind};
 use super::super::failover::{FallbackChain, fallback_chain};
 use super::super::parts::RunHandles;
 use super::super::providers::ProviderEntry;
 use super::super::recovery;
 use super::super::shared::{JournalMode, engine_closed};
-use super::super::state::{Bounds, RequestTemplate, Run, RunControl};
+use super::super::state::{Bounds, RequestTemplate, Run, RunControl, StepChanges};
 use super::engine::Engine;
 use crate::tools::{ToolHost, ToolSet};
 use base::error::{EngineError, ErrorCode};
 use base::telemetry;
 use model::{
-    AgentPhase, AssembledContext, Block, InputError, ModelInfo, RunNames, RunRegistration,
-    RunWarning, StreamEvent, TokenCount,
+    AgentPhase, AssembledContext, Block, InputError, ModelInfo, RunWarning, StreamEvent, TokenCount,
 };
 use provider::{RequestHost, TurnHeaders};
 use turn::fallback::Plan;
@@ -117,14 +116,13 @@ impl Engine {
     ) -> Result<(), EngineError> {
         self.prepare_tools(&mut context)?;
         let resolved = self.resolve(&context)?;
+        self.check_external(&context)?;
         self.shared.guard.admits(&context, &resolved.model)?;
         let queue = Arc::clone(&handles.queue);
         let prepared = self.prepare(context, resumed, resolved, handles)?;
-        let PreparedRun { driver, notes } = prepared;
+        let PreparedRun { mut driver, notes } = prepared;
+        driver.registration = driver.active.register();
         let (run, shared) = (&driver.active.run, &self.shared);
-        let reachable =
-            Arc::new(ReachableRun { control: Arc::clone(&run.control), queue: Arc::clone(&queue) });
-        let registration = self.register(run, &queue, &reachable);
         let ticket =
             shared.journal.as_ref().map(|_| shared.lanes.queue(&run.context.session_label));
         queue.phase(AgentPhase::Start, run.started_ms);
@@ -155,9 +153,25 @@ impl Engine {
                 );
             }
             queue.stop_storing();
-            drop((reachable, registration));
         });
         Ok(())
+    }
+
+    /// Refuses tools whose calls wait for a result, if there is no place to wait in.
+    fn check_external(&self, context: &AssembledContext) -> Result<(), EngineError> {
+        let shared = &self.shared;
+        if shared.journal.is_some() && shared.mode == JournalMode::Full {
+            return Ok(());
+        }
+        match context.tools.iter().position(|tool| tool.external) {
+            None => Ok(()),
+            Some(at) => Err(EngineError::context(InputError {
+                path: format!("tools[{at}].run"),
+                message: "is missing, so that its calls wait for `provideToolResult`, and waiting needs a ledger with \
+                          `journal: 'full'`"
+                    .to_owned(),
+            })),
+        }
     }
 
     /// Creates the run of a checked context.
@@ -209,6 +223,8 @@ impl Engine {
                 abort: control.abort_token(),
                 deadline: clock.instant() + Duration::from_millis(context.timeout_ms),
             },
+            approvals: Vec::new(),
+            step: StepChanges::default(),
             control,
             started: clock.instant(),
             started_ms: clock.now_ms(),
@@ -222,31 +238,10 @@ impl Engine {
             host,
             tool_timeout: tool_timeout.map(Duration::from_millis),
             recalls: self.recalls(),
+            registration: None,
+            continues: false,
         };
         Ok(PreparedRun { driver: Box::new(driver), notes: warnings })
-    }
-
-    /// Registers a run, and its events, with a journal that records turns step by step.
-    fn register(
-        &self,
-        run: &Run,
-        queue: &Arc<EventQueue>,
-        reachable: &Arc<ReachableRun>,
-    ) -> Option<Arc<dyn RunRegistration>> {
-        let shared = &self.shared;
-        let journal = shared.journal.as_ref().filter(|_| shared.mode == JournalMode::Full)?;
-        let names = RunNames {
-            turn_id: run.turn_id.clone(),
-            run_id: run.context.run_id.clone(),
-            session_label: run.context.session_label.clone(),
-            resumes: run.resumes,
-        };
-        let weak: Weak<ReachableRun> = Arc::downgrade(reachable);
-        let registration = journal.register(names, weak)?;
-        if registration.stores_events() {
-            queue.store_with(Arc::clone(&registration));
-        }
-        Some(registration)
     }
 
     /// Whether the model gets the tool `recall`.

@@ -15,6 +15,8 @@ struct Steering {
     closed: bool,
     /// True while the context is compacted: no message is accepted then.
     compacting: bool,
+    /// True while the turn waits for a decision: no message is accepted then.
+    parked: bool,
     queue: Vec<String>,
     /// Skips the calls of the running batch that have not started.
     batch: Option<CancellationToken>,
@@ -79,10 +81,15 @@ impl RunControl {
         self.turn_id.get().cloned()
     }
 
+    /// Whether the run was aborted.
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.abort.is_cancelled()
+    }
+
     /// Queues a message for the next tool boundary. False when the run accepts none any more: the caller still has the message.
     pub(crate) fn steer(&self, text: &str) -> bool {
         let mut steering = self.lock();
-        if steering.closed || steering.compacting || self.abort.is_cancelled() {
+        if steering.closed || steering.compacting || steering.parked || self.abort.is_cancelled() {
             return false;
         }
         steering.queue.push(text.to_owned());
@@ -104,6 +111,18 @@ impl RunControl {
 
     pub(crate) fn set_compacting(&self, now: bool) {
         self.lock().compacting = now;
+    }
+
+    /// The turn is about to wait for a decision. False while a message waits, which the run takes first.
+    pub(crate) fn park(&self) -> bool {
+        let mut steering = self.lock();
+        steering.parked = steering.queue.is_empty();
+        steering.parked
+    }
+
+    /// The turn waits no longer.
+    pub(crate) fn unpark(&self) {
+        self.lock().parked = false;
     }
 
     fn lock(&self) -> MutexGuard<'_, Steering> {
@@ -179,6 +198,17 @@ mod tests {
         let control = RunControl::default();
         control.abort();
         assert!(!control.steer("x"));
+    }
+
+    #[test]
+    fn a_parked_turn_accepts_no_message_and_does_not_park_before_one_that_waits() {
+        let control = RunControl::default();
+        assert!(control.steer("first"));
+        assert!(!control.park() && control.steer("second"));
+        assert_eq!(control.take(), ["first", "second"]);
+        assert!(control.park() && !control.steer("too early"));
+        control.unpark();
+        assert!(control.steer("third"));
     }
 
     #[test]

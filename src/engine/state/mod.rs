@@ -15,9 +15,11 @@ mod usage;
 pub(crate) use bounds::{Bounds, Unfinished, millis};
 pub(crate) use control::RunControl;
 pub(crate) use lanes::{LaneTicket, SessionLanes};
-pub(crate) use recorder::{JournalState, LeasedTurn, Recorder, Starting, needs_record};
+pub(crate) use recorder::{
+    JournalState, LeasedTurn, Recorder, Starting, arguments_hash, needs_record,
+};
 pub(crate) use request_template::RequestTemplate;
-pub(crate) use run::Run;
+pub(crate) use run::{Run, StepChanges};
 pub(crate) use session_head::SessionHead;
 pub(crate) use target::ModelTarget;
 pub(crate) use usage::RunUsage;

@@ -11,8 +11,8 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::tools::ToolSet;
 use model::{
-    CallStep, Journal, Message, OpenTurn, PortFuture, Progress, ReplayClass, Role, StorageError,
-    StorageErrorKind, ToolCallStatus, TurnLease, TurnStep,
+    CallStep, Journal, Message, OpenTurn, Parking, PortFuture, Progress, ReplayClass, Role,
+    StorageError, StorageErrorKind, ToolCallStatus, TurnLease, TurnStep,
 };
 use turn::machine::Machine;
 
@@ -172,7 +172,7 @@ impl Recorder {
             let begun = begins.is_some() || row.status == ToolCallStatus::Running;
             calls.push(CallStep {
                 replay: self.class(&row.tool_name),
-                arguments_hash: begun.then(|| canonical_hash(&row.params)),
+                arguments_hash: begun.then(|| arguments_hash(&row.params)),
                 row,
             });
         }
@@ -187,12 +187,19 @@ impl Recorder {
                 .as_ref()
                 .filter(|(_, written)| !written)
                 .map(|(json, _)| json.clone()),
+            parking: None,
         }
     }
 
     /// Submits a step; its content counts as written.
     fn submit(&mut self, machine: &Machine, starting: &[Starting]) -> PortFuture<'static, ()> {
         let step = self.unwritten(machine, starting);
+        self.submitted(machine, starting);
+        self.journal.record(Box::new(step))
+    }
+
+    /// Counts the content of a step as written.
+    fn submitted(&mut self, machine: &Machine, starting: &[Starting]) {
         if let Some((_, written)) = &mut self.progress {
             *written = true;
         }
@@ -207,7 +214,20 @@ impl Recorder {
                 Some(if begins { ToolCallStatus::Running } else { call.row.status })
             })
             .collect();
-        self.journal.record(Box::new(step))
+    }
+
+    /// Writes the new facts, and that the turn waits for decisions. The lease is released with them.
+    pub(crate) async fn park(
+        &mut self,
+        machine: &Machine,
+        parking: Parking,
+    ) -> Result<(), StorageError> {
+        self.settle().await;
+        let step = self.unwritten(machine, &[]);
+        let parking = Some(Box::new(parking));
+        self.journal.record(Box::new(TurnStep { parking, ..step })).await?;
+        self.submitted(machine, &[]);
+        Ok(())
     }
 
     /// Records a failed write: the next one writes everything again.
@@ -269,7 +289,7 @@ fn index(message: &Message) -> usize {
 }
 
 /// The hash of arguments, independent of white space and the order of keys.
-fn canonical_hash(params: &RawValue) -> String {
+pub(crate) fn arguments_hash(params: &RawValue) -> String {
     let canonical = serde_json::from_str::<serde_json::Value>(params.get())
         .map_or_else(|_| params.get().to_owned(), |value| value.to_string());
     format!("{:032x}", xxh3_128(canonical.as_bytes()))
@@ -279,11 +299,11 @@ fn canonical_hash(params: &RawValue) -> String {
 mod tests {
     use serde_json::value::RawValue;
 
-    use super::canonical_hash;
+    use super::arguments_hash;
 
     #[test]
     fn the_hash_of_arguments_ignores_white_space_and_the_order_of_keys() {
-        let hash = |json: &str| canonical_hash(&RawValue::from_string(json.to_owned()).unwrap());
+        let hash = |json: &str| arguments_hash(&RawValue::from_string(json.to_owned()).unwrap());
         assert_eq!(hash(r#"{"a":1,"b":[true]}"#), hash(r#"{ "b": [ true ], "a": 1 }"#));
         assert_ne!(hash(r#"{"a":1}"#), hash(r#"{"a":2}"#));
     }

@@ -12,8 +12,19 @@ use super::request_template::RequestTemplate;
 use super::session_head::SessionHead;
 use super::target::ModelTarget;
 use crate::tools::ToolSet;
-use model::{AssembledContext, RunWarning, TurnHeader, TurnOpening, TurnSettings};
+use model::{
+    Approval, AssembledContext, RunWarning, ToolChoice, ToolDefinition, TurnHeader, TurnOpening,
+    TurnSettings,
+};
 use turn::fallback::Plan;
+
+/// What the host changes for one call of the model.
+#[derive(Default)]
+pub(crate) struct StepChanges {
+    /// The tools on offer, if not all.
+    pub(crate) tools: Option<Arc<[ToolDefinition]>>,
+    pub(crate) tool_choice: Option<ToolChoice>,
+}
 
 /// The data of one run.
 pub(crate) struct Run {
@@ -28,9 +39,13 @@ pub(crate) struct Run {
     pub(crate) target: ModelTarget,
     /// The profile in use.
     pub(crate) profile: Option<String>,
+    /// What the host changed for the next call.
+    pub(crate) step: StepChanges,
     /// The failover plan of the run.
     pub(crate) plan: Plan,
     pub(crate) control: Arc<RunControl>,
+    /// The approvals of its calls as they were when the turn was taken over; empty in a run that has never waited.
+    pub(crate) approvals: Vec<Approval>,
     /// Its abort and its deadline.
     pub(crate) bounds: Bounds,
     pub(crate) started: Instant,
@@ -38,6 +53,11 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    /// The tools that the next call offers.
+    pub(crate) fn tools(&self) -> &Arc<[ToolDefinition]> {
+        self.step.tools.as_ref().unwrap_or_else(|| self.tool_set.tools())
+    }
+
     /// Switches to another model. Returns warnings for the fields of the request that were meant only for the previous provider.
     pub(crate) fn move_to(&mut self, target: ModelTarget) -> Vec<RunWarning> {
         let mut left_out = Vec::new();

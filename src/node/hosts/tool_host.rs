@@ -15,8 +15,8 @@ use super::answers::Answers;
 use crate::engine::{EventQueue, RecordKind};
 use crate::node::errors::js_error;
 use crate::tools::{
-    Invocation, ReconcileFuture, Reconciled, ResultSchema, StopFuture, ToolAnswer, ToolFuture,
-    ToolHost, Verdict, VerdictFuture,
+    Ask, Invocation, ReconcileFuture, Reconciled, ResultSchema, StepFuture, StopFuture, ToolAnswer,
+    ToolFuture, ToolHost, Verdict, VerdictFuture,
 };
 use model::{Block, repair_text};
 
@@ -47,11 +47,14 @@ enum Instead {
     Decide,
 }
 
-/// What JavaScript decides about after an answer.
+/// What JavaScript decides about between two answers.
 #[derive(Serialize)]
 struct StopRequest<'a> {
     execution: u32,
     step: &'a RawValue,
+    /// `prepareStep` is called, not `stopWhen`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    prepares: bool,
 }
 
 #[derive(Deserialize)]
@@ -88,8 +91,25 @@ pub(in crate::node) enum Decision {
     Deny(String),
     /// It runs with these arguments: JSON text.
     Params(String),
+    /// It waits for an approval.
+    Ask(AskFields),
     /// The run stops, or goes on.
     Stop(bool),
+    /// What changes for the next call of the model: JSON text.
+    Prepare(Option<String>),
+}
+
+/// How a call waits for an approval.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::node) struct AskFields {
+    /// JSON text.
+    #[serde(default)]
+    params: Option<String>,
+    #[serde(default)]
+    question: Option<String>,
+    #[serde(default)]
+    expires_ms: Option<u64>,
 }
 
 /// The answer of an execution.
@@ -135,6 +155,8 @@ pub(in crate::node) struct JsToolHost {
     pub(in crate::node) decides: bool,
     /// It has a `stopWhen`.
     pub(in crate::node) stops: bool,
+    /// It has a `prepareStep`.
+    pub(in crate::node) prepares: bool,
 }
 
 /// Notifies JavaScript that a call was cancelled, unless it was answered.
@@ -181,15 +203,17 @@ impl JsToolHost {
         answer.unwrap_or_else(|_| failed("the tool's JavaScript environment has ended"))
     }
 
-    async fn stop(self, step: String) -> bool {
-        let Ok(step) = serde_json::from_str::<&RawValue>(&step) else { return false };
+    /// Asks about the run between two answers.
+    async fn between(self, step: String, prepares: bool) -> Option<Decision> {
+        let step = serde_json::from_str::<&RawValue>(&step).ok()?;
         let (execution, answer) = self.answers.expect();
         let mut outstanding = Outstanding { host: &self, execution, answered: false };
-        let json = serde_json::to_string(&StopRequest { execution, step }).unwrap_or_default();
+        let request = StopRequest { execution, step, prepares };
+        let json = serde_json::to_string(&request).unwrap_or_default();
         self.queue.host(RecordKind::Tool, &json);
         let answer = answer.await;
         outstanding.answered = answer.is_ok();
-        matches!(answer, Ok(Returned { decision: Some(Decision::Stop(true)), .. }))
+        answer.ok()?.decision
     }
 }
 
@@ -206,7 +230,13 @@ impl ToolHost for JsToolHost {
                 Some(Decision::Allow) => Verdict::Allow,
                 Some(Decision::Deny(reason)) => Verdict::Deny(reason),
                 Some(Decision::Params(json)) => Verdict::Params(repair_text(&json).into_owned()),
-                Some(Decision::Stop(_)) | None => Verdict::Deny(UNDECIDED.to_owned()),
+                Some(Decision::Ask(AskFields { params, question, expires_ms })) => {
+                    let params = params.map(|json| repair_text(&json).into_owned());
+                    Verdict::Ask(Ask { params, question, expires_ms })
+                }
+                Some(Decision::Stop(_) | Decision::Prepare(_)) | None => {
+                    Verdict::Deny(UNDECIDED.to_owned())
+                }
             }
         })
     }
@@ -216,7 +246,31 @@ impl ToolHost for JsToolHost {
     }
 
     fn stops(&self, step: String) -> StopFuture {
-        Box::pin(self.clone().stop(step))
+        let host = self.clone();
+        Box::pin(
+            async move { matches!(host.between(step, false).await, Some(Decision::Stop(true))) },
+        )
+    }
+
+    fn prepares(&self) -> bool {
+        self.prepares
+    }
+
+    fn prepare_step(&self, step: String) -> StepFuture {
+        let host = self.clone();
+        Box::pin(async move {
+            match host.between(step, true).await {
+                Some(Decision::Prepare(plan)) => plan.map(|json| repair_text(&json).into_owned()),
+                Some(
+                    Decision::Allow
+                    | Decision::Deny(_)
+                    | Decision::Params(_)
+                    | Decision::Ask(_)
+                    | Decision::Stop(_),
+                )
+                | None => None,
+            }
+        })
     }
 
     fn execute(&self, invocation: Invocation, _cancel: CancellationToken) -> ToolFuture {

@@ -309,6 +309,8 @@ async fn only_declared_tools_are_retried_with_the_same_key() {
         timeout_ms: Some(50),
         replay,
         retries: 2,
+        permission: model::ToolPermission::Allow,
+        external: false,
     };
     let abort = CancellationToken::new();
     for (replay, executions, expected) in [

@@ -17,6 +17,8 @@ fn tool(name: &str, schema: &str) -> ToolDefinition {
         timeout_ms: None,
         replay: ReplayClass::default(),
         retries: 0,
+        permission: model::ToolPermission::Allow,
+        external: false,
     }
 }
 

@@ -17,7 +17,7 @@ async fn is_busy(ledger: &LedgerPorts) -> bool {
             release(ledger, &third, epoch);
             false
         }
-        Opened::Moved => panic!("no other process has moved it"),
+        Opened::Moved | Opened::Parked(_) => panic!("no other process has moved or parked it"),
     };
     let interrupted = ledger.journal.interrupted(Some("t2")).await.unwrap();
     assert_eq!(interrupted.is_empty(), busy, "it runs, or it is interrupted");
@@ -108,7 +108,7 @@ async fn begun(ledger: &LedgerPorts, id: &str, parent: &str) -> Option<i64> {
     match ledger.journal.begin(opening(&turn(id, "main", Some(parent)))).await.unwrap() {
         Opened::Leased(epoch) => Some(epoch),
         Opened::Busy => None,
-        Opened::Moved => panic!("the parent is the head"),
+        Opened::Moved | Opened::Parked(_) => panic!("the parent is the head, and nothing waits"),
     }
 }
 

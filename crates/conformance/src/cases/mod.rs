@@ -2,6 +2,7 @@
 
 #![expect(missing_docs, reason = "the name of a case is the sentence that it proves")]
 
+pub mod approvals;
 pub mod cache;
 pub mod commands;
 pub mod commit;

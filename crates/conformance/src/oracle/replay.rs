@@ -385,7 +385,7 @@ impl Replay {
         let answer = answer.map(|opened| match opened {
             Opened::Leased(open) => Leased::Epoch(open.epoch),
             Opened::Busy => Leased::Busy,
-            Opened::Moved => Leased::Moved,
+            Opened::Moved | Opened::Parked(_) => Leased::Moved,
         });
         prop_assert_eq!(answer.map_err(|error| error.kind), expected);
         Ok(())
@@ -407,7 +407,7 @@ fn leased(opened: Opened<i64>) -> Leased {
     match opened {
         Opened::Leased(epoch) => Leased::Epoch(epoch),
         Opened::Busy => Leased::Busy,
-        Opened::Moved => Leased::Moved,
+        Opened::Moved | Opened::Parked(_) => Leased::Moved,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Events as JavaScript receives them, and the terminal event of a run.
+//! Events as JavaScript receives them, and those that a commit point adds.
 //!
 //! It must never read or write a row.
 
@@ -20,8 +20,8 @@ pub(crate) fn json(event: &RunEvent) -> String {
     serde_json::to_string(&event).unwrap_or_default()
 }
 
-/// The terminal event, with the number that follows `last`.
-pub(crate) fn terminal(event: &StreamEvent, last: u64) -> RunEvent {
+/// An event that a commit point adds, with the number that follows `last`.
+pub(crate) fn numbered(event: &StreamEvent, last: u64) -> RunEvent {
     let seq = last.saturating_add(1);
     let EventText { stored, added } = event.clone().numbered(seq).into_text();
     RunEvent {

@@ -1,10 +1,10 @@
-//! The terminal event of an interrupted turn.
+//! The numbered event of an interrupted turn.
 //!
 //! It must never end a run: the commit of its turn does.
 
 use rusqlite::Connection;
 
-use crate::events::event_json::terminal;
+use crate::events::event_json::numbered;
 use crate::journal_rows::event_rows;
 use crate::journal_rows::run_rows::RunRow;
 use crate::sqlite::error::Stored;
@@ -37,5 +37,5 @@ pub(crate) fn end_interrupted(
     if let StreamEvent::StreamError { partial, .. } = &mut event {
         *partial = has_deltas;
     }
-    event_rows::append(connection, run.n, last, &[terminal(&event, last)], false).map(drop)
+    event_rows::append(connection, run.n, last, &[numbered(&event, last)], false).map(drop)
 }

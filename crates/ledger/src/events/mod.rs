@@ -1,6 +1,7 @@
 //! The events of runs: their log in the file, the runs of this process, and their followers here and in other processes. It
 //! must never emit an event that is not in the file yet.
 
+pub(crate) mod approval_wait;
 pub(crate) mod archive;
 pub(crate) mod command_rows;
 pub(crate) mod commands;

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use rusqlite::Connection;
 use tokio::sync::watch;
 
-use crate::events::event_json::terminal;
+use crate::events::event_json::numbered;
 use crate::journal_rows::event_rows;
 use crate::journal_rows::run_rows::{self, RunRow};
 use crate::journal_rows::running::leased_run;
@@ -50,6 +50,16 @@ pub(crate) struct RunEntry {
     recent: Mutex<VecDeque<RunEvent>>,
     /// The newest event that is in the file.
     stored: watch::Sender<u64>,
+}
+
+/// Events that only a commit point writes, after those of the run's queue.
+#[derive(Clone, Copy)]
+pub(crate) enum Added<'a> {
+    Nothing,
+    /// The run parks with these.
+    Parking(&'a [StreamEvent]),
+    /// The run ends with this one.
+    End(&'a StreamEvent),
 }
 
 /// Events of one run that a job writes.
@@ -128,15 +138,16 @@ impl RunEntry {
             && (self.epoch() != 0 || !self.names.resumes)
     }
 
-    /// Writes the new events, then `last`. `checked` is the run's row if its lease was checked in this transaction.
+    /// Writes the new events, then those of `added`. `checked` is the run's row if its lease was checked in this transaction.
     pub(super) fn write(
         &self,
         connection: &Connection,
         claim: &Claim,
         checked: Option<&RunRow>,
-        last: Option<&StreamEvent>,
+        added: Added<'_>,
     ) -> Stored<Written> {
-        let over = last.is_none() && self.ended.load(Ordering::Acquire);
+        let ends = matches!(added, Added::End(_));
+        let over = !ends && self.ended.load(Ordering::Acquire);
         let Some(run) = self.run.upgrade().filter(|_| self.writes() && !over) else {
             return Ok(Written::default());
         };
@@ -163,8 +174,13 @@ impl RunEntry {
         self.unmark();
         let mut events = run.unstored(before);
         let mut upto = events.last().map_or(before, |event| event.seq);
-        if let Some(last) = last {
-            events.push(terminal(last, upto));
+        let added = match added {
+            Added::Nothing => &[],
+            Added::Parking(events) => events,
+            Added::End(last) => std::slice::from_ref(last),
+        };
+        for event in added {
+            events.push(numbered(event, upto));
             upto += 1;
         }
         if events.is_empty() {
@@ -196,7 +212,7 @@ impl RunEntry {
         };
         let newest = event_rows::append(connection, n, before, &events, first)?;
         self.newest.store(newest, Ordering::Relaxed);
-        if last.is_some() {
+        if ends {
             self.ended.store(true, Ordering::Release);
         }
         Ok(Written { upto, events })
@@ -288,15 +304,15 @@ impl EventWrite {
         &self.claim.owner
     }
 
-    /// Writes the events that are not stored yet, then `last`. `run` is the run's row if its lease was checked in this
+    /// Writes the events that are not stored yet, then those of `added`. `run` is the run's row if its lease was checked in this
     /// transaction.
     pub(crate) fn write(
         &self,
         connection: &Connection,
         run: Option<&RunRow>,
-        last: Option<&StreamEvent>,
+        added: Added<'_>,
     ) -> Stored<()> {
-        let written = self.entry.write(connection, &self.claim, run, last)?;
+        let written = self.entry.write(connection, &self.claim, run, added)?;
         *self.written.lock().unwrap_or_else(PoisonError::into_inner) = written;
         Ok(())
     }

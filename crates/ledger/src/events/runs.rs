@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::events::archive::Archive;
 use crate::events::poller::Poller;
-use crate::events::run_entry::{EventWrite, RunEntry, Written};
+use crate::events::run_entry::{Added, EventWrite, RunEntry, Written};
 use crate::lease::claim::Claim;
 use crate::sqlite::writer::{Job, Writer, caught};
 use model::{LiveRun, Retention, RunNames, RunRegistration, StorageError, StorageErrorKind};
@@ -234,7 +234,7 @@ impl Job for EventFlush {
         self.take(&runs);
         self.failed = None;
         for (entry, written) in &mut self.entries {
-            match entry.write(connection, &runs.claim, None, None) {
+            match entry.write(connection, &runs.claim, None, Added::Nothing) {
                 Ok(now) => *written = now,
                 // Nothing of this run was written; the other runs are still written.
                 Err(error)

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use crate::events::event_log;
-use crate::events::run_entry::EventWrite;
+use crate::events::run_entry::{Added, EventWrite};
 use crate::events::trim;
 use crate::handle::ledger::Ledger;
 use crate::journal::{cache_chain, commit, compaction, open_turn_reads, open_turns, profiles};
 use crate::journal_rows::running::leased_run;
-use crate::journal_rows::{archive_rows, run_rows};
+use crate::journal_rows::{approval_rows, archive_rows, run_rows};
 use crate::lease::claim;
 use crate::lease::held::RunningTurn;
 use crate::lease::waits;
@@ -171,9 +171,10 @@ impl Journal for Ledger {
                     Opened::Leased(run) => run,
                     Opened::Busy => return Ok(Opened::Busy),
                     Opened::Moved => return Ok(Opened::Moved),
+                    Opened::Parked(turn) => return Ok(Opened::Parked(turn)),
                 };
                 if let Some(event_write) = event_write {
-                    event_write.write(connection, Some(&run), None)?;
+                    event_write.write(connection, Some(&run), Added::Nothing)?;
                 }
                 Ok(Opened::Leased(run.epoch.unwrap_or_default()))
             });
@@ -195,16 +196,35 @@ impl Journal for Ledger {
 
     fn record(&self, step: Box<TurnStep>) -> PortFuture<'static, ()> {
         let clock = self.clock.clone();
+        let parked = step.parking.as_ref().map(|_| {
+            let turn = RunningTurn { turn_id: step.turn_id.clone(), epoch: step.epoch };
+            (step.session_label.clone(), turn)
+        });
         let submitted =
             self.with_events(&step.turn_id.clone(), move |connection, claim, event_write| {
                 let lease = TurnLease { turn_id: step.turn_id.clone(), epoch: step.epoch };
-                let run = leased_run(connection, claim, &step.session_label, &lease)?;
+                let label = &step.session_label;
+                let run = leased_run(connection, claim, label, &lease)?;
+                let parking = step.parking.as_deref();
                 if let Some(event_write) = event_write {
-                    event_write.write(connection, Some(&run), None)?;
+                    let added = parking.map_or(Added::Nothing, |it| Added::Parking(&it.events));
+                    event_write.write(connection, Some(&run), added)?;
                 }
-                open_turns::record(connection, &run, &step, &clock)
+                open_turns::record(connection, &run, &step, &clock)?;
+                if let Some(parking) = parking {
+                    approval_rows::park(connection, parking)?;
+                    claim.release(connection, label, step.epoch)?;
+                }
+                Ok(())
             });
-        Box::pin(async move { submitted?.1.await })
+        Box::pin(async move {
+            let (core, answer) = submitted?;
+            answer.await?;
+            if let Some((label, turn)) = parked {
+                core.claim.held.end(&label, &turn);
+            }
+            Ok(())
+        })
     }
 
     fn compact(&self, commit: Box<CompactionCommit>) -> PortFuture<'static, ()> {
@@ -242,7 +262,8 @@ impl Journal for Ledger {
                 let last = last.as_ref();
                 match (event_write, &run) {
                     (Some(event_write), run) => {
-                        event_write.write(connection, run.as_ref(), last)?;
+                        let added = last.map_or(Added::Nothing, Added::End);
+                        event_write.write(connection, run.as_ref(), added)?;
                     }
                     (None, Some(run)) => {
                         if let Some(last) = last {

@@ -2,6 +2,7 @@
 //! SQL.
 
 pub(crate) mod admin_impl;
+pub(crate) mod approvals_impl;
 pub(crate) mod engine_stores;
 pub(crate) mod journal_impl;
 pub(crate) mod ledger;

@@ -92,6 +92,7 @@ pub(crate) fn write_turn(
         model: &compaction.model,
         tools_available: Cow::Borrowed("[]"),
         permissions_granted: "[]",
+        permissions_used: None,
         query_message_ids: &[],
         outcome: RowOutcome {
             status: TurnStatus::Completed,

@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use rusqlite::Connection;
 
 use crate::journal_codec::{Damage, OpeningRecord, TurnState};
+use crate::journal_rows::approval_rows;
 use crate::journal_rows::entry_rows::CommitPoints;
 use crate::journal_rows::run_rows::{self, CheckedRun, RunRow};
 use crate::lease::claim::Claim;
@@ -92,6 +93,8 @@ pub(crate) fn open_turn(connection: &Connection, found: &CheckedRun) -> Stored<O
         altered,
         context,
         epoch: run.epoch.unwrap_or_default(),
+        approvals: approval_rows::of_turn(connection, &run.turn_id)?,
+        parked: approval_rows::is_parked(connection, &run.session_label, &run.turn_id)?,
     })
 }
 

@@ -18,9 +18,10 @@ use crate::journal::write::{
 use crate::journal_codec::{
     CallRecord, Damage, Entry, EntryKind, MessageRecord, OpeningRecord, Record, TurnState,
 };
+use crate::journal_rows::approval_rows;
 use crate::journal_rows::entry_rows::{self, CommitPoints};
 use crate::journal_rows::run_rows::{self, RunLease, RunRow};
-use crate::journal_rows::running::{enter, running_turn};
+use crate::journal_rows::running::{Entrance, enter, running_turn};
 use crate::lease::claim::Claim;
 use crate::lease::owner::Owner;
 use crate::rows::turn_parents::{Parent, parent_of};
@@ -57,7 +58,11 @@ pub(crate) fn begin(
     let TurnOpening { turn_id, header, settings, messages, .. } = opening;
     let label = &header.session_label;
     // First of all, because a process that must read the session again remains in the queue.
-    let Some(free) = enter(connection, claim, label)? else { return Ok(Opened::Busy) };
+    let free = match enter(connection, claim, label)? {
+        Entrance::Free(free) => free,
+        Entrance::Busy => return Ok(Opened::Busy),
+        Entrance::Parked(turn) => return Ok(Opened::Parked(turn)),
+    };
     let session = pointers::head(connection, label)?;
     if session.clone().flatten() != header.expected_head {
         return Ok(Opened::Moved);
@@ -222,6 +227,9 @@ pub(crate) fn finish(
             )));
         }
     };
+    if turn.has_approvals {
+        approval_rows::cancel(connection, &turn.turn_id, clock.now_ms())?;
+    }
     let mut row = Row::ended(turn, parent_turn_id);
     if let Some(opening) = &state.opening {
         row.header = header(opening);
@@ -314,6 +322,9 @@ pub(crate) fn reopen(
         return Ok(Opened::Busy);
     }
     turn.epoch = claim.take(connection, &turn.session_label)?;
+    if turn.parked {
+        approval_rows::unpark(connection, &turn.turn_id)?;
+    }
     let lease = RunLease { epoch: turn.epoch, context_id: run.context_id.unwrap_or_default() };
     let run = run_rows::leased(connection, run, lease)?;
     let mut entry = Entry::default();

@@ -34,6 +34,8 @@ pub(crate) struct Row<'a> {
     pub(crate) tools_available: Cow<'a, str>,
     /// JSON.
     pub(crate) permissions_granted: &'a str,
+    /// JSON.
+    pub(crate) permissions_used: Option<&'a str>,
     pub(crate) query_message_ids: &'a [String],
     pub(crate) outcome: RowOutcome<'a>,
 }
@@ -91,6 +93,7 @@ impl<'a> Row<'a> {
             model: &turn.settings.model,
             tools_available: Cow::Owned(json(&turn.settings.tools_available)),
             permissions_granted: &turn.settings.permissions_granted,
+            permissions_used: turn.permissions_used.as_deref(),
             query_message_ids: &turn.query_message_ids,
             outcome: RowOutcome {
                 status: turn.status,
@@ -139,7 +142,7 @@ pub(crate) fn insert_turn(
         toolset_name: header.toolset_name,
         tools_available: Some(&row.tools_available),
         permissions_granted: Some(row.permissions_granted),
-        permissions_used: None,
+        permissions_used: row.permissions_used,
         source_event_id: header.source_event_id,
         workspace_path: header.workspace_path,
         end: TurnEndColumns {

@@ -4,6 +4,7 @@
 
 use rusqlite::Connection;
 
+use crate::journal_rows::approval_rows;
 use crate::journal_rows::run_rows::RunRow;
 use crate::lease::claim::Claim;
 use crate::lease::owner::Owner;
@@ -29,10 +30,17 @@ pub(crate) fn state(
     {
         return Ok((RunStatus::Running, claim.process_of(connection, &run.session_label)?));
     }
-    if is_here(&run.turn_id) {
+    let own = || RunProcess { pid: claim.owner.pid, current: true };
+    let here = is_here(&run.turn_id).then(own);
+    if run.epoch.is_some()
+        && approval_rows::is_parked(connection, &run.session_label, &run.turn_id)?
+    {
+        // It continues after a decision, in whichever process.
+        return Ok((RunStatus::AwaitingApproval, here));
+    }
+    if here.is_some() {
         // It waits for its session, or takes over an interrupted turn.
-        let process = RunProcess { pid: claim.owner.pid, current: true };
-        return Ok((RunStatus::Waiting, Some(process)));
+        return Ok((RunStatus::Waiting, here));
     }
     let waits = |owner: &&Owner| owner.id != claim.owner.id && !claim.owner.knows_dead(owner);
     Ok(match run.owner.as_ref().filter(|_| run.epoch.is_none()).filter(waits) {

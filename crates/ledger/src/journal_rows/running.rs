@@ -5,6 +5,7 @@
 
 use rusqlite::Connection;
 
+use crate::journal_rows::approval_rows;
 use crate::journal_rows::run_rows::{self, RunRow};
 use crate::lease::claim::{Claim, stale_writer};
 use crate::lease::held::RunningTurn;
@@ -33,27 +34,38 @@ pub(crate) struct FreeSession {
     waited: bool,
 }
 
+/// Whether this ledger may begin a turn in a session.
+pub(crate) enum Entrance {
+    Free(FreeSession),
+    /// A turn runs in it, or another ledger goes first.
+    Busy,
+    /// This turn waits in it for an approval.
+    Parked(String),
+}
+
 /// The session, if no turn runs in it and no other ledger waits for it before this one. Otherwise this ledger waits from now
-/// on, unless it runs the session itself.
-pub(crate) fn enter(
-    connection: &Connection,
-    claim: &Claim,
-    label: &str,
-) -> Stored<Option<FreeSession>> {
+/// on, unless it runs the session itself, or a turn is parked in it.
+pub(crate) fn enter(connection: &Connection, claim: &Claim, label: &str) -> Stored<Entrance> {
     let lease = claim.read(connection, label)?;
+    // A turn parks only by releasing its lease, so other sessions are not looked up.
+    if let Some(Lease { holder: Holder::Released, .. }) = lease
+        && let Some(turn_id) = approval_rows::parked_turn(connection, label)?
+    {
+        return Ok(Entrance::Parked(turn_id));
+    }
     let runs = match lease.filter(|lease| lease.is_live(claim.now())) {
-        Some(Lease { holder: Holder::Own { .. }, .. }) => return Ok(None),
+        Some(Lease { holder: Holder::Own { .. }, .. }) => return Ok(Entrance::Busy),
         Some(lease) => run_rows::open_under(connection, label, lease.epoch)?.is_some(),
         None => false,
     };
     match waits::of_session(connection, claim, label)? {
         QueuePosition::First(own) if !runs => {
             let left = lease.filter(|lease| lease.continues(claim.held.idle(label)));
-            Ok(Some(FreeSession { left, waited: own.is_some() }))
+            Ok(Entrance::Free(FreeSession { left, waited: own.is_some() }))
         }
         QueuePosition::First(own) | QueuePosition::Behind(own) => {
             waits::wait(connection, claim, label, own)?;
-            Ok(None)
+            Ok(Entrance::Busy)
         }
     }
 }

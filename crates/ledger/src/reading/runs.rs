@@ -179,6 +179,7 @@ pub(crate) fn end(connection: &Connection, live: &Live<'_>, run_id: &str) -> Sto
             RunStatus::Interrupted => End::Interrupted,
             RunStatus::Waiting
             | RunStatus::Running
+            | RunStatus::AwaitingApproval
             | RunStatus::Completed
             | RunStatus::Aborted
             | RunStatus::Failed => End::Open,

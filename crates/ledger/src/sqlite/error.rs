@@ -129,6 +129,9 @@ fn remedy(kind: StorageErrorKind) -> &'static str {
         | StorageErrorKind::RunInterrupted
         | StorageErrorKind::NotRunning
         | StorageErrorKind::UnknownToolCall
+        | StorageErrorKind::UnknownApproval
+        | StorageErrorKind::AlreadyDecided
+        | StorageErrorKind::AwaitingApproval
         | StorageErrorKind::InvalidQuery
         | StorageErrorKind::Closed
         | StorageErrorKind::Io => "check the disk and the ledger's path",

@@ -39,6 +39,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration::Sql(include_str!("migrations/100_turn_numbers.sql")),
     Migration::Code(migrations::rows_of_turns::migrate),
     Migration::Code(migrations::rows_of_turns::narrow),
+    Migration::Sql(include_str!("migrations/210_approvals.sql")),
     Migration::Sql(include_str!("migrations/200_unique_run_ids.sql")),
 ];
 

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 use super::*;
 use crate::journal_rows::run_rows::{self, RunLease};
-use crate::journal_rows::running::{enter, leased_run, running_turn};
+use crate::journal_rows::running::{Entrance, enter, leased_run, running_turn};
 use crate::lease::claim::Claim;
 use crate::lease::held::RunningTurn;
 use crate::lease::owner::Owner;
@@ -37,7 +37,7 @@ async fn session(fixture: &Fixture) {
 
 /// Opens a turn, as W0 does. Returns the epoch; `None` while the session is busy.
 fn begin(connection: &Connection, claim: &Claim, id: &str) -> Result<Option<i64>, StorageError> {
-    let Some(free) = enter(connection, claim, "main")? else { return Ok(None) };
+    let Entrance::Free(free) = enter(connection, claim, "main")? else { return Ok(None) };
     let epoch = free.lease(connection, claim, "main")?;
     let names = RunNames {
         turn_id: id.to_owned(),

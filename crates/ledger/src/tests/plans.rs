@@ -5,7 +5,7 @@ use rusqlite::{Connection, StatementStatus};
 use super::*;
 use crate::events::references;
 use crate::journal::{open_turn_reads, profiles};
-use crate::journal_rows::{archive_rows, entry_rows, event_rows, run_rows};
+use crate::journal_rows::{approval_rows, archive_rows, entry_rows, event_rows, run_rows};
 use crate::lease::waits;
 use crate::reading::{history, lists, recall, runs, turn_tree, usage};
 use crate::rows::{blobs, message_rows, session_rows, strings, tool_call_rows, turn_rows};
@@ -57,6 +57,12 @@ fn no_statement_scans_a_table_or_sorts() {
                 archive_rows::OLDEST,
                 archive_rows::EXCESS,
                 run_rows::NEWEST,
+                &approval_rows::OF_TURN,
+                &approval_rows::OF_RUN,
+                &approval_rows::OF_SESSION,
+                &approval_rows::OF_ID,
+                &approval_rows::OF_CALL,
+                approval_rows::PARKED,
                 &waits::OF_SESSION,
                 "SELECT epoch, owner FROM session_leases WHERE session_label = ?1",
                 "SELECT id FROM run_contexts WHERE hash = ?1",
@@ -150,6 +156,8 @@ fn no_statement_scans_a_table_or_sorts() {
                 let runs = plan(connection, sql);
                 assert!(runs.contains("INDEX runs_in_journal"), "{runs}");
             }
+            let pending = plan(connection, &approval_rows::PENDING);
+            assert!(pending.contains("INDEX approvals_pending") && !pending.contains("TEMP"), "{pending}");
             let thread = plan(connection, recall::THREAD);
             assert!(!thread.contains("SCAN turns") && !thread.contains("SCAN above"), "{thread}");
             Ok(())

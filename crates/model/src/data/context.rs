@@ -222,4 +222,19 @@ pub struct AssembledContext {
     pub coalesce: bool,
     /// True: leaving the iterator does not abort the run.
     pub detached: bool,
+    /// What becomes of the run while a call waits for an approval.
+    pub on_approval: OnApproval,
+    /// After how many milliseconds an approval expires, where `beforeToolCall` sets nothing else.
+    pub approval_expires_ms: Option<u64>,
+}
+
+/// What becomes of a run while a call waits for an approval.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnApproval {
+    /// Its result stays pending; the run continues in its process after the decision.
+    #[default]
+    Wait,
+    /// It ends with the approvals in its result; the host resumes the turn after the decision.
+    Return,
 }

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::{
-    AgentErrorKind, CacheBreak, CallPurpose, FailureKind, ModelName, StopReason, TokenUsage,
+    AgentErrorKind, Approval, ApprovalKind, ApprovalStatus, CacheBreak, CallPurpose, FailureKind,
+    ModelName, StopReason, TokenUsage,
 };
 
 /// One event of a run's stream. `seq` counts from 1 without a gap.
@@ -174,6 +175,42 @@ pub enum StreamEvent {
         /// The event's number.
         seq: u64,
     },
+    /// A tool call waits for a decision, or has one.
+    Approval {
+        /// Which.
+        phase: ApprovalPhase,
+        /// The id of the approval: the argument of `approve` and `deny`.
+        approval_id: String,
+        /// What the call waits for.
+        kind: ApprovalKind,
+        /// What became of it.
+        status: ApprovalStatus,
+        /// The tool.
+        tool_name: String,
+        /// The engine's id of the call.
+        call_id: String,
+        /// The provider's id of the call.
+        tool_call_id: String,
+        /// The arguments that the decision is about; once approved with others, those.
+        #[cfg_attr(feature = "testing", ts(type = "Record<string, unknown>"))]
+        params: Box<RawValue>,
+        /// Why `beforeToolCall` requested a decision.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        question: Option<String>,
+        /// When it expires, in Unix milliseconds.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        expires_at: Option<i64>,
+        /// Who decided.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        decided_by: Option<String>,
+        /// Why it was denied.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// The assistant message with the call.
+        message_id: String,
+        /// The event's number.
+        seq: u64,
+    },
     /// A delta of shown reasoning.
     Reasoning {
         /// The text.
@@ -186,14 +223,16 @@ pub enum StreamEvent {
         #[serde(skip_serializing_if = "Option::is_none")]
         seq_from: Option<u64>,
     },
-    /// The run continues with another model because the previous one failed. Only before any token of a message was delivered.
+    /// The run continues with another model, because the previous one failed or `prepareStep` chose it. Only before any token of a
+    /// message was delivered.
     ModelSwitch {
         /// The model that failed.
         from: ModelName,
         /// The model that is called now.
         to: ModelName,
-        /// Why.
-        reason: FailureKind,
+        /// Why the previous one failed; absent where `prepareStep` chose the model.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<FailureKind>,
         /// The event's number.
         seq: u64,
     },
@@ -234,6 +273,9 @@ pub enum StreamEvent {
         run_id: String,
         /// True exactly once, after the commit.
         r#final: bool,
+        /// True: the run has ended with `onApproval: 'return'`, and its turn continues after a decision.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        parked: Option<bool>,
         /// The assistant message that ended; absent where the run has none.
         #[serde(skip_serializing_if = "Option::is_none")]
         message_id: Option<String>,
@@ -291,6 +333,27 @@ pub enum StreamEvent {
 }
 
 impl StreamEvent {
+    /// The event that reports the state of an approval.
+    #[must_use]
+    pub fn approval(phase: ApprovalPhase, of: &Approval) -> Self {
+        Self::Approval {
+            phase,
+            approval_id: of.id.clone(),
+            kind: of.kind,
+            status: of.status,
+            tool_name: of.tool_name.clone(),
+            call_id: of.call_id.clone(),
+            tool_call_id: of.tool_call_id.clone(),
+            params: of.params.clone(),
+            question: of.question.clone(),
+            expires_at: of.expires_at,
+            decided_by: of.decided_by.clone(),
+            reason: of.reason.clone(),
+            message_id: of.message_id.clone(),
+            seq: 0,
+        }
+    }
+
     /// A `stream_error` without the outcome of its turn.
     #[must_use]
     pub fn error(error: String, partial: bool) -> Self {
@@ -315,6 +378,7 @@ impl StreamEvent {
         Self::StreamEnd {
             run_id,
             r#final: false,
+            parked: None,
             message_id,
             stop_reason: None,
             turn_id: None,
@@ -323,6 +387,16 @@ impl StreamEvent {
             persisted: None,
             seq: 0,
         }
+    }
+
+    /// The `stream_end` of a run that ends while its turn waits for a decision.
+    #[must_use]
+    pub fn parked_end(run_id: String, message_id: Option<String>) -> Self {
+        let mut end = Self::answer_end(run_id, message_id);
+        if let Self::StreamEnd { parked, .. } = &mut end {
+            *parked = Some(true);
+        }
+        end
     }
 
     /// The event with another number.
@@ -343,6 +417,7 @@ impl StreamEvent {
             | Self::Retry { seq, .. }
             | Self::Compaction { seq, .. }
             | Self::UserMessage { seq, .. }
+            | Self::Approval { seq, .. }
             | Self::StreamError { seq, .. } => *seq = number,
         }
         self
@@ -375,6 +450,7 @@ impl StreamEvent {
             Self::ModelSwitch { .. } => EventGroup::ModelSwitch,
             Self::CacheBreak { .. } => EventGroup::CacheBreak,
             Self::ToolInputDelta { .. } => EventGroup::ToolInput,
+            Self::Approval { .. } => EventGroup::Approval,
         }
     }
 }
@@ -401,6 +477,38 @@ pub enum EventGroup {
     CacheBreak = 64,
     /// `tool_input_delta`, off unless it is selected.
     ToolInput = 128,
+    /// `approval`.
+    Approval = 256,
+}
+
+impl EventGroup {
+    /// The group of the events with this `type`.
+    #[must_use]
+    pub fn of_type(name: &str) -> Self {
+        match name {
+            "usage" => Self::Usage,
+            "waiting" | "retry" => Self::Waiting,
+            "compaction" => Self::Compaction,
+            "user_message" => Self::UserMessage,
+            "tool_progress" => Self::ToolProgress,
+            "model_switch" => Self::ModelSwitch,
+            "cache_break" => Self::CacheBreak,
+            "tool_input_delta" => Self::ToolInput,
+            "approval" => Self::Approval,
+            _ => Self::Core,
+        }
+    }
+}
+
+/// Which end of an approval an event reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalPhase {
+    /// The call waits.
+    Requested,
+    /// It waits no longer.
+    Decided,
 }
 
 /// Which end of a compaction an event reports.

@@ -174,7 +174,8 @@ impl StreamEvent {
             | Self::ToolInputDelta { .. }
             | Self::Usage { .. }
             | Self::Retry { .. }
-            | Self::Compaction { .. } => String::new(),
+            | Self::Compaction { .. }
+            | Self::Approval { .. } => String::new(),
         }
     }
 }

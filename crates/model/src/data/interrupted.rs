@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::{
-    AgentMessage, AgentRole, AgentToolCall, AssembledContext, Attempt, Message, ModelName,
-    PromptCache, ReplayClass, ResponseFormat, ThinkingConfig, TokenBudget, TokenUsage, ToolChoice,
+    AgentMessage, AgentRole, AgentToolCall, Approval, AssembledContext, Attempt, Message,
+    ModelName, PromptCache, ReplayClass, ResponseFormat, ThinkingConfig, TokenBudget, TokenUsage,
+    ToolChoice,
 };
 
 /// The counters of a run, beside its messages and calls.
@@ -80,6 +81,10 @@ pub struct OpenTurn {
     pub altered: bool,
     /// The epoch of its lease.
     pub epoch: i64,
+    /// The approvals of its calls, decided or not, oldest first.
+    pub approvals: Vec<Approval>,
+    /// Whether it has given up its lease to wait for one of them.
+    pub parked: bool,
 }
 
 /// A tool call of an interrupted turn.
@@ -122,6 +127,10 @@ pub struct InterruptedTurn {
     pub messages: Vec<AgentMessage>,
     /// The tool calls so far, in order.
     pub tool_calls: Vec<InterruptedCall>,
+    /// True: it was not interrupted; calls of it wait for a decision, or have one and were not resumed since.
+    pub awaiting_approval: bool,
+    /// The approvals of its calls, decided or not, oldest first.
+    pub approvals: Vec<Approval>,
 }
 
 impl From<OpenTurn> for InterruptedTurn {
@@ -142,6 +151,8 @@ impl From<OpenTurn> for InterruptedTurn {
                 .into_iter()
                 .map(|call| InterruptedCall { call: call.row, replay: call.replay })
                 .collect(),
+            awaiting_approval: turn.parked,
+            approvals: turn.approvals,
         }
     }
 }
@@ -178,6 +189,8 @@ struct StoredContext<'a> {
     max_parallel_tools: u32,
     coalesce: bool,
     detached: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approval_expires_ms: Option<u64>,
 }
 
 fn choice<S: Serializer>(choice: &Option<&ToolChoice>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -228,6 +241,7 @@ impl AssembledContext {
             max_parallel_tools: self.max_parallel_tools,
             coalesce: self.coalesce,
             detached: self.detached,
+            approval_expires_ms: self.approval_expires_ms,
         };
         // Strings, numbers, and parsed JSON: serde_json cannot fail on them.
         serde_json::to_string(&stored).unwrap_or_default()

@@ -2,6 +2,7 @@
 //!
 //! Plain values and serde. It must never know a port, do I/O or read a clock.
 
+pub(crate) mod approval;
 pub(crate) mod block;
 pub(crate) mod budget;
 pub(crate) mod call;

@@ -307,6 +307,14 @@ pub struct AgentResult {
     /// Breaks of the provider's prompt cache.
     #[serde(default)]
     pub cache_breaks: Vec<crate::CacheBreak>,
+    /// With `onApproval: 'return'`: the calls that wait for a decision. The turn has not ended; resume it after the decision.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "testing", ts(optional, as = "Option<Vec<crate::Approval>>"))]
+    pub pending_approvals: Vec<crate::Approval>,
+    /// The permissions that calls of the run needed; absent where none needed one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "testing", ts(optional, type = "Permission[]"))]
+    pub permissions_used: Option<Box<serde_json::value::RawValue>>,
 }
 
 /// Why the ledger does not have a turn.

@@ -46,6 +46,18 @@ impl ReplayClass {
     }
 }
 
+/// Whether a call of a tool needs somebody's approval.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+pub enum ToolPermission {
+    /// It runs.
+    #[default]
+    Allow,
+    /// It waits for an approval, unless `permissionsGranted` covers it or `beforeToolCall` allows it.
+    Ask,
+}
+
 /// The error of a call whose outcome is unknown after a crash.
 pub const OUTCOME_UNKNOWN: &str = "outcome_unknown";
 
@@ -76,4 +88,10 @@ pub struct ToolDefinition {
     /// How often a failed execution is tried again; only with `pure` or `idempotent`.
     #[serde(default)]
     pub retries: u32,
+    /// Whether a call needs an approval.
+    #[serde(default)]
+    pub permission: ToolPermission,
+    /// It runs elsewhere: a call waits for its result.
+    #[serde(default)]
+    pub external: bool,
 }

@@ -3,8 +3,9 @@
 //! Plain data for [`crate::Journal`]. It must never hold a value that only one backend has.
 
 use crate::{
-    AgentError, AgentRole, AgentToolCall, AssembledContext, Attempt, CacheStep, CompactionResult,
-    Message, ReplayClass, Role, StopReason, StorageError, StreamEvent, TokenUsage, TurnStatus,
+    AgentError, AgentRole, AgentToolCall, Approval, AssembledContext, Attempt, CacheStep,
+    CompactionResult, Message, ReplayClass, Role, StopReason, StorageError, StreamEvent,
+    TokenUsage, TurnStatus,
 };
 
 /// A tool call with the ids that the ledger stores.
@@ -130,6 +131,10 @@ pub struct TurnEnd {
     pub last_event: Option<StreamEvent>,
     /// The state of the prompt cache after it.
     pub cache: Option<Box<CacheStep>>,
+    /// The permissions that its calls needed: a JSON array; `None` where none needed one.
+    pub permissions_used: Option<String>,
+    /// Whether calls of the turn have waited for a decision: approvals without one are cancelled.
+    pub has_approvals: bool,
 }
 
 /// The ids of the user's messages among `all` messages of a turn.
@@ -164,6 +169,8 @@ pub enum Opened<T> {
     Leased(T),
     /// Another process runs it.
     Busy,
+    /// A turn of the session waits for an approval: this one.
+    Parked(String),
     /// Its head is not the one that the caller has read; the caller reads it again.
     Moved,
 }
@@ -194,6 +201,19 @@ pub struct TurnStep {
     pub calls: Vec<CallStep>,
     /// The run's counters so far, where they changed: JSON.
     pub progress: Option<String>,
+    /// The turn parks: its approvals are written, and its lease is released, in the same transaction.
+    pub parking: Option<Box<Parking>>,
+}
+
+/// The calls with which a turn parks: it gives up its lease until somebody decides.
+#[derive(Debug, Clone, Default)]
+pub struct Parking {
+    /// The approvals that are new.
+    pub requested: Vec<Approval>,
+    /// The ids of all approvals that the turn waits for.
+    pub waits_for: Vec<String>,
+    /// The events of the parking, without numbers.
+    pub events: Vec<StreamEvent>,
 }
 
 /// A compaction, written as soon as it is made and not with the turn that needed it: it stays, however that turn ends.

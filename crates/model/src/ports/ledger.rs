@@ -4,13 +4,15 @@
 
 use std::sync::Arc;
 
-use crate::{Journal, LedgerAdmin, LedgerRead, ProfileStore, RatioStore};
+use crate::{ApprovalStore, Journal, LedgerAdmin, LedgerRead, ProfileStore, RatioStore};
 
 /// The ports of an open ledger.
 #[derive(Clone)]
 pub struct LedgerPorts {
     /// The port through which the engine commits.
     pub journal: Arc<dyn Journal>,
+    /// The calls that wait for a decision.
+    pub approvals: Arc<dyn ApprovalStore>,
     /// The state of auth profiles.
     pub profiles: Arc<dyn ProfileStore>,
     /// The stored token ratios of models.
@@ -26,10 +28,11 @@ impl LedgerPorts {
     #[must_use]
     pub fn of<B>(backend: &Arc<B>) -> Self
     where
-        B: Journal + ProfileStore + RatioStore + LedgerRead + LedgerAdmin + 'static,
+        B: Journal + ApprovalStore + ProfileStore + RatioStore + LedgerRead + LedgerAdmin + 'static,
     {
         Self {
             journal: Arc::clone(backend) as Arc<dyn Journal>,
+            approvals: Arc::clone(backend) as Arc<dyn ApprovalStore>,
             profiles: Arc::clone(backend) as Arc<dyn ProfileStore>,
             ratios: Arc::clone(backend) as Arc<dyn RatioStore>,
             read: Arc::clone(backend) as Arc<dyn LedgerRead>,

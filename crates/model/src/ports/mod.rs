@@ -1,8 +1,9 @@
 //! The ports between the engine, the shell for JavaScript and the backends of the ledger.
 //!
-//! A backend implements [`crate::Journal`], [`crate::ProfileStore`] and [`crate::RatioStore`] for the engine,
-//! and [`crate::LedgerRead`] and [`crate::LedgerAdmin`] for the host. It must never name one.
+//! A backend implements [`crate::Journal`], [`crate::ApprovalStore`], [`crate::ProfileStore`] and [`crate::RatioStore`] for
+//! the engine, and [`crate::LedgerRead`] and [`crate::LedgerAdmin`] for the host. It must never name one.
 
+pub(crate) mod approvals;
 pub(crate) mod broker_turn;
 pub(crate) mod commit;
 pub(crate) mod future;

@@ -220,6 +220,8 @@ mod tests {
             altered: false,
             context: "{}".to_owned(),
             epoch: 1,
+            approvals: Vec::new(),
+            parked: false,
         }
     }
 

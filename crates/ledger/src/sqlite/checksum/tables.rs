@@ -33,7 +33,7 @@ const REMOVED: [Table; 2] = [
 ];
 
 /// Every table with a checksum.
-pub(crate) const TABLES: [Table; 22] = [
+pub(crate) const TABLES: [Table; 23] = [
     Table {
         name: "schema_meta",
         columns: "ledger_id, created_at, engine_version",
@@ -121,6 +121,13 @@ pub(crate) const TABLES: [Table; 22] = [
         name: "session_waits",
         columns: "session_label, owner, pid, pid_started, pid_space, boot_id, expires_at, heartbeat_at",
         subject: "session_label",
+    },
+    Table {
+        name: "approvals",
+        columns: "id, kind, status, turn_id, run_id, session_label, call_id, tool_call_id, message_id, tool_name, \
+                  params_json, params_hash, requested_params_json, question, decided_by, reason, created_at, \
+                  expires_at, decided_at, result_json, parked",
+        subject: "id",
     },
     Table {
         name: "auth_profile_usage",

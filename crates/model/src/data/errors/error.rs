@@ -242,6 +242,12 @@ pub enum StorageErrorKind {
     NotRunning,
     /// The turn has no such tool call.
     UnknownToolCall,
+    /// No such approval, or no call with that id waits for its result.
+    UnknownApproval,
+    /// Somebody has decided about the approval already.
+    AlreadyDecided,
+    /// A turn of the session waits for an approval (docs/rules/approvals.md#parked-sessions).
+    AwaitingApproval,
     /// The statement is not a read, or not valid SQL.
     InvalidQuery,
     /// The row breaks a rule of the schema.
@@ -282,6 +288,9 @@ impl StorageErrorKind {
             Self::RunInterrupted => "run_interrupted",
             Self::NotRunning => "not_running",
             Self::UnknownToolCall => "unknown_tool_call",
+            Self::UnknownApproval => "unknown_approval",
+            Self::AlreadyDecided => "already_decided",
+            Self::AwaitingApproval => "awaiting_approval",
             Self::InvalidQuery => "invalid_query",
             Self::Constraint => "storage_constraint",
             Self::Exists => "storage_exists",

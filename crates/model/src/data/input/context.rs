@@ -124,6 +124,8 @@ pub fn continue_context(
             .map_or(MAX_PARALLEL_TOOLS, |most| u32::try_from(most).unwrap_or(u32::MAX)),
         coalesce: optional("coalesce", raw.coalesce)?.unwrap_or(true),
         detached: optional("detached", raw.detached)?.unwrap_or(false),
+        on_approval: optional("onApproval", raw.on_approval)?.unwrap_or_default(),
+        approval_expires_ms: positive("approvalExpiresMs", raw.approval_expires_ms)?,
     })
 }
 

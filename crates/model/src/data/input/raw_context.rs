@@ -78,4 +78,8 @@ pub(super) struct RawContext<'a> {
     pub(super) coalesce: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) detached: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) on_approval: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) approval_expires_ms: Option<&'a RawValue>,
 }

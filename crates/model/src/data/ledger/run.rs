@@ -10,7 +10,7 @@ use crate::{
     FailureKind, Limit, PersistError, Role, StopReason, StorageErrorKind, TurnError, TurnRow,
 };
 
-/// Where a run is. `waiting`: another run of its session comes first. `interrupted`: its process has ended, or lost its lease;
+/// Where a run is. `waiting`: another run of its session comes first. `awaiting_approval`: a call waits for a decision. `interrupted`: its process has ended, or lost its lease;
 /// the turn can be resumed where it was opened. The others are those of its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
@@ -20,6 +20,8 @@ pub enum RunStatus {
     Waiting,
     /// Its turn is open, and a process runs it.
     Running,
+    /// A call of it waits for a decision, and no process runs it.
+    AwaitingApproval,
     /// It has not ended, and no process runs it.
     Interrupted,
     /// It ended with an answer.
@@ -35,7 +37,7 @@ impl RunStatus {
     #[must_use]
     pub fn has_ended(self) -> bool {
         match self {
-            Self::Waiting | Self::Running | Self::Interrupted => false,
+            Self::Waiting | Self::Running | Self::AwaitingApproval | Self::Interrupted => false,
             Self::Completed | Self::Aborted | Self::Failed => true,
         }
     }
@@ -46,6 +48,7 @@ impl RunStatus {
         match self {
             Self::Waiting => "waiting",
             Self::Running => "running",
+            Self::AwaitingApproval => "awaiting_approval",
             Self::Interrupted => "interrupted",
             Self::Completed => "completed",
             Self::Aborted => "aborted",
@@ -169,6 +172,8 @@ impl From<EndedRun> for AgentResult {
             token_budget: None,
             warnings: Vec::new(),
             cache_breaks: Vec::new(),
+            pending_approvals: Vec::new(),
+            permissions_used: turn.permissions_used,
         }
     }
 }

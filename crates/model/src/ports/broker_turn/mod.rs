@@ -122,6 +122,8 @@ pub fn parse_result(
         on_stale_head: OnStaleHead::Refuse,
         last_event: None,
         cache: None,
+        permissions_used: None,
+        has_approvals: false,
     })
 }
 

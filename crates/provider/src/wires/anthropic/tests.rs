@@ -52,6 +52,8 @@ fn the_body_is_the_head_and_the_shared_messages() {
         timeout_ms: None,
         replay: Default::default(),
         retries: 0,
+        permission: model::ToolPermission::Allow,
+        external: false,
     };
     let request = ModelRequest {
         system: "Be \"kind\".".to_owned(),

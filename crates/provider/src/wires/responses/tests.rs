@@ -96,6 +96,8 @@ fn a_request_has_its_options_and_nothing_else() {
         timeout_ms: None,
         replay: model::ReplayClass::default(),
         retries: 0,
+        permission: model::ToolPermission::Allow,
+        external: false,
     };
     let full = ModelRequest {
         tools: vec![tool].into(),

@@ -34,6 +34,8 @@ fn tool(name: &str) -> ToolDefinition {
         timeout_ms: None,
         replay: Default::default(),
         retries: 0,
+        permission: model::ToolPermission::Allow,
+        external: false,
     }
 }
 

@@ -29,6 +29,8 @@ fn tool(description: &str) -> ToolDefinition {
         timeout_ms: None,
         replay: Default::default(),
         retries: 0,
+        permission: model::ToolPermission::Allow,
+        external: false,
     }
 }
 

@@ -29,6 +29,8 @@ fn request(options: RequestOptions) -> ModelRequest {
         timeout_ms: None,
         replay: Default::default(),
         retries: 0,
+        permission: model::ToolPermission::Allow,
+        external: false,
     };
     ModelRequest {
         model: "gpt-x".to_owned(),

@@ -63,6 +63,8 @@ fn request(messages: Vec<Bytes>) -> ModelRequest {
             timeout_ms: None,
             replay: ReplayClass::Unsafe,
             retries: 0,
+            permission: model::ToolPermission::Allow,
+            external: false,
         }]),
         messages,
         max_tokens: 1_000,

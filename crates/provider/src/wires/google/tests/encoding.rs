@@ -59,6 +59,8 @@ fn request(messages: &[Message], options: RequestOptions) -> ModelRequest {
             timeout_ms: None,
             replay: ReplayClass::Unsafe,
             retries: 0,
+            permission: model::ToolPermission::Allow,
+            external: false,
         }]),
         messages: vec![GoogleWire::default().encode_messages(messages)],
         max_tokens: 1_000,
