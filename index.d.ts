@@ -1166,7 +1166,7 @@ export declare class AgentEngine {
    * for (const { id, toolName, params } of await engine.approvals({ status: 'pending' })) show(id, toolName, params)
    * @throws {AgentEngineError} `no_ledger`, `invalid_options`
    */
-  approvals(filter?: ApprovalFilter): Promise<Approval[]>
+  approvals(filter?: ApprovalFilter & CallOptions): Promise<Approval[]>
   /**
    * Lets a call run that waits for an approval, also of a run in another process or after a restart: the run continues where its
    * tools are. A decision is final.
@@ -1174,20 +1174,24 @@ export declare class AgentEngine {
    * @throws {AgentEngineError} `unknown_approval`; `already_decided`, whose message names who decided; `invalid_params` for `params` that
    * the tool's schema refuses.
    */
-  approve(approvalId: string, options?: ApproveOptions): Promise<Approval>
+  approve(approvalId: string, options?: ApproveOptions & CallOptions): Promise<Approval>
   /**
    * Refuses a call that waits for an approval: the model reads the reason as the failure of the call.
    *
    * @throws {AgentEngineError} `unknown_approval`, `already_decided`
    */
-  deny(approvalId: string, options?: DenyOptions): Promise<Approval>
+  deny(approvalId: string, options?: DenyOptions & CallOptions): Promise<Approval>
   /**
    * The result of a call whose tool has no `run`, by the engine's id of the call: a value as a tool returns it, or an `Error`.
    *
    * @throws {AgentEngineError} `unknown_approval` for a call that waits for no result; `already_decided`; `invalid_params` for a value that
    * is no result.
    */
-  provideToolResult(callId: string, value: unknown, options?: ProvideOptions): Promise<Approval>
+  provideToolResult(
+    callId: string,
+    value: unknown,
+    options?: ProvideOptions & CallOptions,
+  ): Promise<Approval>
   /**
    * The events of a run from any number on, in whichever process it runs: first the stored ones, then the new ones. Their
    * numbers have no gap. The iterator ends after the terminal event, or without one if the run's process ended: see
@@ -4955,8 +4959,7 @@ after?: string | undefined,
 limit?: number | undefined, };
 
 /**
- * Where a run is. `waiting`: another run of its session comes first. `interrupted`: its process has ended, or lost its lease;
- * the turn can be resumed where it was opened. The others are those of its turn.
+ * Where a run is. `waiting`: another run of its session comes first. `awaiting_approval`: a call waits for a decision. `interrupted`:
  */
 export type RunStatus = "waiting" | "running" | "awaiting_approval" | "interrupted" | "completed" | "aborted" | "failed";
 

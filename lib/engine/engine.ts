@@ -320,22 +320,22 @@ class AgentEngine implements Declared {
   }
 
   /** The calls that wait for a decision, or have one. */
-  async approvals(filter: ApprovalFilter = {}): Promise<Approval[]> {
+  async approvals(filter: ApprovalFilter & CallOptions = {}): Promise<Approval[]> {
     return approvals.list(this.#native, filter)
   }
 
-  async approve(approvalId: string, options?: ApproveOptions): Promise<Approval> {
+  async approve(approvalId: string, options?: ApproveOptions & CallOptions): Promise<Approval> {
     return approvals.approve(this.#native, approvalId, options)
   }
 
-  async deny(approvalId: string, options?: DenyOptions): Promise<Approval> {
+  async deny(approvalId: string, options?: DenyOptions & CallOptions): Promise<Approval> {
     return approvals.deny(this.#native, approvalId, options)
   }
 
   async provideToolResult(
     callId: string,
     value: unknown,
-    options?: ProvideOptions,
+    options?: ProvideOptions & CallOptions,
   ): Promise<Approval> {
     return approvals.provide(this.#native, callId, value, options)
   }
