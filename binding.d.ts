@@ -42,6 +42,8 @@ export declare class NativeEngine {
   forgetHistory(number: number): void
   /** The models of the catalogue that match `filter`, the JSON of a `ModelFilter`: a JSON array. */
   models(filter: string): string
+  /** What this platform enforces: the JSON of an `EngineCapabilities`. */
+  capabilities(): string
   /** The balances of the budgets: a JSON array of `BudgetState`. */
   budgets(): string
   /** The known rate limits: a JSON array of `LimitState`. */
@@ -157,18 +159,26 @@ export declare class NativeResultSchema {
 }
 
 /**
- * An open workspace of file tools.
+ * An open workspace of coding tools.
  * @internal
  */
 export declare class NativeWorkspace {
-  /** `options`: the JSON of `{ workspace, readRoots, protect }`, with absolute paths. */
+  /** `options`: the JSON of `{ workspace, readRoots, protect, shell }`, with absolute paths. */
   constructor(options: string)
-  /** Runs a tool with the JSON of its parameters. The answer is its result, or `{ error }` with what the model is to read. */
-  call(hub: NativeHub, id: number, tool: string, params: string): void
-  /** Whether an `edit` or `apply_patch` of a call in doubt happened; the answer is `{ outcome }`, or `{ error }`. */
+  /**
+   * Runs a tool with the JSON of its parameters. The answer is its result, or `{ error }` with what the model is to read.
+   * `updates`: what a command prints comes before it, as `{ id, update }`.
+   */
+  call(hub: NativeHub, id: number, tool: string, params: string, updates: boolean): void
+  /** Whether an `edit` or `apply_patch` of a call in doubt happened; the answer is `{ outcome, content }`, or `{ error }`. */
   outcome(hub: NativeHub, id: number, tool: string, params: string): void
   /** Ends a call early; a file that is already replaced stays replaced. */
   cancel(id: number): void
+  /**
+   * Run number `run`, which starts next, calls these tools without JavaScript. `names`: the names that they have in the run,
+   * and their own, as JSON of an object. `updates`: what a command prints is reported.
+   */
+  offer(hub: NativeHub, run: number, names: string, updates: boolean): void
 }
 
 /** The beginning of a history that was passed earlier. @internal */

@@ -316,7 +316,15 @@ export interface ToolCallInfo {
 export type AgentTool = PiTool | PlainTool | ExternalTool
 
 /** The names of the tools of {@link createCodingTools}. */
-export type CodingToolName = 'read' | 'edit' | 'write' | 'ls' | 'grep' | 'find' | 'apply_patch'
+export type CodingToolName =
+  | 'read'
+  | 'edit'
+  | 'write'
+  | 'ls'
+  | 'grep'
+  | 'find'
+  | 'apply_patch'
+  | 'bash'
 
 /** Options of {@link createCodingTools}. Relative paths are relative to the process's directory. */
 export interface CodingToolsOptions {
@@ -326,6 +334,46 @@ export interface CodingToolsOptions {
   protect?: readonly string[]
   /** Only these tools; all of them where absent. */
   tools?: readonly CodingToolName[]
+  /** How `bash` runs commands. */
+  bash?: BashOptions
+}
+
+/** How the tool `bash` of {@link createCodingTools} runs commands. */
+export interface BashOptions {
+  /**
+   * Whether commands are restricted: they read system directories, `readRoots` and the workspace, and write the workspace and a temporary
+   * directory of their own. `preferred` (default) as far as the kernel can, `required` or not at all, or `off`.
+   */
+  sandbox?: 'preferred' | 'required' | 'off'
+  /** Allows TCP. Default: false. */
+  network?: boolean
+  /** The time of a command that names none, in milliseconds. Default: 600,000. */
+  timeoutMs?: number
+  /**
+   * Variables of the commands' environment, beside PATH, LANG, TERM and TZ of the process. `HOME` is that of the process without a sandbox,
+   * and else a directory of its own.
+   */
+  env?: Readonly<Record<string, string>>
+  /** What happens to the processes that a command leaves running when it ends. Default: `end`. */
+  background?: 'end' | 'keep'
+}
+
+/** What this machine enforces, from `engine.capabilities()`. */
+export interface EngineCapabilities {
+  /** {@link createCodingTools} works. */
+  codingTools: boolean
+  /** What the sandbox of `bash` restricts; `landlock` is the kernel's version of it, 0 where there is none. */
+  sandbox: {
+    landlock: number
+    files: boolean
+    tcp: boolean
+    /** Signals to processes that the command did not start. */
+    signals: boolean
+    unixSockets: boolean
+    udp: boolean
+  }
+  /** How processes are found that a command leaves: by a variable of their environment, which they can remove; or not at all. */
+  descendants: 'environment' | 'none'
 }
 
 /** What a tool of {@link createCodingTools} returns. `details` is for the host: a diff, or what was cut. */
@@ -352,7 +400,7 @@ export interface CodingTool extends PiTool {
 }
 
 /**
- * The tools `read`, `edit`, `write`, `ls`, `grep`, `find` and `apply_patch` for a directory, with pi's names, parameters and results. Files are opened beneath a handle
+ * The tools `read`, `edit`, `write`, `ls`, `grep`, `find`, `apply_patch` and `bash` for a directory, with pi's names, parameters and results. Files are opened beneath a handle
  * of the directory, so that no path, no symbolic link and no race leads out of it. Linux only (5.6 or newer): elsewhere it throws.
  *
  * @example
@@ -1078,6 +1126,8 @@ export declare class AgentEngine {
   models(filter?: ModelFilter): ModelInfo[]
   /** The balances of the budgets that were used so far, in the order of the options. */
   budgets(): BudgetState[]
+  /** What this machine enforces for coding tools. */
+  capabilities(): EngineCapabilities
   /**
    * The known rate limits by provider, auth profile and model, computed from the headers of the last answers and the calls sent
    * since. Empty with `rateGovernor: false`.

@@ -21,6 +21,7 @@ import type {
   AgentEngine as Declared,
   AgentRun as DeclaredRun,
   DenyOptions,
+  EngineCapabilities,
   InterruptedTurn,
   LimitState,
   Message,
@@ -46,6 +47,7 @@ import * as hub from '../native/hub.ts'
 import { requestWithHook } from '../native/request-hook.ts'
 import { attachment } from '../run/attachment.ts'
 import { noteProblems, readCallbacks, readContext } from '../run/context.ts'
+import { GROUPS } from '../run/event-groups.ts'
 import { abortSession, attach, steerSession } from '../run/follow.ts'
 import { GivenHistories } from '../run/given-histories.ts'
 import { AgentRun } from '../run/run.ts'
@@ -61,6 +63,7 @@ import {
 } from '../run/run-flags.ts'
 import { type RunInput, readInput } from '../run/run-input.ts'
 import { SMALLEST } from '../run/smallest-context.ts'
+import { offers } from '../tools/coding/native.ts'
 import { AgentEngineError, guarded, refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
 import { listed, listing, noted, type Problems } from '../values/problems.ts'
@@ -225,9 +228,17 @@ class AgentEngine implements Declared {
     const stops = hooks?.stopWhen === undefined ? 0 : STOPS
     const prepares = hooks?.prepareStep === undefined ? 0 : PREPARES
     const always = hooked | listened | decides | stops | prepares | (skipped << SKIPPED_SHIFT)
+    // Where results may be replaced, they come to JavaScript anyway.
+    const coding = hooks?.afterToolCall === undefined ? offers(tools) : undefined
+    const updates = callbacks.onToolUpdate !== undefined || (skipped & GROUPS.toolProgress) === 0
     const native = (number: number, aborted: boolean, timedOut: boolean) => {
       const all = always | (aborted ? ABORTED : 0) | (timedOut ? TIMED_OUT : 0)
-      return crossing((json, known) => guarded(() => start(number, json, known, all)))
+      return crossing((json, known) => {
+        for (const [workspace, names] of coding ?? []) {
+          workspace.offer(hub.nativeHub(), number, JSON.stringify(names), updates)
+        }
+        return guarded(() => start(number, json, known, all))
+      })
     }
     run.begin(native, drain)
     this.#runs.add(run)
@@ -238,6 +249,10 @@ class AgentEngine implements Declared {
     const fields = readFields(filter, 'filter', 'invalid_options', 'filter.')
     const json = toJson(fields, 'filter', () => 'invalid_options')
     return JSON.parse(guarded(() => this.#native.models(json)))
+  }
+
+  capabilities(): EngineCapabilities {
+    return JSON.parse(guarded(() => this.#native.capabilities()))
   }
 
   budgets(): BudgetState[] {

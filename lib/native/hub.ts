@@ -44,7 +44,10 @@ interface Answer {
   error?: NativeError
 }
 
-/** An answer, a request for a key, or a request for `onRequest`, as the native side writes it. */
+/** Receives what a call reports before its answer. */
+type Update = (update: unknown) => void
+
+/** An answer, a report, a request for a key, or a request for `onRequest`, as the native side writes it. */
 type Reply = Answer & {
   id: number
   keys?: number
@@ -53,6 +56,7 @@ type Reply = Answer & {
   refused: boolean
   hook?: number
   request: OutgoingRequest
+  update?: unknown
 }
 
 const rows = new Uint32Array(HEADER + WIDTH * 4096)
@@ -63,6 +67,8 @@ let nextRequest = 1
 const keySources = new Map<number, KeySource>()
 /** The `onRequest` of a compaction or a count, by the number of its request. */
 const hooks = new Map<number, Hook>()
+/** Who receives the updates of a request, by its number. */
+const updates = new Map<number, Update>()
 let nextKeys = 1
 let hub: NativeHub | undefined
 /** Keeps the process alive while something runs: a timer that never fires, referenced only then. */
@@ -229,7 +235,16 @@ function removeHook(id: number): void {
   hooks.delete(id)
 }
 
-/** Dispatches an answer, a request for a key, or a request for `onRequest`. */
+/** Has the updates of request `id` received, until `removeUpdates`. */
+function addUpdates(id: number, update: Update): void {
+  updates.set(id, update)
+}
+
+function removeUpdates(id: number): void {
+  updates.delete(id)
+}
+
+/** Dispatches an answer, an update, a request for a key, or a request for `onRequest`. */
 function dispatch(json: string): void {
   let reply: Reply
   try {
@@ -241,8 +256,9 @@ function dispatch(json: string): void {
     settle(id, { error: { code: 'internal', message } })
     return
   }
-  const { id, keys, number, profile, refused, hook, request } = reply
-  if (hook !== undefined) hooks.get(hook)?.(number, request)
+  const { id, keys, number, profile, refused, hook, request, update } = reply
+  if (update !== undefined) updates.get(id)?.(update)
+  else if (hook !== undefined) hooks.get(hook)?.(number, request)
   else if (keys !== undefined) keySources.get(keys)?.(number, profile, refused)
   else settle(id, reply)
 }
@@ -265,6 +281,7 @@ export {
   addHook,
   addKeySource,
   addRun,
+  addUpdates,
   drainLater,
   drainSoon,
   holdProcess,
@@ -274,6 +291,7 @@ export {
   removeHook,
   removeKeySource,
   removeRun,
+  removeUpdates,
   request,
   sliceOver,
 }

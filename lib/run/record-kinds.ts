@@ -12,4 +12,5 @@ export const DEFECT = 8
 export const REQUEST = 9
 export const UNREADABLE = 10
 export const LIVE = 11
-export const REFUSED = 12
+export const TOOL_UPDATE = 12
+export const REFUSED = 13

@@ -39,12 +39,16 @@ import {
   TOKEN,
   TOOL,
   TOOL_CANCEL,
+  TOOL_UPDATE,
   UNREADABLE,
 } from './record-kinds.ts'
 import { complete } from './result.ts'
 
 /** An event that is neither numbered nor stored. */
 type LiveEvent = Extract<StreamEvent, { sub: number }>
+
+/** What a tool reports while it runs. */
+type ToolProgress = Extract<StreamEvent, { type: 'tool_progress' }>
 
 /** What a hook is asked: about a call, or about the run after an answer. */
 type Asked =
@@ -350,6 +354,9 @@ class AgentRun implements Declared, hub.RecordTarget {
       case LIVE:
         this.#deliverLive(JSON.parse(text.slice(start, end)))
         break
+      case TOOL_UPDATE:
+        if (!this.#aborted) this.#progressed(JSON.parse(text.slice(start, end)))
+        break
       case UNREADABLE: {
         const { code, message } = JSON.parse(text.slice(start, end))
         this.#end()
@@ -440,6 +447,12 @@ class AgentRun implements Declared, hub.RecordTarget {
     })
   }
 
+  #progressed(about: Omit<ToolProgress, 'type' | 'seq' | 'sub'>): void {
+    const { toolName, toolCallId, partial } = about
+    this.#call('onToolUpdate', { toolCallId, toolName, partial })
+    if (this.#progress) this.#deliverLive({ type: 'tool_progress', ...about, seq: 0, sub: 0 })
+  }
+
   #runTool(call: ToolCall): void {
     // The request may have been in the queue when the run was aborted: no tool begins after that.
     if (this.#aborted) return
@@ -448,11 +461,9 @@ class AgentRun implements Declared, hub.RecordTarget {
     this.#executions.set(execution, controller)
     // Only while the call is awaited: after a time limit, an abort or the end its updates have no receiver.
     const onUpdate = (partial: unknown) => {
-      if (!this.#executions.has(execution)) return
-      this.#call('onToolUpdate', { toolCallId, toolName, partial })
-      if (!this.#progress) return
-      const type = 'tool_progress'
-      this.#deliverLive({ type, toolName, toolCallId, callId, partial, seq: 0, sub: 0 })
+      if (this.#executions.has(execution)) {
+        this.#progressed({ toolName, toolCallId, callId, partial })
+      }
     }
     const after = this.#hooks?.afterToolCall
     const replace = (value: unknown) =>

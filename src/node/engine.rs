@@ -4,12 +4,13 @@
 //! waits is answered through the hub.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::backend;
 use super::errors::js_error;
 use super::hosts::{
-    Asker, JsKeyHost, JsRequestHost, JsToolHost, KeyAnswers, RequestAnswers, ToolAnswers,
+    Asker, CodingHost, JsKeyHost, JsRequestHost, JsToolHost, KeyAnswers, RequestAnswers,
+    ToolAnswers,
 };
 use super::hub::{HubCore, NativeHub, RunEntry};
 use super::input::{CrossingContext, GivenHistories, KnownHistory, ReadOptions, RunFlags};
@@ -31,6 +32,8 @@ use provider::{
     HostKey, HttpClient, HttpProvider, KeyHost, Provider, ProviderSettings, RequestHost,
     ScriptedProvider, wire_of,
 };
+use serde_json::json as object;
+use workspace::{ProtectedPath, Support, protect};
 
 /// An engine of one JavaScript environment.
 /// @internal
@@ -48,6 +51,8 @@ pub struct NativeEngine {
     /// Requests of compactions and counts to `onRequest`.
     request_hooks: Arc<RequestAnswers>,
     pub(super) given: GivenHistories,
+    /// Until the ledger is closed, no coding tool of this process touches it.
+    protected: Arc<Mutex<Option<ProtectedPath>>>,
 }
 
 impl NativeEngine {
@@ -108,8 +113,10 @@ impl NativeEngine {
             Some(JournalName::Full) | None => JournalMode::Full,
         };
         // Last, so that a wrong option leaves no file behind.
+        let path = ledger.as_ref().map(|fields| fields.path.clone());
         let ledger =
             ledger.map(|fields| backend::open(fields, &environment, &clock)).transpose()?;
+        let protected = path.map(|path| protect(path.into()));
         let port = ledger.as_ref();
         let tasks = hub.tasks().sibling();
         let engine = Engine::new(EngineParts {
@@ -142,6 +149,7 @@ impl NativeEngine {
             keys: answers,
             request_hooks: Arc::default(),
             given: GivenHistories::default(),
+            protected: Arc::new(Mutex::new(protected)),
         })
     }
 
@@ -171,6 +179,7 @@ impl NativeEngine {
         crossing: &CrossingContext,
         flags: RunFlags,
     ) -> std::result::Result<Option<i64>, EngineError> {
+        let coding = self.hub.offered(run);
         let Some((context, history)) = self.read(crossing)? else { return Ok(None) };
         let notify = Arc::clone(&self.hub) as Arc<dyn Notify>;
         let delivery = Delivery {
@@ -186,6 +195,7 @@ impl NativeEngine {
             decides: flags.decides(),
             stops: flags.stops(),
             prepares: flags.prepares(),
+            coding: coding.map(|tools| Arc::new(CodingHost { tools, tasks: self.tasks.clone() })),
         };
         let request_hooks = Arc::new(RequestAnswers::default());
         let hook = flags.hooked().then(|| {
@@ -259,6 +269,26 @@ impl NativeEngine {
         let models = self.engine.models(&filter);
         let models: Vec<&ModelInfo> = models.iter().map(AsRef::as_ref).collect();
         json(&models).map_err(|error| js_error(&error))
+    }
+
+    /// What this platform enforces: the JSON of an `EngineCapabilities`.
+    #[napi(catch_unwind)]
+    pub fn capabilities(&self) -> Result<String> {
+        let Support { files, sandbox } = workspace::support();
+        let capabilities = object!({
+            "codingTools": files,
+            "sandbox": {
+                "landlock": sandbox.landlock,
+                "files": sandbox.files,
+                "tcp": sandbox.tcp,
+                "signals": sandbox.signals,
+                "unixSockets": false,
+                "udp": false,
+            },
+            // Processes that a command leaves are found by their environment: one that clears it is not.
+            "descendants": if files { "environment" } else { "none" },
+        });
+        json(&capabilities).map_err(|error| js_error(&error))
     }
 
     /// The balances of the budgets: a JSON array of `BudgetState`.
@@ -349,6 +379,7 @@ impl NativeEngine {
         engine.refuse_runs();
         // Earlier requests to the ledger are answered first. The task that waits for them is not counted among them.
         let (earlier, followers) = (self.tasks.clone(), Arc::clone(&self.followers));
+        let protected = Arc::clone(&self.protected);
         self.given.clear();
         self.tasks.sibling().spawn(async move {
             engine.close().await;
@@ -359,6 +390,7 @@ impl NativeEngine {
                 Some(ledger) => ledger.admin.close().await,
                 None => Ok(()),
             };
+            drop(protected.lock().unwrap_or_else(PoisonError::into_inner).take());
             reply(&hub, id, closed.map(|()| "null".to_owned()).map_err(EngineError::from));
         });
     }

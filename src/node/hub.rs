@@ -16,7 +16,7 @@ use tokio::sync::Notify as Signal;
 use tokio::time::Instant;
 
 use super::errors::js_error;
-use super::hosts::{RequestAnswers, ToolAnswers};
+use super::hosts::{CodingTools, RequestAnswers, ToolAnswers};
 use crate::engine::{Delivery, EventQueue, Notify, RecordBatch, RecordKind, RunControl, Tasks};
 use base::clock::Clock;
 use base::error::{EngineError, ErrorCode, is_out_of_descriptors};
@@ -53,6 +53,8 @@ struct Inner {
     replies: Option<Arc<EventQueue>>,
     last_wake: Instant,
     runs: HashMap<u32, RunEntry>,
+    /// The coding tools of runs that start next.
+    offered: HashMap<u32, Vec<CodingTools>>,
     batch: RecordBatch,
 }
 
@@ -108,6 +110,17 @@ impl HubCore {
 
     pub(super) fn add_run(&self, run: u32, entry: RunEntry) {
         self.lock().runs.insert(run, entry);
+    }
+
+    /// Run number `run`, which starts next, has these coding tools.
+    pub(super) fn offer(&self, run: u32, tools: CodingTools) {
+        self.lock().offered.entry(run).or_default().push(tools);
+    }
+
+    /// The coding tools that were offered to a run.
+    pub(super) fn offered(&self, run: u32) -> Option<Vec<CodingTools>> {
+        let mut inner = self.lock();
+        if inner.offered.is_empty() { None } else { inner.offered.remove(&run) }
     }
 
     pub(super) fn with_run<T>(&self, run: u32, read: impl FnOnce(&RunEntry) -> T) -> Option<T> {
@@ -231,6 +244,7 @@ impl NativeHub {
                 replies: None,
                 last_wake: clock.instant(),
                 runs: HashMap::new(),
+                offered: HashMap::new(),
                 batch: RecordBatch::default(),
             }),
             clock,

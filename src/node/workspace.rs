@@ -1,29 +1,23 @@
-//! The file tools for JavaScript: a call runs on a blocking thread, its answer comes through the hub.
+//! The coding tools for JavaScript: a call runs on a blocking thread, its answer comes through the hub.
 //!
 //! It must never touch a file on the JavaScript thread, except that a workspace's directories are opened when it is made.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use napi::Result;
 use napi_derive::napi;
 use serde_json::json as object;
-use tokio::sync::Semaphore;
 
 use super::errors::js_error;
-use super::hub::NativeHub;
+use super::hosts::{CodingTools, blocking, repaired};
+use super::hub::{HubCore, NativeHub};
 use super::reply::{json, reply};
-use base::error::{EngineError, ErrorCode};
-use model::{InputError, from_json, repair_surrogates};
-use workspace::{Cancel, OpenError, ToolError, Workspace, WorkspaceOptions};
+use base::error::EngineError;
+use model::{InputError, from_json};
+use workspace::{Cancel, OpenError, Outcome, Output, ToolError, Workspace, WorkspaceOptions};
 
-/// Calls of file tools that run at the same time in this process; the others wait.
-static RUNNING: Semaphore = Semaphore::const_new(8);
-/// The longest time of a search; then its result is what it found.
-const SEARCH_TIME: Duration = Duration::from_secs(30);
-
-/// An open workspace of file tools.
+/// An open workspace of coding tools.
 /// @internal
 #[napi]
 pub struct NativeWorkspace {
@@ -33,7 +27,7 @@ pub struct NativeWorkspace {
 
 #[napi]
 impl NativeWorkspace {
-    /// `options`: the JSON of `{ workspace, readRoots, protect }`, with absolute paths.
+    /// `options`: the JSON of `{ workspace, readRoots, protect, shell }`, with absolute paths.
     #[napi(constructor, catch_unwind)]
     pub fn new(options: String) -> Result<Self> {
         let options: WorkspaceOptions = from_json(&options).map_err(refused)?;
@@ -43,19 +37,33 @@ impl NativeWorkspace {
     }
 
     /// Runs a tool with the JSON of its parameters. The answer is its result, or `{ error }` with what the model is to read.
+    /// `updates`: what a command prints comes before it, as `{ id, update }`.
     #[napi(catch_unwind)]
-    pub fn call(&self, hub: &NativeHub, id: u32, tool: String, params: String) {
-        self.run(hub, id, move |workspace, cancel| {
-            workspace.call(&tool, &repaired(&params), cancel).map(|output| object!(output))
+    pub fn call(&self, hub: &NativeHub, id: u32, tool: String, params: String, updates: bool) {
+        let to: Option<Arc<HubCore>> = updates.then(|| Arc::clone(hub.core()));
+        let update = move |output: Output| {
+            if let Some(hub) = &to
+                && let Ok(output) = json(&output)
+            {
+                hub.reply(&format!("{{\"id\":{id},\"update\":{output}}}"));
+            }
+        };
+        let shells = tool == "bash";
+        self.run(hub, id, shells, move |workspace, cancel| {
+            let output = workspace.call_with_updates(&tool, &repaired(&params), cancel, &update)?;
+            Ok(object!(output))
         });
     }
 
-    /// Whether an `edit` or `apply_patch` of a call in doubt happened; the answer is `{ outcome }`, or `{ error }`.
+    /// Whether an `edit` or `apply_patch` of a call in doubt happened; the answer is `{ outcome, content }`, or `{ error }`.
     #[napi(catch_unwind)]
     pub fn outcome(&self, hub: &NativeHub, id: u32, tool: String, params: String) {
-        self.run(hub, id, move |workspace, cancel| {
-            let outcome = workspace.outcome(&tool, &repaired(&params), cancel)?;
-            Ok(object!({ "outcome": outcome }))
+        self.run(hub, id, false, move |workspace, cancel| {
+            Ok(match workspace.outcome(&tool, &repaired(&params), cancel)? {
+                Outcome::Done(output) => object!({ "outcome": "done", "content": output.content }),
+                Outcome::NotDone => object!({ "outcome": "not_done" }),
+                Outcome::Unknown => object!({ "outcome": "unknown" }),
+            })
         });
     }
 
@@ -67,6 +75,16 @@ impl NativeWorkspace {
             cancel.cancel();
         }
     }
+
+    /// Run number `run`, which starts next, calls these tools without JavaScript. `names`: the names that they have in the run,
+    /// and their own, as JSON of an object. `updates`: what a command prints is reported.
+    #[napi(catch_unwind)]
+    pub fn offer(&self, hub: &NativeHub, run: u32, names: String, updates: bool) -> Result<()> {
+        let names: HashMap<String, String> = from_json(&names).map_err(refused)?;
+        let tools = CodingTools { workspace: Arc::clone(&self.workspace), names, updates };
+        hub.core().offer(run, tools);
+        Ok(())
+    }
 }
 
 impl NativeWorkspace {
@@ -74,6 +92,7 @@ impl NativeWorkspace {
         &self,
         hub: &NativeHub,
         id: u32,
+        shells: bool,
         work: impl FnOnce(&Workspace, &Cancel) -> std::result::Result<serde_json::Value, ToolError>
         + Send
         + 'static,
@@ -83,34 +102,15 @@ impl NativeWorkspace {
         let cancel = Cancel::default();
         calls.lock().unwrap_or_else(PoisonError::into_inner).insert(id, cancel.clone());
         hub.tasks().spawn(async move {
-            // It is never closed; without a permit the call would only run at once.
-            let _permit = RUNNING.acquire().await;
-            let time_up = cancel.clone();
-            let mut work = tokio::task::spawn_blocking(move || work(&workspace, &cancel));
-            let done = tokio::select! {
-                done = &mut work => done,
-                () = tokio::time::sleep(SEARCH_TIME) => {
-                    time_up.expire();
-                    work.await
-                }
-            };
+            let done = blocking(workspace, shells, cancel, work).await;
             calls.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
-            let answer = match done {
-                Ok(Ok(value)) => json(&value),
-                Ok(Err(error)) => json(&object!({ "error": error.to_string() })),
-                Err(_panic) => {
-                    let message = "a file tool failed inside; its message is on standard error";
-                    Err(EngineError::new(ErrorCode::Internal, message))
-                }
-            };
+            let answer = done.and_then(|result| match result {
+                Ok(value) => json(&value),
+                Err(error) => json(&object!({ "error": error.to_string() })),
+            });
             reply(&core, id, answer);
         });
     }
-}
-
-/// As in a context, a lone surrogate becomes U+FFFD.
-fn repaired(json: &str) -> String {
-    String::from_utf8_lossy(&repair_surrogates(json.as_bytes())).into_owned()
 }
 
 fn refused(error: InputError) -> napi::Error {

@@ -41,6 +41,7 @@ test('a tool is in the shape of pi and works alone', async () => {
     ['grep', 'grep'],
     ['find', 'find'],
     ['apply_patch', 'apply_patch'],
+    ['bash', 'bash'],
   ])
   const [read, edit, write, ls] = tools as CodingTool[]
   expect(await write?.execute('1', { path: 'a/b.txt', content: 'one\ntwo\n' })).toEqual({
@@ -86,6 +87,7 @@ test('a run reads, edits and writes; results, details and replay classes are rec
     grep: 'pure',
     find: 'pure',
     apply_patch: 'reconcilable',
+    bash: 'unsafe',
   })
   const { result, toolResults } = await runTools(tools, [
     callTools(['read', { path: 'server.ts' }], ['ls', {}]),
@@ -199,7 +201,7 @@ test('an abort rejects the call, and leaves no listener and no file', async () =
 
 test('a ledger in the workspace is protected while an engine writes it', async () => {
   const path = join(cwd, 'agent.db')
-  const tools = createCodingTools(cwd, { protect: [path] })
+  const tools = createCodingTools(cwd, { protect: [path], tools: ['read', 'write'] })
   const engine = new AgentEngine({ ledger: { path } })
   await engine.ledger.sessions()
   for (const name of ['agent.db', './agent.db-wal', 'AGENT.DB-shm']) {
@@ -245,10 +247,10 @@ test('arguments and options that cannot be used are refused with what is wrong',
     'workspace',
     `\`workspace\`: the directory \`${missing}\` cannot be opened: No such file or directory (os error 2)`,
   ])
-  expect(refused(() => createCodingTools(cwd, { tools: ['bash' as 'read'] }))).toEqual([
+  expect(refused(() => createCodingTools(cwd, { tools: ['shell' as 'read'] }))).toEqual([
     'invalid_options',
     'options.tools[0]',
-    '`options.tools[0]`: is not one of read, edit, write, ls, grep, find, apply_patch',
+    '`options.tools[0]`: is not one of read, edit, write, ls, grep, find, apply_patch, bash',
   ])
   expect(refused(() => createCodingTools(cwd, { root: '/' } as object))?.[1]).toBe('options.root')
   expect(createCodingTools(cwd, { tools: ['ls', 'read'] }).map((tool) => tool.name)).toEqual([

@@ -1,7 +1,7 @@
-//! The file tools of coding agents (`read`, `write`, `edit`, `ls`, `find`, `grep`, `apply_patch`) beneath directory handles, as blocking functions.
+//! The file tools of coding agents (`read`, `write`, `edit`, `ls`, `find`, `grep`, `apply_patch`, `bash`) beneath directory handles, as blocking functions.
 //!
 //! It must never open by a path that it has checked as a string: the kernel resolves each path beneath a handle
-//! (docs/guide/coding-tools.md). It must never block for longer than the disk: FIFOs, devices and sockets are not opened.
+//! (docs/guide/coding-tools.md). No file tool may block for longer than the disk: FIFOs, devices and sockets are not opened.
 #![cfg_attr(
     not(target_os = "linux"),
     allow(
@@ -17,6 +17,7 @@ mod error;
 mod output;
 mod params;
 mod paths;
+mod protected_paths;
 mod read;
 mod text;
 
@@ -29,8 +30,11 @@ mod root;
 #[cfg(target_os = "linux")]
 mod search;
 #[cfg(target_os = "linux")]
+mod shell;
+#[cfg(target_os = "linux")]
 mod write;
 
+mod support;
 #[cfg(target_os = "linux")]
 #[path = "linux.rs"]
 mod workspace;
@@ -40,9 +44,11 @@ mod workspace;
 
 pub use cancel::Cancel;
 pub use error::{OpenError, ToolError};
-pub use output::{Block, Output};
-pub use params::WorkspaceOptions;
-pub use workspace::Workspace;
+pub use output::{Block, Outcome, Output};
+pub use params::{Background, Sandbox, ShellOptions, WorkspaceOptions};
+pub use protected_paths::{ProtectedPath, protect};
+pub use support::{SandboxSupport, Support};
+pub use workspace::{Workspace, support};
 
 #[cfg(test)]
 mod tests;

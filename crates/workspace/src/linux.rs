@@ -2,16 +2,20 @@
 //!
 //! It must never let two writes of one workspace overlap.
 
+use std::path::Path;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::cancel::Cancel;
 use crate::error::{OpenError, ToolError, system};
-use crate::output::Output;
+use crate::output::{Outcome, Output};
 use crate::params::{WorkspaceOptions, parsed};
 use crate::paths::{Location, locate, plain_spaces, spellings};
+use crate::protected_paths::of_process;
 use crate::root::{Opened, Protected, Root};
-use crate::{apply_patch, edit, ls, read, search, write};
+use crate::shell::{Directories, Shell};
+use crate::support::Support;
+use crate::{apply_patch, edit, ls, read, search, shell, write};
 use rustix::io::Errno;
 
 /// An open workspace.
@@ -23,6 +27,15 @@ pub struct Workspace {
     names: Vec<Vec<PathBuf>>,
     protected: Protected,
     writes: Mutex<()>,
+    shell: Option<Shell>,
+    /// The long outputs of shells, which are read as in a read root.
+    outputs: OnceLock<(Root, Vec<PathBuf>)>,
+}
+
+/// What this kernel can do.
+#[must_use]
+pub fn support() -> Support {
+    Support { files: Root::open(Path::new("/")).is_ok(), sandbox: shell::support() }
 }
 
 impl Workspace {
@@ -59,11 +72,22 @@ impl Workspace {
             roots.push(root);
             names.push(of_root);
         }
+        let shell = options
+            .shell
+            .clone()
+            .map(|shell| {
+                refuse_within(&names, &options.protect)?;
+                let field = "bash.sandbox".to_owned();
+                Shell::new(shell).map_err(|message| OpenError { field, message })
+            })
+            .transpose()?;
         Ok(Self {
             roots,
             names,
             protected: Protected::new(&options.protect),
             writes: Mutex::new(()),
+            shell,
+            outputs: OnceLock::new(),
         })
     }
 
@@ -72,8 +96,34 @@ impl Workspace {
     /// # Errors
     /// What the model is to read: a file that does not exist, a text that is not found, a path outside.
     pub fn call(&self, tool: &str, params: &str, cancel: &Cancel) -> Result<Output, ToolError> {
+        self.call_with_updates(tool, params, cancel, &|_| {})
+    }
+
+    /// The same; `update` gets what a command printed so far, at most 10 times a second.
+    ///
+    /// # Errors
+    /// As for [`Workspace::call`].
+    pub fn call_with_updates(
+        &self,
+        tool: &str,
+        params: &str,
+        cancel: &Cancel,
+        update: &dyn Fn(Output),
+    ) -> Result<Output, ToolError> {
         cancel.check()?;
         self.recover()?;
+        match (tool, &self.shell) {
+            ("bash", Some(shell)) => {
+                refuse_within(&self.names, &of_process()).map_err(|error| {
+                    ToolError::new(format!("a ledger of this process: {}", error.message))
+                })?;
+                return shell::bash(self, shell, &parsed(params)?, cancel, update);
+            }
+            ("bash", None) => {
+                return Err(ToolError::new("`bash` is not one of the tools of this workspace"));
+            }
+            _ => {}
+        }
         match tool {
             "read" => read::read(self, &parsed(params)?, cancel),
             "write" => write::write(self, &parsed(params)?, cancel),
@@ -86,16 +136,11 @@ impl Workspace {
         }
     }
 
-    /// Whether an `edit` or `apply_patch` in doubt happened: `done`, `not_done`, or `unknown`.
+    /// Whether an `edit` or `apply_patch` in doubt happened.
     ///
     /// # Errors
     /// A file cannot be read.
-    pub fn outcome(
-        &self,
-        tool: &str,
-        params: &str,
-        cancel: &Cancel,
-    ) -> Result<&'static str, ToolError> {
+    pub fn outcome(&self, tool: &str, params: &str, cancel: &Cancel) -> Result<Outcome, ToolError> {
         self.recover()?;
         match tool {
             "edit" => edit::outcome(self, parsed(params)?, cancel),
@@ -107,6 +152,26 @@ impl Workspace {
     /// Undoes a patch that a crash interrupted.
     fn recover(&self) -> Result<(), ToolError> {
         apply_patch::recover(self.root()?, &self.protected)
+    }
+
+    /// What shells may read, and what they may write: the workspace and directories of their own.
+    pub(crate) fn directories_of_shells(&self, own: &[&Path]) -> Result<Directories, Errno> {
+        let handle = |root: &Root| root.open_path(Path::new(".")).map(Opened::into_handle);
+        let own = own.iter().map(|path| handle(&Root::open(path)?.0));
+        let own = own.collect::<Result<Vec<_>, _>>()?;
+        let mut roots = self.roots.iter().map(handle);
+        let workspace = roots.next().transpose()?;
+        let writable = workspace.into_iter().chain(own).collect();
+        Ok(Directories { readable: roots.collect::<Result<_, _>>()?, writable })
+    }
+
+    /// Makes the long outputs of shells readable.
+    pub(crate) fn add_outputs(&self, directory: &Path) -> Result<(), String> {
+        let opened = Root::open(directory)
+            .map_err(|error| format!("its outputs: {}", std::io::Error::from(error)))?;
+        // A workspace has one directory of outputs.
+        let _was_there = self.outputs.set(opened);
+        Ok(())
     }
 
     /// The workspace itself.
@@ -138,8 +203,19 @@ impl Workspace {
     }
 
     fn open_exactly(&self, path: &str) -> Result<Located<'_>, Missing> {
-        let Location { root, relative } = locate(path, &self.names).map_err(Missing::Refused)?;
-        let root = self.roots.get(root).ok_or_else(|| Missing::Refused(outside(path)))?;
+        let located = locate(path, &self.names);
+        let of_outputs = || {
+            let (root, names) = self.outputs.get().filter(|_| path.starts_with('/'))?;
+            let Location { relative, .. } = locate(path, std::slice::from_ref(names)).ok()?;
+            Some((root, relative))
+        };
+        let (root, relative) = match located {
+            Ok(Location { root, relative }) => {
+                let root = self.roots.get(root).ok_or_else(|| Missing::Refused(outside(path)))?;
+                (root, relative)
+            }
+            Err(error) => of_outputs().ok_or(Missing::Refused(error))?,
+        };
         let opened = root.open_path(&relative).map_err(|error| match error {
             Errno::NOENT => Missing::NotFound(system(path, error)),
             other => Missing::Refused(system(path, other)),
@@ -173,6 +249,26 @@ impl Workspace {
     pub(crate) fn lock_writes(&self) -> MutexGuard<'_, ()> {
         self.writes.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A sandbox can only allow: what is in the workspace can be written by a shell.
+fn refuse_within(names: &[Vec<PathBuf>], protect: &[PathBuf]) -> Result<(), OpenError> {
+    let workspace = names.first().map(Vec::as_slice).unwrap_or_default();
+    for (at, path) in protect.iter().enumerate() {
+        let real = path.parent().and_then(|parent| std::fs::canonicalize(parent).ok());
+        let directory = real.as_deref().unwrap_or(path);
+        let is_within = |name: &PathBuf| directory.starts_with(name);
+        if workspace.iter().any(is_within) {
+            return Err(OpenError {
+                field: format!("protect[{at}]"),
+                message: format!(
+                    "`{}` is in the workspace, where `bash` could change it; move it, or leave `bash` out of `tools`",
+                    path.display()
+                ),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// What a path names, and its path beneath a root.

@@ -32,6 +32,17 @@ pub enum Block {
     },
 }
 
+/// Whether a call in doubt happened.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// It did, and this is its result.
+    Done(Output),
+    /// It had no effect.
+    NotDone,
+    /// The files do not say.
+    Unknown,
+}
+
 impl Output {
     pub(crate) fn text(text: impl Into<String>) -> Self {
         Self { content: vec![Block::Text { text: text.into() }], details: None }

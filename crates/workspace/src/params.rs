@@ -1,5 +1,6 @@
 //! The options of a workspace and the parameters of its tools, read from JSON. It must never open anything.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::Deserialize;
@@ -19,6 +20,51 @@ pub struct WorkspaceOptions {
     /// Files that they neither read nor write, with SQLite's files beside each: a ledger.
     #[serde(default)]
     pub protect: Vec<PathBuf>,
+    /// The shells of `bash`; without them there is no such tool.
+    #[serde(default)]
+    pub shell: Option<ShellOptions>,
+}
+
+/// How `bash` runs commands.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ShellOptions {
+    /// Whether shells are restricted.
+    pub sandbox: Sandbox,
+    /// TCP is allowed.
+    pub network: bool,
+    /// The time of a command that names none.
+    pub timeout_ms: u64,
+    /// What is left running by a command that ends.
+    pub background: Background,
+    /// The environment of a shell, but for its temporary directory.
+    pub environment: BTreeMap<String, String>,
+    /// A restricted shell has a `HOME` of its own: it could not read the user's.
+    pub own_home: bool,
+    /// Where that directory is made, absolute.
+    pub temporary: PathBuf,
+}
+
+/// Whether shells are restricted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sandbox {
+    /// No shell runs where the kernel cannot restrict it.
+    Required,
+    /// As far as the kernel can.
+    Preferred,
+    /// Not at all.
+    Off,
+}
+
+/// What happens to the processes that a command leaves running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Background {
+    /// They are ended.
+    End,
+    /// They go on.
+    Keep,
 }
 
 #[derive(Debug, Deserialize)]
@@ -70,6 +116,13 @@ pub(crate) struct ApplyPatchParams {
     pub(crate) patch: String,
     #[serde(default)]
     pub(crate) dry_run: Option<bool>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct BashParams {
+    pub(crate) command: String,
+    #[serde(default)]
+    pub(crate) timeout: Option<f64>,
 }
 
 #[derive(Debug, Deserialize)]

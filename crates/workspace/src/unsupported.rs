@@ -4,8 +4,15 @@ use std::convert::Infallible;
 
 use crate::cancel::Cancel;
 use crate::error::{OpenError, ToolError};
-use crate::output::Output;
+use crate::output::{Outcome, Output};
 use crate::params::WorkspaceOptions;
+use crate::support::{SandboxSupport, Support};
+
+/// What this platform can do: nothing.
+#[must_use]
+pub fn support() -> Support {
+    Support { files: false, sandbox: SandboxSupport::default() }
+}
 
 /// A workspace, which does not exist on this platform.
 #[derive(Debug)]
@@ -31,12 +38,24 @@ impl Workspace {
 
     /// # Errors
     /// Never called.
+    pub fn call_with_updates(
+        &self,
+        _tool: &str,
+        _params: &str,
+        _cancel: &Cancel,
+        _update: &dyn Fn(Output),
+    ) -> Result<Output, ToolError> {
+        match self.0 {}
+    }
+
+    /// # Errors
+    /// Never called.
     pub fn outcome(
         &self,
         _tool: &str,
         _params: &str,
         _cancel: &Cancel,
-    ) -> Result<&'static str, ToolError> {
+    ) -> Result<Outcome, ToolError> {
         match self.0 {}
     }
 }

@@ -147,6 +147,20 @@ const definitions = {
     executionMode: 'sequential',
     replay: 'reconcilable',
   },
+  bash: {
+    description:
+      'Execute a bash command in the workspace. Returns stdout and stderr. Of a long output the beginning and the end are returned, and all of it is saved to a file that can be read. Optionally provide a timeout in seconds. Processes that the command leaves running are ended.',
+    parameters: {
+      type: 'object',
+      properties: {
+        command: { type: 'string', description: 'Bash command to execute' },
+        timeout: { type: 'number', description: 'Timeout in seconds (optional)' },
+      },
+      required: ['command'],
+    },
+    executionMode: 'sequential',
+    replay: 'unsafe',
+  },
 } as const
 
 type CodingToolName = keyof typeof definitions

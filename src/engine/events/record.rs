@@ -35,8 +35,10 @@ pub(crate) enum RecordKind {
     Unreadable = 10,
     /// A [`model::StreamEvent`] that is neither numbered nor stored, as JSON.
     Live = 11,
+    /// What a tool that runs without JavaScript reports, as JSON.
+    ToolUpdate = 12,
     /// Why the run was refused, as JSON: instead of the result.
-    Refused = 12,
+    Refused = 13,
 }
 
 #[derive(Debug, Clone, Copy)]

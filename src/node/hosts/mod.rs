@@ -2,11 +2,15 @@
 //! them.
 
 mod answers;
+mod coding;
+mod coding_calls;
 mod key_host;
 mod request_host;
 mod tool_host;
 
 pub(super) use answers::RequestAnswers;
+pub(super) use coding::{CodingHost, CodingTools};
+pub(super) use coding_calls::{blocking, repaired};
 pub(super) use key_host::{JsKeyHost, KeyAnswers};
 pub(super) use request_host::{Asker, JsRequestHost};
 pub(super) use tool_host::{JsToolHost, ToolAnswers};

@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use super::answers::Answers;
+use super::coding::{CodingHost, CodingTool};
 use crate::engine::{EventQueue, RecordKind};
 use crate::node::errors::js_error;
 use crate::tools::{
@@ -157,6 +158,8 @@ pub(in crate::node) struct JsToolHost {
     pub(in crate::node) stops: bool,
     /// It has a `prepareStep`.
     pub(in crate::node) prepares: bool,
+    /// The tools that are called without JavaScript.
+    pub(in crate::node) coding: Option<Arc<CodingHost>>,
 }
 
 /// Notifies JavaScript that a call was cancelled, unless it was answered.
@@ -201,6 +204,10 @@ impl JsToolHost {
         let answer = answer.await;
         outstanding.answered = answer.is_ok();
         answer.unwrap_or_else(|_| failed("the tool's JavaScript environment has ended"))
+    }
+
+    fn coding(&self, invocation: &Invocation) -> Option<CodingTool> {
+        self.coding.as_ref()?.find(&invocation.tool_name)
     }
 
     /// Asks about the run between two answers.
@@ -274,11 +281,17 @@ impl ToolHost for JsToolHost {
     }
 
     fn execute(&self, invocation: Invocation, _cancel: CancellationToken) -> ToolFuture {
+        if let Some(tool) = self.coding(&invocation) {
+            return Box::pin(tool.execute(invocation, Arc::clone(&self.queue)));
+        }
         let host = self.clone();
         Box::pin(async move { host.request(invocation, None).await.answer })
     }
 
     fn reconcile(&self, invocation: Invocation, _cancel: CancellationToken) -> ReconcileFuture {
+        if let Some(tool) = self.coding(&invocation) {
+            return Box::pin(tool.reconcile(invocation));
+        }
         let host = self.clone();
         Box::pin(async move {
             let returned = host.request(invocation, Some(Instead::Reconcile)).await;

@@ -9,6 +9,7 @@ use crate::edit::diff_texts;
 use crate::error::ToolError;
 use crate::output::Output;
 
+pub(super) const APPLIED: &str = "The patch was applied.";
 /// Bytes of all diffs of a result.
 const MAX_DIFFS: usize = 256 * 1024;
 
@@ -20,7 +21,7 @@ pub(super) fn report(
     let mut text = String::from(if dry_run {
         "The patch can be applied. Nothing was changed."
     } else {
-        "The patch was applied."
+        APPLIED
     });
     let moved = |path: &String| {
         changes

@@ -9,11 +9,11 @@ use rustix::fs::{Mode, Stat};
 use super::journal::{Change, commit};
 use super::lock::Lock;
 use super::recovery::recover_locked;
-use super::report::report;
+use super::report::{APPLIED, report};
 use super::slot::Slot;
 use crate::cancel::Cancel;
 use crate::error::{ToolError, quoted, system};
-use crate::output::Output;
+use crate::output::{Outcome, Output};
 use crate::params::ApplyPatchParams;
 use crate::read::{MAX_WHOLE, read_whole};
 use crate::root::{Create, Identity, Opened, Protected, Root, changed};
@@ -55,16 +55,16 @@ pub(crate) fn outcome(
     workspace: &Workspace,
     params: &ApplyPatchParams,
     cancel: &Cancel,
-) -> Result<&'static str, ToolError> {
-    let Ok(patch) = parsed(&params.patch) else { return Ok("not_done") };
+) -> Result<Outcome, ToolError> {
+    let Ok(patch) = parsed(&params.patch) else { return Ok(Outcome::NotDone) };
     let (root, protected) = (workspace.root()?, workspace.protected());
     let applies = |patch: &Patch<'_>| -> Result<bool, ToolError> {
         Ok(Files::read(root, protected, patch, cancel)?.apply(patch).is_ok())
     };
     Ok(match (applies(&patch)?, applies(&patch.reversed())?) {
-        (true, false) => "not_done",
-        (false, true) => "done",
-        (true, true) | (false, false) => "unknown",
+        (true, false) => Outcome::NotDone,
+        (false, true) => Outcome::Done(Output::text(APPLIED)),
+        (true, true) | (false, false) => Outcome::Unknown,
     })
 }
 

@@ -8,7 +8,7 @@ use super::fold::Pass;
 use super::replace::{normalized, outcome as outcome_in, replace};
 use crate::cancel::Cancel;
 use crate::error::{ToolError, quoted};
-use crate::output::Output;
+use crate::output::{Outcome, Output};
 use crate::params::{Edit, EditParams};
 use crate::read::{MAX_WHOLE, read_start, read_whole};
 use crate::root::{Create, Opened, Target, changed};
@@ -46,10 +46,14 @@ pub(crate) fn outcome(
     workspace: &Workspace,
     params: EditParams,
     cancel: &Cancel,
-) -> Result<&'static str, ToolError> {
+) -> Result<Outcome, ToolError> {
     let (path, edits): (String, Vec<Edit>) = params.into_edits()?;
     let content = Content::read(workspace, &path, cancel)?;
-    outcome_in(&content.text, &edits, cancel)
+    Ok(match outcome_in(&content.text, &edits, cancel)? {
+        "done" => Outcome::Done(Output::text(done(&path))),
+        "not_done" => Outcome::NotDone,
+        _ => Outcome::Unknown,
+    })
 }
 
 fn done(path: &str) -> String {

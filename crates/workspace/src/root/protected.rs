@@ -4,6 +4,7 @@
 //! Files are compared by what they are and not by how they are called. A ledger must not even be opened: closing any handle
 //! of it in this process drops SQLite's locks (docs/rules/faults.md#no-second-sqlite).
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use super::directory::{Create, Root};
 use super::opened::Identity;
 use crate::error::{ToolError, quoted, system};
+use crate::protected_paths::of_process;
 
 const GIT: &str = ".git";
 /// The most directories between a file and its root.
@@ -26,29 +28,27 @@ pub(crate) struct Protected {
 
 impl Protected {
     pub(crate) fn new(paths: &[PathBuf]) -> Self {
-        let beside = ["", "-wal", "-shm", "-journal"];
-        let with = |path: &PathBuf, end: &str| {
-            let mut name = path.clone().into_os_string();
-            name.push(end);
-            PathBuf::from(name)
-        };
-        let files = paths.iter().flat_map(|path| beside.map(|end| with(path, end))).collect();
-        Self { files }
+        Self { files: with_sqlite(paths) }
+    }
+
+    /// These, and those of the process.
+    fn all(&self) -> impl Iterator<Item = Cow<'_, PathBuf>> {
+        let of_process = with_sqlite(&of_process());
+        self.files.iter().map(Cow::Borrowed).chain(of_process.into_iter().map(Cow::Owned))
     }
 
     /// The files as they are now, for a search: each name is looked up once.
     pub(crate) fn files(&self) -> ProtectedFiles {
-        let names = self.files.iter().filter_map(|file| file.file_name().map(OsStr::to_owned));
         ProtectedFiles {
-            identities: self.files.iter().filter_map(|file| identity(file)).collect(),
-            names: names.collect(),
+            identities: self.all().filter_map(|file| identity(&file)).collect(),
+            names: self.all().filter_map(|file| file.file_name().map(OsStr::to_owned)).collect(),
         }
     }
 
     /// Refuses a file that is one of them, under any name.
     pub(crate) fn refuse_file(&self, file: Identity, path: &str) -> Result<(), ToolError> {
-        for each in &self.files {
-            if identity(each) == Some(file) {
+        for each in self.all() {
+            if identity(&each) == Some(file) {
                 return Err(refused(path));
             }
         }
@@ -64,7 +64,7 @@ impl Protected {
         path: &str,
     ) -> Result<(), ToolError> {
         let parent = Identity::of_handle(directory).map_err(|error| system(path, error))?;
-        for each in &self.files {
+        for each in self.all() {
             let same_name = each.file_name().is_some_and(|other| other.eq_ignore_ascii_case(name));
             if same_name && each.parent().and_then(identity) == Some(parent) {
                 return Err(refused(path));
@@ -107,6 +107,17 @@ impl ProtectedFiles {
     pub(crate) fn has_name(&self, name: &OsStr) -> bool {
         self.names.iter().any(|other| other.eq_ignore_ascii_case(name))
     }
+}
+
+/// Each path, and SQLite's files beside it.
+fn with_sqlite(paths: &[PathBuf]) -> Vec<PathBuf> {
+    let with = |path: &PathBuf, end: &str| {
+        let mut name = path.clone().into_os_string();
+        name.push(end);
+        PathBuf::from(name)
+    };
+    let beside = ["", "-wal", "-shm", "-journal"];
+    paths.iter().flat_map(|path| beside.map(|end| with(path, end))).collect()
 }
 
 /// Refuses a file in a `.git`, and the name itself: walks up by handles, so that no link and no other spelling hides it.

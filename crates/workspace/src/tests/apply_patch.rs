@@ -8,6 +8,7 @@ use std::process::Command;
 use proptest::prelude::*;
 
 use super::*;
+use crate::Outcome;
 
 #[path = "../../../patch/tests/support/mod.rs"]
 mod support;
@@ -105,16 +106,16 @@ fn a_patch_of_several_files_is_applied_and_reported() {
         let params = json!({ "patch": patch }).to_string();
         setup.workspace.outcome("apply_patch", &params, &Cancel::default()).unwrap()
     };
-    assert_eq!(outcome(patch), "not_done");
+    assert_eq!(outcome(patch), Outcome::NotDone);
     let applied = setup.call("apply_patch", &json!({ "patch": patch })).unwrap();
     assert_eq!(applied, format!("The patch was applied.{list}"));
-    assert_eq!(outcome(patch), "done");
+    assert!(matches!(outcome(patch), Outcome::Done(_)));
     let after: Vec<(String, Vec<u8>)> = tree(&setup.path("")).into_iter().collect();
     let expected = [("a.txt", "one\n2\nthree\n"), ("moved/b.txt", "B\n"), ("new/dir/c.txt", "c\n")];
     assert_eq!(after, expected.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec())));
     assert_eq!(fs::metadata(setup.path("moved/b.txt")).unwrap().mode() & 0o777, 0o751);
     setup.write("a.txt", "something else\n").unwrap();
-    assert_eq!(outcome(patch), "unknown");
+    assert_eq!(outcome(patch), Outcome::Unknown);
 }
 
 #[test]
@@ -349,11 +350,11 @@ proptest! {
         put(dir.path(), &before);
         let params = json!({ "patch": patch }).to_string();
         let outcome = || workspace(dir.path()).outcome("apply_patch", &params, &Cancel::default()).unwrap();
-        prop_assert_ne!(outcome(), "done");
+        prop_assert!(!matches!(outcome(), Outcome::Done(_)));
         match patched(dir.path(), &patch) {
             Ok(_) => {
                 prop_assert_eq!(tree(dir.path()), after);
-                prop_assert!(!unified || outcome() != "not_done");
+                prop_assert!(!unified || outcome() != Outcome::NotDone);
             }
             Err(error) => prop_assert!(false, "{}\n{}", error, patch),
         }

@@ -12,6 +12,7 @@ use crate::{Block, Cancel, Workspace, WorkspaceOptions};
 
 mod apply_patch;
 mod search;
+mod shell;
 
 pub(crate) use apply_patch::crash_point;
 
@@ -31,6 +32,7 @@ impl Setup {
             workspace: dir.path().join("work"),
             read_roots: vec![dir.path().join("manual")],
             protect: vec![dir.path().join("work/agent.db")],
+            shell: None,
         })
         .unwrap();
         Self { dir, workspace }

@@ -1,0 +1,119 @@
+// `bash` of createCodingTools alone: streaming, an abort, its options, and what the platform enforces. It must never repeat what the tests
+// of the core prove about hostile commands.
+
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import {
+  AgentEngine,
+  type BashOptions,
+  type CodingTool,
+  createCodingTools,
+} from '../../../index.js'
+import { tempDir } from '../../support/engine.js'
+
+let dir: ReturnType<typeof tempDir>
+let cwd: string
+
+beforeEach(() => {
+  dir = tempDir()
+  cwd = join(dir.path, 'work')
+  mkdirSync(cwd)
+})
+
+afterEach(() => dir.remove())
+
+function shell(bash: BashOptions = {}): CodingTool {
+  return createCodingTools(cwd, { tools: ['bash'], bash })[0] as CodingTool
+}
+
+const text = async (tool: CodingTool, command: string) => {
+  const { content } = await tool.execute('1', { command })
+  return (content[0] as { text: string }).text
+}
+
+test('a command prints, fails and has a cleaned environment', async () => {
+  process.env.SECRET_OF_THE_HOST = 'secret'
+  const tool = shell({ env: { GIVEN: 'given' } })
+  expect(await text(tool, 'echo out; echo err >&2; echo $SECRET_OF_THE_HOST$GIVEN')).toBe(
+    'out\nerr\ngiven\n',
+  )
+  await expect(text(tool, 'echo failing; exit 3')).rejects.toThrow(
+    /^failing\n\n\nCommand exited with code 3$/,
+  )
+  await expect(tool.execute('2', { command: 'echo x; sleep 60', timeout: 0.1 })).rejects.toThrow(
+    /Command timed out after 0.1 seconds$/,
+  )
+  delete process.env.SECRET_OF_THE_HOST
+})
+
+test('what is printed comes by onUpdate, and an abort rejects when nothing is left', async () => {
+  const tool = shell()
+  const partials: unknown[] = []
+  const controller = new AbortController()
+  const command = 'echo $$ > pid; echo started; sleep 1000'
+  const call = tool.execute('1', { command }, controller.signal, (partial) => {
+    partials.push(partial)
+    controller.abort()
+  })
+  await expect(call).rejects.toThrow(/^started\n\n\nCommand aborted$/)
+  expect(partials).toEqual([{ content: [{ type: 'text', text: 'started\n' }] }])
+  expect(existsSync(`/proc/${readFileSync(join(cwd, 'pid'), 'utf8').trim()}`)).toBe(false)
+})
+
+test('capabilities say what the kernel enforces, and the sandbox enforces it', async () => {
+  const engine = new AgentEngine()
+  const { codingTools, sandbox, descendants } = engine.capabilities()
+  await engine.close()
+  expect({ codingTools, descendants }).toEqual({ codingTools: true, descendants: 'environment' })
+  expect(sandbox).toEqual({
+    landlock: sandbox.landlock,
+    files: sandbox.landlock >= 3,
+    tcp: sandbox.landlock >= 4,
+    signals: sandbox.landlock >= 6,
+    unixSockets: false,
+    udp: false,
+  })
+  writeFileSync(join(dir.path, 'outside'), 'outside')
+  const cat = `cat ${join(dir.path, 'outside')}`
+  expect(await text(shell({ sandbox: 'off' }), cat)).toBe('outside')
+  const restricted = text(shell(), cat).then(
+    () => false,
+    () => true,
+  )
+  expect(await restricted).toBe(sandbox.files)
+  const required = () => shell({ sandbox: 'required' })
+  if (sandbox.files && sandbox.tcp) await expect(text(required(), cat)).rejects.toThrow('denied')
+  else expect(required).toThrow('the sandbox is required')
+})
+
+test('options that cannot be used are refused with their path', () => {
+  const refused = (bash: unknown, protect?: string[]) => {
+    try {
+      createCodingTools(cwd, { bash: bash as BashOptions, ...(protect && { protect }) })
+    } catch (error) {
+      return (error as Error).message
+    }
+  }
+  expect([
+    refused(7),
+    refused({ sandbox: 'strict' }),
+    refused({ background: true }),
+    refused({ network: 1 }),
+    refused({ timeoutMs: 0 }),
+    refused({ env: { 'A B': 'x' } }),
+    refused({ env: { A: 1 } }),
+    refused({ shell: 'zsh' }),
+    refused({}, [join(cwd, 'agent.db')]),
+  ]).toEqual([
+    '`options.bash`: is not an object',
+    '`options.bash.sandbox`: is not one of preferred, required, off',
+    '`options.bash.background`: is not one of end, keep',
+    '`options.bash.network`: is not true or false',
+    '`options.bash.timeoutMs`: is not a whole number of milliseconds above 0',
+    '`options.bash.env.A B`: is not the name of a variable',
+    '`options.bash.env.A`: is not a string without NUL characters',
+    '`options.bash.shell`: is unknown; known are sandbox, network, timeoutMs, env, background',
+    `\`protect[0]\`: \`${join(cwd, 'agent.db')}\` is in the workspace, where \`bash\` could change it; move it, or leave \`bash\` out of \`tools\``,
+  ])
+})
