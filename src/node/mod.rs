@@ -21,5 +21,4 @@ mod profiles;
 mod reading;
 mod recovery;
 mod reply;
-mod runs;
 mod workspace;
