@@ -93,6 +93,20 @@ class Ledger implements types.Ledger {
     return this.#request('children', { turnId: text('turnId', turnId), page: rest }, signal)
   }
 
+  async diff(
+    turnA: string,
+    turnB: string,
+    options: types.DiffOptions & types.CallOptions = {},
+  ): Promise<types.TurnDiff> {
+    const { signal, ...rest } = object('options', options)
+    const args = {
+      turnA: text('turnA', turnA, 'invalid_query'),
+      turnB: text('turnB', turnB, 'invalid_query'),
+      options: rest,
+    }
+    return this.#request('diff', args, signal)
+  }
+
   async sessionHistory(
     label: string,
     page: types.PageOptions & types.CallOptions = {},
@@ -106,11 +120,8 @@ class Ledger implements types.Ledger {
     time: Date | number,
     options: types.CallOptions = {},
   ): Promise<types.SessionMove | null> {
-    const at = typeof time === 'object' ? milliseconds(time) : time
-    if (!Number.isSafeInteger(at)) {
-      throw wrong('time', 'a Date or whole milliseconds since 1970', 'invalid_query')
-    }
-    return this.#request('asOf', { label: name('label', label), time: at }, signalOf(options))
+    const args = { label: name('label', label), time: timeOf('time', time) }
+    return this.#request('asOf', args, signalOf(options))
   }
 
   async search(
@@ -130,6 +141,62 @@ class Ledger implements types.Ledger {
     filter: types.SessionFilter & types.CallOptions = {},
   ): Promise<types.Page<types.SessionRow>> {
     return this.#list('sessions', filter)
+  }
+
+  async turns(
+    filter: types.TurnFilter & types.CallOptions = {},
+  ): Promise<types.Page<types.TurnSummary>> {
+    return this.#list('turns', filter)
+  }
+
+  async createSession(
+    label: string,
+    session: types.SessionChange & types.CallOptions = {},
+  ): Promise<types.SessionRow> {
+    const { signal, ...rest } = object('session', session)
+    return this.#request('createSession', { label: name('label', label), session: rest }, signal)
+  }
+
+  async updateSession(
+    label: string,
+    session: types.SessionChange & types.CallOptions,
+  ): Promise<types.SessionRow> {
+    const { signal, ...rest } = object('session', session)
+    return this.#request('updateSession', { label: name('label', label), session: rest }, signal)
+  }
+
+  async indexMetadata(key: string, options: types.CallOptions = {}): Promise<boolean> {
+    const args = { key: text('key', key, 'invalid_query'), indexed: true }
+    return this.#request('indexMetadata', args, signalOf(options))
+  }
+
+  async unindexMetadata(key: string, options: types.CallOptions = {}): Promise<boolean> {
+    const args = { key: text('key', key, 'invalid_query'), indexed: false }
+    return this.#request('indexMetadata', args, signalOf(options))
+  }
+
+  async deleteSession(
+    label: string,
+    options: types.DeleteSessionOptions & types.CallOptions = {},
+  ): Promise<types.LedgerDeletion> {
+    const { signal, ...rest } = object('options', options)
+    const session = { label: name('label', label), options: rest }
+    return this.#request('delete', { session }, signal)
+  }
+
+  async deleteTurns(
+    filter: types.TurnSelection,
+    options: types.DeleteTurnsOptions & types.CallOptions = {},
+  ): Promise<types.LedgerDeletion> {
+    const { signal, ...rest } = object('options', options)
+    const turns = { filter: object('filter', filter), options: rest }
+    return this.#request('delete', { turns }, signal)
+  }
+
+  async prune(options: types.PruneOptions & types.CallOptions): Promise<types.LedgerDeletion> {
+    const { before, signal, ...rest } = object('options', options)
+    const prune = { options: { ...rest, before: timeOf('options.before', before) } }
+    return this.#request('delete', { prune }, signal)
   }
 
   async toolCalls(
@@ -306,6 +373,13 @@ function wrong(field: string, what: string, code: Code = 'invalid_context'): Age
 /** A text of the caller. */
 function text(field: string, value: unknown, code: Code = 'invalid_context'): string {
   return readName(value, field, code)
+}
+
+/** A time of the caller in Unix milliseconds. */
+function timeOf(field: string, time: unknown): number {
+  const at = typeof time === 'object' && time !== null ? milliseconds(time as Date) : time
+  if (typeof at === 'number' && Number.isSafeInteger(at)) return at
+  throw wrong(field, 'a Date or whole milliseconds since 1970', 'invalid_query')
 }
 
 /** A Date's time; undefined for what is no Date. */
