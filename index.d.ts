@@ -445,8 +445,13 @@ export interface AssembledContext extends RunHooks {
   /** Texts at which the answer ends. */
   stopSequences?: readonly string[] | undefined
   promptCache?: PromptCache | undefined
+  /**
+   * The host's own data, stored with the turn and never sent to a provider: a JSON object of at most 16 KiB. Filters and reports of the
+   * ledger find turns by its keys.
+   */
+  metadata?: Readonly<Record<string, unknown>> | undefined
   /** Metadata that the provider stores with the request; `user_id` is sent in the API's field for the user. */
-  metadata?: Readonly<Record<string, string>> | undefined
+  requestMetadata?: Readonly<Record<string, string>> | undefined
   /** Headers of this turn's requests, in addition to the provider's. */
   headers?: Readonly<Record<string, string>> | undefined
   /** Tools that the provider runs (web search, code execution), as its API writes them. */
@@ -786,6 +791,18 @@ export interface LedgerOptions {
    * Needs the journal `full`. The first engine of a process that opens a ledger decides for all engines of the process.
    */
   events?: EventRetention | boolean | undefined
+}
+
+/** What {@link Ledger.prune} deletes. */
+export interface PruneOptions {
+  /** Sessions that were last used before this time: a Date, or Unix milliseconds. */
+  before: Date | number
+  /** The number of newest sessions that stay whatever their age. Default 0. */
+  keep?: number | undefined
+  /** Counts, and deletes nothing. Default false. */
+  dryRun?: boolean | undefined
+  /** Overwrites what was deleted: the file is rewritten, and commits wait for that. Default false. */
+  secure?: boolean | undefined
 }
 
 /** How long the events of a run remain in the ledger after its end. */
@@ -1326,6 +1343,19 @@ export interface Ledger {
   ancestry(turnId: string, page?: PageOptions): Promise<Page<TurnSummary>>
   /** The children of a turn, in the order of their ids. @throws {AgentEngineError} `unknown_turn` */
   children(turnId: string, page?: PageOptions): Promise<Page<TurnSummary>>
+  /**
+   * What each of two turns has that the other has not: the last turn that both are or follow, and what came after it on each side.
+   * `turns`, `messages` and `toolCalls` end at a limit, the sums do not.
+   *
+   * @example
+   * const branch = await engine.ledger.fork(turnId, 'what-if')
+   * const other = await engine.run('And if we heated?', { session: branch.label }).result
+   * const { ancestor, a, b } = await engine.ledger.diff(head, other.turnId)
+   * console.log(ancestor?.id, a.messages.length, b.usage.totalTokens)
+   *
+   * @throws {AgentEngineError} `unknown_turn`
+   */
+  diff(turnA: string, turnB: string, options?: DiffOptions): Promise<TurnDiff>
   /** Each move of a session's pointer, oldest first. @throws {AgentEngineError} `unknown_session` */
   sessionHistory(label: string, page?: PageOptions): Promise<Page<SessionMove>>
   /**
@@ -1348,7 +1378,7 @@ export interface Ledger {
    */
   search(text: string, options?: SearchOptions): Promise<Page<SearchHit, number>>
   /**
-   * The usage of turns by session, agent, model or day (UTC), in the order of the keys. Running turns are not included.
+   * The usage of turns by session, agent, model, day (UTC) or a key of their metadata, in the order of the keys. Running turns are not included.
    *
    * @example
    * for (const { key, usage, cost } of (await engine.ledger.usage({ by: 'agent' })).items) {
@@ -1358,6 +1388,74 @@ export interface Ledger {
   usage(filter: UsageFilter): Promise<Page<UsageRow>>
   /** The sessions, by their labels. @example await engine.ledger.sessions({ agentId: 'atlas', status: 'active' }) */
   sessions(filter?: SessionFilter): Promise<Page<SessionRow>>
+  /**
+   * The ended turns that match a filter: those of a session in the order of their ids, others in the order in which they were
+   * written.
+   *
+   * @example
+   * const { items } = await engine.ledger.turns({ metadata: { userId: 'u1' }, since: Date.now() - 86_400_000 })
+   */
+  turns(filter?: TurnFilter): Promise<Page<TurnSummary>>
+  /**
+   * Creates a session without a turn. A run creates its session itself: this is for one that has metadata before its first turn.
+   *
+   * @example
+   * await engine.ledger.createSession('support:4711', { metadata: { userId: 'u1', channel: 'mail' } })
+   *
+   * @throws {AgentEngineError} `storage_constraint` for a label that is taken.
+   */
+  createSession(label: string, session?: SessionChange): Promise<SessionRow>
+  /**
+   * Sets what is given of a session. Metadata replaces what was there; null removes it.
+   *
+   * @example
+   * await engine.ledger.updateSession('support:4711', { metadata: { userId: 'u1', solved: true } })
+   *
+   * @throws {AgentEngineError} `unknown_session`
+   */
+  updateSession(label: string, session: SessionChange): Promise<SessionRow>
+  /**
+   * Deletes a session: it is gone for every reader at once. Its turns stay, in no session, unless `turns` is given: then those that no
+   * other session reaches are deleted too, in batches between the commits of runs. A session with a running or an interrupted turn is
+   * refused. After a crash in the middle, the next deletion of any kind continues.
+   *
+   * @example
+   * const { turns, blobs } = await engine.ledger.deleteSession('support:4711', { turns: true, dryRun: true })
+   * await engine.ledger.deleteSession('support:4711', { turns: true, secure: true })
+   *
+   * @throws {AgentEngineError} `unknown_session`; `storage_locked` where a turn of it has not ended.
+   */
+  deleteSession(label: string, options?: DeleteSessionOptions): Promise<LedgerDeletion>
+  /**
+   * Deletes turns. A turn that another turn follows stays, and `retainedTurns` counts it, unless `followers` are deleted too. A session
+   * whose head is deleted points at the nearest turn before it that stays. The compaction made of a deleted turn is deleted with it.
+   *
+   * @example
+   * await engine.ledger.deleteTurns({ metadata: { userId: 'u1' } }, { followers: true, secure: true })
+   *
+   * @throws {AgentEngineError} `invalid_query` without any condition.
+   */
+  deleteTurns(filter: TurnSelection, options?: DeleteTurnsOptions): Promise<LedgerDeletion>
+  /**
+   * Deletes the sessions that were last used before a time, but not the `keep` newest, and with them the turns that no other session
+   * reaches; also older turns that are in no thread. Sessions in which a turn is open stay.
+   *
+   * @example
+   * const before = new Date(Date.now() - 90 * 86_400_000)
+   * console.log(await engine.ledger.prune({ before, keep: 100, dryRun: true }))
+   */
+  prune(options: PruneOptions): Promise<LedgerDeletion>
+  /**
+   * Indexes the metadata of turns and sessions by a key, so that filters and reports of the key read only what they return. Without
+   * an index they read all metadata. False where there is one already. Commits wait while the index is made.
+   *
+   * @example
+   * await engine.ledger.indexMetadata('userId')
+   * const { items } = await engine.ledger.usage({ by: 'metadata.userId' })
+   */
+  indexMetadata(key: string): Promise<boolean>
+  /** Removes the index of a key. False where there is none. @example await engine.ledger.unindexMetadata('userId') */
+  unindexMetadata(key: string): Promise<boolean>
   /** The tool calls, by turn. @example await engine.ledger.toolCalls({ toolName: 'bash', status: 'failed' }) */
   toolCalls(filter?: ToolCallFilter): Promise<Page<ToolCallRow>>
   /** The label of the session that a label or an alias names, whether or not the session exists yet. */
@@ -3073,6 +3171,10 @@ provider: string,
  */
 model: string, 
 /**
+ * The host's own data; null where there is none.
+ */
+metadata: Record<string, unknown> | null, 
+/**
  * Complete answers of the model so far.
  */
 iterations: number, 
@@ -4036,7 +4138,11 @@ updatedAt: number,
 /**
  * Its status.
  */
-status: 'active' | 'archived', };
+status: 'active' | 'archived', 
+/**
+ * The host's own data; null where there is none.
+ */
+metadata: Record<string, unknown> | null, };
 
 /**
  * A turn with its messages and tool calls.
@@ -4150,6 +4256,10 @@ sourceEventId: string | null,
  * The workspace's root.
  */
 workspacePath: string | null, 
+/**
+ * The host's own data; null where there is none.
+ */
+metadata: Record<string, unknown> | null, 
 /**
  * Why the agent stopped.
  */
@@ -4723,7 +4833,11 @@ toolCallCount: number,
 /**
  * Why the agent stopped.
  */
-stopReason: StopReason | null, };
+stopReason: StopReason | null, 
+/**
+ * The host's own data; null where there is none.
+ */
+metadata: Record<string, unknown> | null, };
 
 /**
  * A move of a session's pointer.
@@ -4794,8 +4908,11 @@ excerpt: string, };
 
 /**
  * The key by which usage is grouped.
+ * `turn` is one request of the host: its single calls are in `TurnRow.attempts`. `session` is the session the turn was run in,
+ * `agent` that session's agent (`SessionRow.agentId`), `model` the provider and its model, `day` the day the turn began, in UTC.
+ * `metadata.userId` is the value of the key `userId` in the metadata of the turn; turns without the key are not counted.
  */
-export type UsageBy = "turn" | "session" | "agent" | "model" | "day";
+export type UsageBy = 'turn' | 'session' | 'agent' | 'model' | 'day' | `metadata.${string}`;
 
 /**
  * The filter of a usage report.
@@ -4830,6 +4947,10 @@ since?: number | undefined,
  */
 until?: number | undefined, 
 /**
+ * Only those whose metadata has these values, by key: at most 8.
+ */
+metadata?: Readonly<Record<string, string | number | boolean>> | undefined, 
+/**
  * The `next` of the previous page: a key.
  */
 after?: string | undefined, 
@@ -4843,7 +4964,8 @@ limit?: number | undefined, };
  */
 export type UsageRow = { 
 /**
- * The turn's id, the session's label, the agent, `provider/model`, or the day as `2026-01-31`.
+ * The turn's id, the session's label, the agent, `provider/model`, the day as `2026-01-31`, or the value of the metadata:
+ * a string as it is, anything else as JSON.
  */
 key: string, 
 /**
@@ -4913,6 +5035,10 @@ status?: SessionStatus | undefined,
  */
 isSubagent?: boolean | undefined, 
 /**
+ * Those whose metadata has these values, by key: at most 8.
+ */
+metadata?: Readonly<Record<string, string | number | boolean>> | undefined, 
+/**
  * The `next` of the previous page: a label.
  */
 after?: string | undefined, 
@@ -4920,6 +5046,224 @@ after?: string | undefined,
  * The limit of sessions: 1 to 1,000. Default 100.
  */
 limit?: number | undefined, };
+
+/**
+ * Options of a deleted session.
+ */
+export type DeleteSessionOptions = { 
+/**
+ * Also its turns, where no other session reaches them. Default false: they stay, in no session.
+ */
+turns?: boolean | undefined, 
+/**
+ * Counts, and deletes nothing. Default false.
+ */
+dryRun?: boolean | undefined, 
+/**
+ * Overwrites what was deleted: the file is rewritten, and commits wait for that. Default false.
+ */
+secure?: boolean | undefined, };
+
+/**
+ * Options of deleted turns.
+ */
+export type DeleteTurnsOptions = { 
+/**
+ * Also every turn that follows them. Default false: a turn that another turn follows stays with it.
+ */
+followers?: boolean | undefined, 
+/**
+ * Counts, and deletes nothing. Default false.
+ */
+dryRun?: boolean | undefined, 
+/**
+ * Overwrites what was deleted: the file is rewritten, and commits wait for that. Default false.
+ */
+secure?: boolean | undefined, };
+
+/**
+ * The turns that are deleted: those that match every condition. At least one is given.
+ */
+export type TurnSelection = { 
+/**
+ * Those with these ids, at most 1,000.
+ */
+ids?: Array<string>, 
+/**
+ * Those that were run in a session.
+ */
+sessionLabel?: string, 
+/**
+ * Those that ended so.
+ */
+status?: 'completed' | 'aborted' | 'failed', 
+/**
+ * Those that began at this time or later: Unix milliseconds.
+ */
+since?: number, 
+/**
+ * Those that began before this time: Unix milliseconds.
+ */
+until?: number, 
+/**
+ * Those whose metadata has these values, by key: at most 8.
+ */
+metadata?: Readonly<Record<string, string | number | boolean>>, };
+
+/**
+ * How much was deleted, or would be.
+ */
+export type LedgerDeletion = { 
+/**
+ * Sessions.
+ */
+sessions: number, 
+/**
+ * Turns, compactions included.
+ */
+turns: number, 
+/**
+ * Their messages.
+ */
+messages: number, 
+/**
+ * Their tool calls.
+ */
+toolCalls: number, 
+/**
+ * Runs whose events were stored.
+ */
+runs: number, 
+/**
+ * Values over 64 KiB that nothing else uses.
+ */
+blobs: number, 
+/**
+ * Selected turns that stay, because a turn that stays follows them or a session needs them.
+ */
+retainedTurns: number, 
+/**
+ * True where the deleted data was overwritten; always false without `secure`.
+ */
+overwritten: boolean, };
+
+/**
+ * What becomes of metadata.
+ */
+export type MetadataChange = Readonly<Record<string, unknown>> | null;
+
+/**
+ * What a host sets on a session.
+ */
+export type SessionChange = { 
+/**
+ * The host's own data, which replaces what is there: a JSON object of at most 16 KiB. Null removes it.
+ */
+metadata?: MetadataChange, };
+
+/**
+ * The filter of a list of turns.
+ */
+export type TurnFilter = { 
+/**
+ * Those that were run in a session.
+ */
+sessionLabel?: string | undefined, 
+/**
+ * Those that ended so.
+ */
+status?: 'completed' | 'aborted' | 'failed' | undefined, 
+/**
+ * Those of a provider.
+ */
+provider?: string | undefined, 
+/**
+ * Those of a model.
+ */
+model?: string | undefined, 
+/**
+ * Those that began at this time or later: Unix milliseconds.
+ */
+since?: number | undefined, 
+/**
+ * Those that began before this time: Unix milliseconds.
+ */
+until?: number | undefined, 
+/**
+ * Those whose metadata has these values, by key: at most 8.
+ */
+metadata?: Readonly<Record<string, string | number | boolean>> | undefined, 
+/**
+ * The `next` of the previous page: a turn's id.
+ */
+after?: string | undefined, 
+/**
+ * The limit of turns: 1 to 1,000. Default 100.
+ */
+limit?: number | undefined, };
+
+/**
+ * Options of a comparison.
+ */
+export type DiffOptions = { 
+/**
+ * The limit of turns of a side whose content is returned: 1 to 1,000. Default 100. A side also ends at 16 MiB of content.
+ */
+limit?: number | undefined, };
+
+/**
+ * One side of a comparison: the turns after the common ancestor, up to the turn of the side.
+ */
+export type DiffSide = { 
+/**
+ * The number of all its turns, compactions included.
+ */
+turnCount: number, 
+/**
+ * The sum of the usage of all of them.
+ */
+usage: TokenUsage, 
+/**
+ * US dollars of those with a known price; null where there are none.
+ */
+cost: number | null, 
+/**
+ * The number of turns with an unknown price: their cost is not in `cost`.
+ */
+unpricedTurns: number, 
+/**
+ * The first turns, oldest first.
+ */
+turns: Array<TurnSummary>, 
+/**
+ * The messages of `turns`.
+ */
+messages: Array<HistoryMessage>, 
+/**
+ * The tool calls of `turns`.
+ */
+toolCalls: Array<ToolCallRow>, 
+/**
+ * True where there are more turns than `turns` has.
+ */
+truncated: boolean, };
+
+/**
+ * Two turns compared.
+ */
+export type TurnDiff = { 
+/**
+ * The last turn that both are or follow; null for turns of different trees.
+ */
+ancestor: TurnSummary | null, 
+/**
+ * What the first turn has that the second has not.
+ */
+a: DiffSide, 
+/**
+ * What the second turn has that the first has not.
+ */
+b: DiffSide, };
 
 /**
  * The filter of a list of tool calls.

@@ -141,6 +141,7 @@ fn turn(clock: &Clock, label: &str, parent: Option<String>) -> Box<TurnEnd> {
                 .map(str::to_owned)
                 .to_vec(),
             permissions_granted: r#"[{"fs":["read","write"],"net":[]}]"#.to_owned(),
+            metadata: None,
         },
         move_pointer: true,
         status: TurnStatus::Completed,

@@ -91,7 +91,7 @@ const proofs = {
   flips: {
     about: '1,000 changed bytes in live values of a ledger, each of which `verify()` finds',
     env: { FLIPS: '1000' },
-    command: spec('ledger/flipped-bytes'),
+    command: spec('ledger/damage/flipped-bytes'),
   },
   imports: {
     about: '2,000 mutated exports: refused by line, or `verify()` is clean',

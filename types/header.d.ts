@@ -443,8 +443,13 @@ export interface AssembledContext extends RunHooks {
   /** Texts at which the answer ends. */
   stopSequences?: readonly string[]
   promptCache?: PromptCache
+  /**
+   * The host's own data, stored with the turn and never sent to a provider: a JSON object of at most 16 KiB. Filters and reports of the
+   * ledger find turns by its keys.
+   */
+  metadata?: Readonly<Record<string, unknown>>
   /** Metadata that the provider stores with the request; `user_id` is sent in the API's field for the user. */
-  metadata?: Readonly<Record<string, string>>
+  requestMetadata?: Readonly<Record<string, string>>
   /** Headers of this turn's requests, in addition to the provider's. */
   headers?: Readonly<Record<string, string>>
   /** Tools that the provider runs (web search, code execution), as its API writes them. */
@@ -784,6 +789,18 @@ export interface LedgerOptions {
    * Needs the journal `full`. The first engine of a process that opens a ledger decides for all engines of the process.
    */
   events?: EventRetention | boolean
+}
+
+/** What {@link Ledger.prune} deletes. */
+export interface PruneOptions {
+  /** Sessions that were last used before this time: a Date, or Unix milliseconds. */
+  before: Date | number
+  /** The number of newest sessions that stay whatever their age. Default 0. */
+  keep?: number
+  /** Counts, and deletes nothing. Default false. */
+  dryRun?: boolean
+  /** Overwrites what was deleted: the file is rewritten, and commits wait for that. Default false. */
+  secure?: boolean
 }
 
 /** How long the events of a run remain in the ledger after its end. */
@@ -1324,6 +1341,19 @@ export interface Ledger {
   ancestry(turnId: string, page?: PageOptions): Promise<Page<TurnSummary>>
   /** The children of a turn, in the order of their ids. @throws {AgentEngineError} `unknown_turn` */
   children(turnId: string, page?: PageOptions): Promise<Page<TurnSummary>>
+  /**
+   * What each of two turns has that the other has not: the last turn that both are or follow, and what came after it on each side.
+   * `turns`, `messages` and `toolCalls` end at a limit, the sums do not.
+   *
+   * @example
+   * const branch = await engine.ledger.fork(turnId, 'what-if')
+   * const other = await engine.run('And if we heated?', { session: branch.label }).result
+   * const { ancestor, a, b } = await engine.ledger.diff(head, other.turnId)
+   * console.log(ancestor?.id, a.messages.length, b.usage.totalTokens)
+   *
+   * @throws {AgentEngineError} `unknown_turn`
+   */
+  diff(turnA: string, turnB: string, options?: DiffOptions): Promise<TurnDiff>
   /** Each move of a session's pointer, oldest first. @throws {AgentEngineError} `unknown_session` */
   sessionHistory(label: string, page?: PageOptions): Promise<Page<SessionMove>>
   /**
@@ -1346,7 +1376,7 @@ export interface Ledger {
    */
   search(text: string, options?: SearchOptions): Promise<Page<SearchHit, number>>
   /**
-   * The usage of turns by session, agent, model or day (UTC), in the order of the keys. Running turns are not included.
+   * The usage of turns by session, agent, model, day (UTC) or a key of their metadata, in the order of the keys. Running turns are not included.
    *
    * @example
    * for (const { key, usage, cost } of (await engine.ledger.usage({ by: 'agent' })).items) {
@@ -1356,6 +1386,74 @@ export interface Ledger {
   usage(filter: UsageFilter): Promise<Page<UsageRow>>
   /** The sessions, by their labels. @example await engine.ledger.sessions({ agentId: 'atlas', status: 'active' }) */
   sessions(filter?: SessionFilter): Promise<Page<SessionRow>>
+  /**
+   * The ended turns that match a filter: those of a session in the order of their ids, others in the order in which they were
+   * written.
+   *
+   * @example
+   * const { items } = await engine.ledger.turns({ metadata: { userId: 'u1' }, since: Date.now() - 86_400_000 })
+   */
+  turns(filter?: TurnFilter): Promise<Page<TurnSummary>>
+  /**
+   * Creates a session without a turn. A run creates its session itself: this is for one that has metadata before its first turn.
+   *
+   * @example
+   * await engine.ledger.createSession('support:4711', { metadata: { userId: 'u1', channel: 'mail' } })
+   *
+   * @throws {AgentEngineError} `storage_constraint` for a label that is taken.
+   */
+  createSession(label: string, session?: SessionChange): Promise<SessionRow>
+  /**
+   * Sets what is given of a session. Metadata replaces what was there; null removes it.
+   *
+   * @example
+   * await engine.ledger.updateSession('support:4711', { metadata: { userId: 'u1', solved: true } })
+   *
+   * @throws {AgentEngineError} `unknown_session`
+   */
+  updateSession(label: string, session: SessionChange): Promise<SessionRow>
+  /**
+   * Deletes a session: it is gone for every reader at once. Its turns stay, in no session, unless `turns` is given: then those that no
+   * other session reaches are deleted too, in batches between the commits of runs. A session with a running or an interrupted turn is
+   * refused. After a crash in the middle, the next deletion of any kind continues.
+   *
+   * @example
+   * const { turns, blobs } = await engine.ledger.deleteSession('support:4711', { turns: true, dryRun: true })
+   * await engine.ledger.deleteSession('support:4711', { turns: true, secure: true })
+   *
+   * @throws {AgentEngineError} `unknown_session`; `storage_locked` where a turn of it has not ended.
+   */
+  deleteSession(label: string, options?: DeleteSessionOptions): Promise<LedgerDeletion>
+  /**
+   * Deletes turns. A turn that another turn follows stays, and `retainedTurns` counts it, unless `followers` are deleted too. A session
+   * whose head is deleted points at the nearest turn before it that stays. The compaction made of a deleted turn is deleted with it.
+   *
+   * @example
+   * await engine.ledger.deleteTurns({ metadata: { userId: 'u1' } }, { followers: true, secure: true })
+   *
+   * @throws {AgentEngineError} `invalid_query` without any condition.
+   */
+  deleteTurns(filter: TurnSelection, options?: DeleteTurnsOptions): Promise<LedgerDeletion>
+  /**
+   * Deletes the sessions that were last used before a time, but not the `keep` newest, and with them the turns that no other session
+   * reaches; also older turns that are in no thread. Sessions in which a turn is open stay.
+   *
+   * @example
+   * const before = new Date(Date.now() - 90 * 86_400_000)
+   * console.log(await engine.ledger.prune({ before, keep: 100, dryRun: true }))
+   */
+  prune(options: PruneOptions): Promise<LedgerDeletion>
+  /**
+   * Indexes the metadata of turns and sessions by a key, so that filters and reports of the key read only what they return. Without
+   * an index they read all metadata. False where there is one already. Commits wait while the index is made.
+   *
+   * @example
+   * await engine.ledger.indexMetadata('userId')
+   * const { items } = await engine.ledger.usage({ by: 'metadata.userId' })
+   */
+  indexMetadata(key: string): Promise<boolean>
+  /** Removes the index of a key. False where there is none. @example await engine.ledger.unindexMetadata('userId') */
+  unindexMetadata(key: string): Promise<boolean>
   /** The tool calls, by turn. @example await engine.ledger.toolCalls({ toolName: 'bash', status: 'failed' }) */
   toolCalls(filter?: ToolCallFilter): Promise<Page<ToolCallRow>>
   /** The label of the session that a label or an alias names, whether or not the session exists yet. */

@@ -1337,6 +1337,10 @@ provider: string,
  */
 model: string, 
 /**
+ * The host's own data; null where there is none.
+ */
+metadata: Record<string, unknown> | null, 
+/**
  * Complete answers of the model so far.
  */
 iterations: number, 
@@ -2300,7 +2304,11 @@ updatedAt: number,
 /**
  * Its status.
  */
-status: 'active' | 'archived', };
+status: 'active' | 'archived', 
+/**
+ * The host's own data; null where there is none.
+ */
+metadata: Record<string, unknown> | null, };
 
 /**
  * A turn with its messages and tool calls.
@@ -2414,6 +2422,10 @@ sourceEventId: string | null,
  * The workspace's root.
  */
 workspacePath: string | null, 
+/**
+ * The host's own data; null where there is none.
+ */
+metadata: Record<string, unknown> | null, 
 /**
  * Why the agent stopped.
  */
@@ -2987,7 +2999,11 @@ toolCallCount: number,
 /**
  * Why the agent stopped.
  */
-stopReason: StopReason | null, };
+stopReason: StopReason | null, 
+/**
+ * The host's own data; null where there is none.
+ */
+metadata: Record<string, unknown> | null, };
 
 /**
  * A move of a session's pointer.
@@ -3058,8 +3074,11 @@ excerpt: string, };
 
 /**
  * The key by which usage is grouped.
+ * `turn` is one request of the host: its single calls are in `TurnRow.attempts`. `session` is the session the turn was run in,
+ * `agent` that session's agent (`SessionRow.agentId`), `model` the provider and its model, `day` the day the turn began, in UTC.
+ * `metadata.userId` is the value of the key `userId` in the metadata of the turn; turns without the key are not counted.
  */
-export type UsageBy = "turn" | "session" | "agent" | "model" | "day";
+export type UsageBy = 'turn' | 'session' | 'agent' | 'model' | 'day' | `metadata.${string}`;
 
 /**
  * The filter of a usage report.
@@ -3094,6 +3113,10 @@ since?: number,
  */
 until?: number, 
 /**
+ * Only those whose metadata has these values, by key: at most 8.
+ */
+metadata?: Readonly<Record<string, string | number | boolean>>, 
+/**
  * The `next` of the previous page: a key.
  */
 after?: string, 
@@ -3107,7 +3130,8 @@ limit?: number, };
  */
 export type UsageRow = { 
 /**
- * The turn's id, the session's label, the agent, `provider/model`, or the day as `2026-01-31`.
+ * The turn's id, the session's label, the agent, `provider/model`, the day as `2026-01-31`, or the value of the metadata:
+ * a string as it is, anything else as JSON.
  */
 key: string, 
 /**
@@ -3177,6 +3201,10 @@ status?: SessionStatus,
  */
 isSubagent?: boolean, 
 /**
+ * Those whose metadata has these values, by key: at most 8.
+ */
+metadata?: Readonly<Record<string, string | number | boolean>>, 
+/**
  * The `next` of the previous page: a label.
  */
 after?: string, 
@@ -3184,6 +3212,224 @@ after?: string,
  * The limit of sessions: 1 to 1,000. Default 100.
  */
 limit?: number, };
+
+/**
+ * Options of a deleted session.
+ */
+export type DeleteSessionOptions = { 
+/**
+ * Also its turns, where no other session reaches them. Default false: they stay, in no session.
+ */
+turns?: boolean, 
+/**
+ * Counts, and deletes nothing. Default false.
+ */
+dryRun?: boolean, 
+/**
+ * Overwrites what was deleted: the file is rewritten, and commits wait for that. Default false.
+ */
+secure?: boolean, };
+
+/**
+ * Options of deleted turns.
+ */
+export type DeleteTurnsOptions = { 
+/**
+ * Also every turn that follows them. Default false: a turn that another turn follows stays with it.
+ */
+followers?: boolean, 
+/**
+ * Counts, and deletes nothing. Default false.
+ */
+dryRun?: boolean, 
+/**
+ * Overwrites what was deleted: the file is rewritten, and commits wait for that. Default false.
+ */
+secure?: boolean, };
+
+/**
+ * The turns that are deleted: those that match every condition. At least one is given.
+ */
+export type TurnSelection = { 
+/**
+ * Those with these ids, at most 1,000.
+ */
+ids?: Array<string>, 
+/**
+ * Those that were run in a session.
+ */
+sessionLabel?: string, 
+/**
+ * Those that ended so.
+ */
+status?: 'completed' | 'aborted' | 'failed', 
+/**
+ * Those that began at this time or later: Unix milliseconds.
+ */
+since?: number, 
+/**
+ * Those that began before this time: Unix milliseconds.
+ */
+until?: number, 
+/**
+ * Those whose metadata has these values, by key: at most 8.
+ */
+metadata?: Readonly<Record<string, string | number | boolean>>, };
+
+/**
+ * How much was deleted, or would be.
+ */
+export type LedgerDeletion = { 
+/**
+ * Sessions.
+ */
+sessions: number, 
+/**
+ * Turns, compactions included.
+ */
+turns: number, 
+/**
+ * Their messages.
+ */
+messages: number, 
+/**
+ * Their tool calls.
+ */
+toolCalls: number, 
+/**
+ * Runs whose events were stored.
+ */
+runs: number, 
+/**
+ * Values over 64 KiB that nothing else uses.
+ */
+blobs: number, 
+/**
+ * Selected turns that stay, because a turn that stays follows them or a session needs them.
+ */
+retainedTurns: number, 
+/**
+ * True where the deleted data was overwritten; always false without `secure`.
+ */
+overwritten: boolean, };
+
+/**
+ * What becomes of metadata.
+ */
+export type MetadataChange = Readonly<Record<string, unknown>> | null;
+
+/**
+ * What a host sets on a session.
+ */
+export type SessionChange = { 
+/**
+ * The host's own data, which replaces what is there: a JSON object of at most 16 KiB. Null removes it.
+ */
+metadata?: MetadataChange, };
+
+/**
+ * The filter of a list of turns.
+ */
+export type TurnFilter = { 
+/**
+ * Those that were run in a session.
+ */
+sessionLabel?: string, 
+/**
+ * Those that ended so.
+ */
+status?: 'completed' | 'aborted' | 'failed', 
+/**
+ * Those of a provider.
+ */
+provider?: string, 
+/**
+ * Those of a model.
+ */
+model?: string, 
+/**
+ * Those that began at this time or later: Unix milliseconds.
+ */
+since?: number, 
+/**
+ * Those that began before this time: Unix milliseconds.
+ */
+until?: number, 
+/**
+ * Those whose metadata has these values, by key: at most 8.
+ */
+metadata?: Readonly<Record<string, string | number | boolean>>, 
+/**
+ * The `next` of the previous page: a turn's id.
+ */
+after?: string, 
+/**
+ * The limit of turns: 1 to 1,000. Default 100.
+ */
+limit?: number, };
+
+/**
+ * Options of a comparison.
+ */
+export type DiffOptions = { 
+/**
+ * The limit of turns of a side whose content is returned: 1 to 1,000. Default 100. A side also ends at 16 MiB of content.
+ */
+limit?: number, };
+
+/**
+ * One side of a comparison: the turns after the common ancestor, up to the turn of the side.
+ */
+export type DiffSide = { 
+/**
+ * The number of all its turns, compactions included.
+ */
+turnCount: number, 
+/**
+ * The sum of the usage of all of them.
+ */
+usage: TokenUsage, 
+/**
+ * US dollars of those with a known price; null where there are none.
+ */
+cost: number | null, 
+/**
+ * The number of turns with an unknown price: their cost is not in `cost`.
+ */
+unpricedTurns: number, 
+/**
+ * The first turns, oldest first.
+ */
+turns: Array<TurnSummary>, 
+/**
+ * The messages of `turns`.
+ */
+messages: Array<HistoryMessage>, 
+/**
+ * The tool calls of `turns`.
+ */
+toolCalls: Array<ToolCallRow>, 
+/**
+ * True where there are more turns than `turns` has.
+ */
+truncated: boolean, };
+
+/**
+ * Two turns compared.
+ */
+export type TurnDiff = { 
+/**
+ * The last turn that both are or follow; null for turns of different trees.
+ */
+ancestor: TurnSummary | null, 
+/**
+ * What the first turn has that the second has not.
+ */
+a: DiffSide, 
+/**
+ * What the second turn has that the first has not.
+ */
+b: DiffSide, };
 
 /**
  * The filter of a list of tool calls.

@@ -2,7 +2,12 @@
 // gates hold each state.
 
 import { afterEach, describe, expect, test } from 'vitest'
-import { fromUIMessages, toUIMessageStreamResponse, writeUIMessageStream } from '../../ai-sdk.js'
+import {
+  fromUIMessages,
+  toUIMessageStream,
+  toUIMessageStreamResponse,
+  writeUIMessageStream,
+} from '../../ai-sdk.js'
 import { AgentEngine, type AgentRun, type AgentTool } from '../../index.js'
 import {
   failure,
@@ -14,9 +19,11 @@ import {
   transcript,
 } from '../../testing.js'
 import { fromRequest, lastEventId } from '../../web.js'
-import { closing, folder } from '../support/cleanup.js'
-import { context, testModel } from '../support/engine.js'
+import { closing, folder, serving } from '../support/cleanup.js'
+import { context, engineAt, testModel } from '../support/engine.js'
+import { anthropic } from '../support/servers/anthropic.js'
 import { httpServer, send } from '../support/servers/http.js'
+import { sse } from '../support/servers/server.js'
 import { chatOf, textOf, versions } from './ai.js'
 
 const thermometer: AgentTool = {
@@ -113,6 +120,69 @@ describe.each(versions)('%s', (_, ai) => {
       'result: 11',
       'assistant: Eleven degrees.',
       'user: Thank you.',
+    ])
+  })
+
+  test('shows the input of a tool as it streams, its progress and its output, from a provider over HTTP', async () => {
+    const input = { room: 'attic', days: [1, { half: true }], note: 'ö"\n' }
+    const json = JSON.stringify(input)
+    const pieces = [json.slice(0, 9), json.slice(9, 31), json.slice(31)]
+    const called = [
+      anthropic.start(),
+      anthropic.blockStart(0, { type: 'tool_use', id: 'toolu_1', name: 'thermometer', input: {} }),
+      ...pieces.map((partial_json) =>
+        anthropic.delta(0, { type: 'input_json_delta', partial_json }),
+      ),
+      anthropic.blockStop(0),
+      anthropic.end('tool_use'),
+    ].join('')
+    const provider = await serving(sse(called), sse(anthropic.answer('Eleven.')))
+    const engine = closing(engineAt(provider.url))
+    const seen: unknown[] = []
+    const tools: AgentTool[] = [
+      {
+        name: 'thermometer',
+        run: (params, { onUpdate }) => {
+          seen.push(params)
+          onUpdate({ percent: 50 })
+          return { celsius: 11, of: params.room }
+        },
+      },
+    ]
+    const run = engine.run(context({ tools, events: { toolInput: true } }))
+    const chunks: any[] = []
+    for await (const chunk of toUIMessageStream(run, { toolProgress: true })) chunks.push(chunk)
+    const output = { celsius: 11, of: 'attic' }
+    expect(chunks.filter(({ type }) => type.startsWith('tool-'))).toEqual([
+      { type: 'tool-input-start', toolCallId: 'toolu_1', toolName: 'thermometer' },
+      ...pieces.map((inputTextDelta) => ({
+        type: 'tool-input-delta',
+        toolCallId: 'toolu_1',
+        inputTextDelta,
+      })),
+      { type: 'tool-input-available', toolCallId: 'toolu_1', toolName: 'thermometer', input },
+      {
+        type: 'tool-output-available',
+        toolCallId: 'toolu_1',
+        output: { percent: 50 },
+        preliminary: true,
+      },
+      { type: 'tool-output-available', toolCallId: 'toolu_1', output },
+    ])
+    expect(seen).toEqual([input])
+    const stream = new ReadableStream({
+      start(controller) {
+        for (const chunk of chunks) controller.enqueue(chunk)
+        controller.close()
+      },
+    })
+    let message: any
+    for await (const state of ai.readUIMessageStream({ stream })) message = state
+    expect(message.parts).toMatchObject([
+      { type: 'step-start' },
+      { type: 'tool-thermometer', state: 'output-available', input, output },
+      { type: 'step-start' },
+      { type: 'text', text: 'Eleven.', state: 'done' },
     ])
   })
 

@@ -256,3 +256,18 @@ test('consecutive user messages are joined, and none is dropped', async () => {
     /alpha\W+beta\W+gamma\W+delta\W+epsilon/,
   )
 })
+
+test.each([
+  [400, 'a prompt that nearly fills the window', 'context_overflow'],
+  [422, 'a prompt that nearly fills the window', 'context_overflow'],
+  [400, 'a short prompt', 'unknown'],
+])('a %i without a body for %s is reported as %s', async (status, prompt, kind) => {
+  replies.push((response) => response.writeHead(status).end())
+  const [, , tiny] = models
+  const roomy = { ...models[0], maxOutputTokens: 100 } as (typeof models)[number]
+  const engine = open({ models: [roomy, tiny as (typeof models)[number]] })
+  const size = prompt === 'a short prompt' ? 1 : 8
+  const result = await run(engine, Array.from({ length: size }, () => long('all')).join(' '))
+  expect(result).toMatchObject({ stopReason: 'error', error: { kind } })
+  expect(result.attempts.map(({ reason }) => reason)).toEqual([kind])
+})

@@ -52,7 +52,7 @@ const requested = {
   responseFormat: { type: 'json_schema' as const, name: 'point', schema },
   stopSequences: ['END'],
   promptCache: { ttl: '1h' as const },
-  metadata: { user_id: 'u-1' },
+  requestMetadata: { user_id: 'u-1' },
   providerTools: [{ type: 'web_search_20250305', name: 'web_search', max_uses: 2 }],
   temperature: 0.5,
   maxResponseTokens: 100,
@@ -188,7 +188,7 @@ describe('warnings', () => {
         temperature: 0.5,
         responseFormat: { type: 'json_object' },
         promptCache: { key: 'k' },
-        metadata: { team: 'red', user_id: 'u' },
+        requestMetadata: { team: 'red', user_id: 'u' },
       },
       { models },
     )
@@ -197,7 +197,7 @@ describe('warnings', () => {
       'unsupported_option temperature',
       'unsupported_option responseFormat',
       'unsupported_option promptCache.key',
-      'unsupported_option metadata.team',
+      'unsupported_option requestMetadata.team',
     ])
     expect(warnings[0]?.message).toBe(
       '`temperature` was left out: `test-model` does not support it',

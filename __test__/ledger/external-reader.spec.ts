@@ -361,19 +361,19 @@ describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
     ],
     [
       'every call of a turn that has ended has ended',
-      `UPDATE call_rows SET status = 'running' WHERE ${last('call_rows', "status = 'completed'")}`,
+      `UPDATE call_rows SET status = 1 WHERE ${last('call_rows', 'status = 2')}`,
     ],
     [
       'a failed call has its error, and no other',
-      "UPDATE call_rows SET error = NULL WHERE status = 'failed'",
+      'UPDATE call_rows SET error = NULL WHERE status = 3',
     ],
     [
       'every call of a turn that has ended is answered once',
-      `DELETE FROM message_rows WHERE ${last('message_rows', "role = 'tool'")}`,
+      `DELETE FROM message_rows WHERE ${last('message_rows', 'role = 3')}`,
     ],
     [
       'a call belongs to an answer of its turn',
-      `UPDATE call_rows SET message_id = 'x' WHERE ${last('call_rows')}`,
+      `UPDATE call_rows SET message = 0 WHERE ${last('call_rows')}`,
     ],
     [
       'the ids of questions are messages of the user',
@@ -442,7 +442,7 @@ describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
       /stays one/,
     ],
     ['a status of no kind', 'UPDATE turn_rows SET status = 9', /CHECK/],
-    ['a role of no kind', "UPDATE message_rows SET role = 'nobody'", /CHECK/],
+    ['a role of no kind', 'UPDATE message_rows SET role = 9', /CHECK/],
     ['two messages at one position', 'UPDATE message_rows SET key = 1048576', /UNIQUE/],
     ['two calls at one position', 'UPDATE call_rows SET key = 1048576', /UNIQUE/],
     ['a session at a turn that is not there', "UPDATE sessions SET thread_id = 'x'", /FOREIGN KEY/],

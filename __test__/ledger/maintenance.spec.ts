@@ -101,7 +101,7 @@ describe('verify', () => {
     [
       'a changed model',
       ['checksum'],
-      "UPDATE message_rows SET model = 'other' WHERE content = 'it is two'",
+      "UPDATE message_rows SET model = model + 99 WHERE content = 'it is two'",
     ],
     [
       'blocks that are no JSON',
@@ -156,12 +156,12 @@ describe('verify', () => {
       ['tool_calls'],
       'UPDATE turn_rows SET tool_call_count = 3 WHERE depth = 0',
     ],
-    ['arguments that are no JSON', ['tool_calls'], "UPDATE call_rows SET params_json = '{'"],
     [
-      'a call of a message that is not there',
-      ['references'],
-      "UPDATE call_rows SET message_id = 'gone'",
+      'arguments that are no JSON',
+      ['tool_calls'],
+      "UPDATE call_rows SET block = NULL, params_json = '{'",
     ],
+    ['a call of a message that is not there', ['references'], 'UPDATE call_rows SET message = 999'],
     [
       'a message of no turn',
       ['references'],

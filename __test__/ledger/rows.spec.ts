@@ -60,6 +60,7 @@ describe('a turn with tools', () => {
       toolCallCount: 2,
       sourceEventId: 'event-9',
       workspacePath: '/work/space',
+      metadata: null,
       stopReason: 'end_turn',
       error: null,
       compaction: null,

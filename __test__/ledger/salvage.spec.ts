@@ -233,7 +233,7 @@ describe('salvage', () => {
 
   test('of a truncated file saves the rows before the cut', async () => {
     const { path, file, was } = await closedLedger()
-    truncateSync(file, Math.floor((readFileSync(file).length * 0.6) / PAGE) * PAGE + 1000)
+    truncateSync(file, Math.floor((readFileSync(file).length * 0.8) / PAGE) * PAGE + 1000)
     const { lost, report } = await saved(file, join(path, 'fresh.db'), was)
     expect(lost.messages).toBeGreaterThan(0)
     expect(lost.messages).toBeLessThan(was.messages?.length ?? 0)

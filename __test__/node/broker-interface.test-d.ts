@@ -8,6 +8,7 @@ import {
   type AssembledContext,
   type BrokerExecution,
   type BrokerStreamHandle,
+  type CoreStreamEvent,
   type StreamEvent,
 } from '../../index.js'
 
@@ -195,6 +196,26 @@ engine.ledger.writeTurn(context, result) satisfies Promise<string>
 type Six = Exclude<broker.StreamEvent, { type: 'stream_start' }>
 declare const event: Extract<StreamEvent, { type: Six['type'] }>
 event satisfies Six
+
+// With `events: 'core'` a run delivers those six alone. What reads events of the interface reads these, and its handle is one of the
+// interface; each field of the interface has the same type on both sides, except that some are always there.
+const six = engine.run({ ...context, events: 'core' })
+declare const core: CoreStreamEvent
+type Given = Six | { type: 'stream_start'; runId: string; sessionLabel: string; target: unknown }
+core satisfies Given
+declare function read(event: Given): void
+six.stream.onEvent(read) satisfies () => void
+declare function use(handle: { onEvent(callback: (event: Given) => void): void }): void
+use(six.stream)
+type Of<Event, Type> = Extract<Event, { type: Type }>
+type Ours<Type extends Six['type']> = Required<
+  Pick<Of<CoreStreamEvent, Type>, keyof Of<Six, Type> & keyof Of<CoreStreamEvent, Type>>
+>
+type Theirs<Type extends Six['type']> = Required<Of<Six, Type>>
+declare const ours: { [Type in Six['type']]: Ours<Type> }
+declare const theirs: { [Type in Six['type']]: Theirs<Type> }
+ours satisfies typeof theirs
+theirs satisfies typeof ours
 
 // An optional field may be there as `undefined`.
 declare const maybe: { text: string | undefined; number: number | undefined }

@@ -135,6 +135,7 @@ const FIELDS = [
   'stopSequences',
   'promptCache',
   'metadata',
+  'requestMetadata',
   'headers',
   'providerTools',
   'maxResponseTokens',

@@ -36,8 +36,8 @@ describe.each(['\r', '\n', '\0', '\u001b', '\u007f', '\u0085'])(
         { fallbacks: [{ provider: `p${bad}`, model: 'm' }] },
         'fallbacks[0]',
       ],
-      ['a user id', { metadata: { user_id: `u${bad}x` } }, 'metadata.user_id'],
-      ['a name of metadata', { metadata: { [`u${bad}x`]: 'v' } }, 'metadata'],
+      ['a user id', { requestMetadata: { user_id: `u${bad}x` } }, 'requestMetadata.user_id'],
+      ['a name of metadata', { requestMetadata: { [`u${bad}x`]: 'v' } }, 'requestMetadata'],
       ['a header', { headers: { 'x-a': `v${bad}x` } }, 'headers.x-a'],
       ['a cache key', { promptCache: { key: `k${bad}x` } }, 'promptCache.key'],
     ])('in %s is refused at the call', async (_, changes, field) => {

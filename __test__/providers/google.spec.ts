@@ -44,7 +44,7 @@ describe('the request', () => {
         providerTools: [{ googleSearch: {} }],
         responseFormat: { type: 'json_schema', schema: answer },
         stopSequences: ['END'],
-        metadata: { user_id: 'u-1' },
+        requestMetadata: { user_id: 'u-1' },
         maxResponseTokens: 4_000,
         thinkingConfig: { effort: 'low' },
       },
@@ -100,7 +100,7 @@ describe('the request', () => {
   test('is sent to Vertex below the project of the base URL, with a bearer token and labels', async () => {
     const project = '/v1/projects/p/locations/europe-west4'
     await runOnce(
-      { metadata: { user_id: 'u-1' } },
+      { requestMetadata: { user_id: 'u-1' } },
       {
         authProfiles: [{ id: 'v', provider: 'test', type: 'token', key: 'ya29.test-canary-0123' }],
       },

@@ -47,7 +47,7 @@ describe('the request', () => {
       responseFormat: { type: 'json_schema', schema },
       stopSequences: ['END'],
       promptCache: { key: 'k1' },
-      metadata: { team: 'blue' },
+      requestMetadata: { team: 'blue' },
       providerTools: [search],
     })
     expect(server.seen.map(({ method, path }) => `${method} ${path}`)).toEqual([

@@ -203,3 +203,51 @@ test('a run whose process is stopped continues with the decision that was made m
   expectEffects(service, calls, 'approve', 0)
   await expectEvents(engine)
 })
+
+/** A run in another process whose call waits. */
+async function elsewhere() {
+  const { file } = folder()
+  const service = await counter()
+  afterwards(() => service.close())
+  const runner = killable(CHILD, [file, service.url, 'run', '', 'unsafe'])
+  await runner.line('at requested')
+  const engine = new AgentEngine({ ledger: { path: file } })
+  afterwards(() => engine.close())
+  const result = async () => {
+    const line = await runner.line('result ')
+    expect(await runner.ended).toBe(null)
+    return JSON.parse(line.slice('result '.length))
+  }
+  return { file, service, engine, runner, result }
+}
+
+test('a parked turn that another process aborts ends in both, with the same events', async () => {
+  const { service, engine, result } = await elsewhere()
+  await engine.abortSession('main')
+  expect(await result()).toMatchObject({ stopReason: 'aborted', persisted: true })
+  expect(await engine.approvals()).toMatchObject([{ status: 'cancelled' }])
+  expect(service.effects.size).toBe(0)
+  const events: StreamEvent[] = []
+  for await (const event of engine.attach('r1')) events.push(event)
+  expectGapless(events)
+  expect(events.at(-1)).toMatchObject({ type: 'stream_end', final: true, stopReason: 'aborted' })
+})
+
+test('a turn that waits in two processes is continued by one of them, and ends in both', async () => {
+  const { file, service, engine, result } = await elsewhere()
+  const [turn] = await engine.recover()
+  const args = [file, service.url, 'resume', turn?.turnId as string, 'unsafe']
+  const second = killable(CHILD, args, { SKIP: '1' })
+  const line = second.line('result ')
+  await decide(engine, 'approve', second)
+  const results = [await result(), JSON.parse((await line).slice('result '.length))]
+  expect(await second.ended).toBe(null)
+  const ended = await engine.ledger.turn(turn?.turnId as string)
+  for (const each of results) {
+    expect(each).toMatchObject({ turnId: turn?.turnId, stopReason: 'end_turn', text: 'done' })
+    expect(each.messages).toEqual(ended?.messages)
+  }
+  const calls = ended?.toolCalls.map((call) => ({ ...call, toolName: 'unsafe' })) ?? []
+  expectEffects(service, calls, 'approve', 0)
+  await expectEvents(engine)
+})

@@ -5,7 +5,7 @@ import type { UIFinishReason, UIMessageChunk, UIMessageStreamOptions } from '../
 import type { StopReason, StreamEvent } from '../../index.d.ts'
 import { codeOf } from '../web/frames.ts'
 import type { Encoder } from '../web/source-reader.ts'
-import { type InputDelta, type Progress, ToolParts } from './tool-parts.ts'
+import { ToolParts } from './tool-parts.ts'
 
 const FINISH: Record<Exclude<StopReason, 'aborted'>, UIFinishReason> = {
   end_turn: 'stop',
@@ -62,21 +62,19 @@ class ChunkEncoder implements Encoder<StreamEvent, UIMessageChunk> {
       case 'stream_error':
         this.#ended = true
         return [...this.#endStep(), this.#error(event)]
+      case 'tool_input_delta':
+        return [...this.#inStep(event.messageId), ...this.#endPart(), ...this.#tools.input(event)]
+      case 'tool_progress':
+        return this.#options.toolProgress === true
+          ? this.#tools.progress(event)
+          : this.#other(event)
       default:
         return this.#other(event)
     }
   }
 
-  /** Events that only some runs have. */
+  /** Events that only the host has a part for. */
   #other(event: StreamEvent): UIMessageChunk[] {
-    const { type }: { type: string } = event
-    if (type === 'tool_input_delta') {
-      const delta = event as unknown as InputDelta
-      return [...this.#inStep(delta.messageId), ...this.#endPart(), ...this.#tools.input(delta)]
-    }
-    if (type === 'tool_progress' && this.#options.toolProgress === true) {
-      return this.#tools.progress(event as unknown as Progress)
-    }
     const data = this.#options.data?.(event)
     return data === undefined ? [] : [data]
   }
@@ -136,7 +134,7 @@ class ChunkEncoder implements Encoder<StreamEvent, UIMessageChunk> {
     this.#ended = true
     const chunks = this.#endStep()
     // The event has it since it has the run's end; events that were stored before have none.
-    const { stopReason } = event as { stopReason?: StopReason }
+    const { stopReason } = event
     if (stopReason === 'aborted') chunks.push({ type: 'abort' })
     else {
       const finishReason = stopReason === undefined ? {} : { finishReason: FINISH[stopReason] }

@@ -4,26 +4,11 @@
 import type { UIMessageChunk } from '../../ai-sdk.d.ts'
 import type { StreamEvent } from '../../index.d.ts'
 
-type ToolStatusEvent = Extract<StreamEvent, { type: 'tool_status' }> & {
-  callId?: string
-  params?: unknown
-  result?: unknown
-}
-
+type Status = Extract<StreamEvent, { type: 'tool_status' }>
 /** A piece of a call's arguments. The id and the name come as soon as the provider has sent them. */
-interface InputDelta {
-  messageId: string
-  index: number
-  delta: string
-  toolCallId?: string
-  toolName?: string
-}
-
+type InputDelta = Extract<StreamEvent, { type: 'tool_input_delta' }>
 /** What a running tool passed to its `onUpdate`. */
-interface Progress {
-  callId: string
-  partial: unknown
-}
+type Progress = Extract<StreamEvent, { type: 'tool_progress' }>
 
 class ToolParts {
   #flags: { dynamic?: true }
@@ -40,11 +25,11 @@ class ToolParts {
     this.#flags = dynamic ? { dynamic: true } : {}
   }
 
-  status(event: ToolStatusEvent): UIMessageChunk[] {
+  status(event: Status): UIMessageChunk[] {
     const { toolName, status } = event
     const toolCallId = this.#id(event.messageId, event.toolCallId)
     const input = event.params ?? {}
-    if (event.callId !== undefined) this.#byCall.set(event.callId, toolCallId)
+    this.#byCall.set(event.callId, toolCallId)
     const call = { toolCallId, toolName, input, ...this.#flags }
     if (status === 'started') return this.#begin(toolCallId, call)
     if (status === 'completed') {
@@ -119,5 +104,4 @@ function textOf(result: unknown): string | undefined {
   return typeof result === 'string' ? result : JSON.stringify(result)
 }
 
-export type { InputDelta, Progress }
 export { ToolParts }

@@ -69,6 +69,18 @@ class Ledger implements types.Ledger {
     return this.#request('children', { turnId: text('turnId', turnId), page: object('page', page) })
   }
 
+  async diff(
+    turnA: string,
+    turnB: string,
+    options: types.DiffOptions = {},
+  ): Promise<types.TurnDiff> {
+    return this.#request('diff', {
+      turnA: text('turnA', turnA, 'invalid_query'),
+      turnB: text('turnB', turnB, 'invalid_query'),
+      options: object('options', options),
+    })
+  }
+
   async sessionHistory(
     label: string,
     page: types.PageOptions = {},
@@ -80,11 +92,7 @@ class Ledger implements types.Ledger {
   }
 
   async asOf(label: string, time: Date | number): Promise<types.SessionMove | null> {
-    const at = typeof time === 'object' ? milliseconds(time) : time
-    if (!Number.isSafeInteger(at)) {
-      throw wrong('time', 'a Date or whole milliseconds since 1970', 'invalid_query')
-    }
-    return this.#request('asOf', { label: name('label', label), time: at })
+    return this.#request('asOf', { label: name('label', label), time: timeOf('time', time) })
   }
 
   async search(
@@ -104,6 +112,60 @@ class Ledger implements types.Ledger {
 
   async sessions(filter: types.SessionFilter = {}): Promise<types.Page<types.SessionRow>> {
     return this.#request('sessions', { filter: object('filter', filter) })
+  }
+
+  async turns(filter: types.TurnFilter = {}): Promise<types.Page<types.TurnSummary>> {
+    return this.#request('turns', { filter: object('filter', filter) })
+  }
+
+  async createSession(label: string, session: types.SessionChange = {}): Promise<types.SessionRow> {
+    return this.#request('createSession', {
+      label: name('label', label),
+      session: object('session', session),
+    })
+  }
+
+  async updateSession(label: string, session: types.SessionChange): Promise<types.SessionRow> {
+    return this.#request('updateSession', {
+      label: name('label', label),
+      session: object('session', session),
+    })
+  }
+
+  async indexMetadata(key: string): Promise<boolean> {
+    return this.#request('indexMetadata', { key: text('key', key, 'invalid_query'), indexed: true })
+  }
+
+  async unindexMetadata(key: string): Promise<boolean> {
+    return this.#request('indexMetadata', {
+      key: text('key', key, 'invalid_query'),
+      indexed: false,
+    })
+  }
+
+  async deleteSession(
+    label: string,
+    options: types.DeleteSessionOptions = {},
+  ): Promise<types.LedgerDeletion> {
+    return this.#request('delete', {
+      session: { label: name('label', label), options: object('options', options) },
+    })
+  }
+
+  async deleteTurns(
+    filter: types.TurnSelection,
+    options: types.DeleteTurnsOptions = {},
+  ): Promise<types.LedgerDeletion> {
+    return this.#request('delete', {
+      turns: { filter: object('filter', filter), options: object('options', options) },
+    })
+  }
+
+  async prune(options: types.PruneOptions): Promise<types.LedgerDeletion> {
+    const { before, ...rest } = object('options', options)
+    return this.#request('delete', {
+      prune: { options: { ...rest, before: timeOf('options.before', before) } },
+    })
   }
 
   async toolCalls(filter: types.ToolCallFilter = {}): Promise<types.Page<types.ToolCallRow>> {
@@ -236,6 +298,13 @@ function wrong(field: string, what: string, code: Code = 'invalid_context'): Age
 /** A text of the caller. */
 function text(field: string, value: unknown, code: Code = 'invalid_context'): string {
   return readName(value, field, code)
+}
+
+/** A time of the caller in Unix milliseconds. */
+function timeOf(field: string, time: unknown): number {
+  const at = typeof time === 'object' && time !== null ? milliseconds(time as Date) : time
+  if (typeof at === 'number' && Number.isSafeInteger(at)) return at
+  throw wrong(field, 'a Date or whole milliseconds since 1970', 'invalid_query')
 }
 
 /** A Date's time; undefined for what is no Date. */

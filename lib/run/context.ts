@@ -25,6 +25,7 @@ const OPTIONAL: ReadonlySet<string> = new Set<keyof AssembledContext>([
   'stopSequences',
   'promptCache',
   'metadata',
+  'requestMetadata',
   'headers',
   'providerTools',
   'maxResponseTokens',
@@ -48,6 +49,7 @@ const OBJECTS: ReadonlySet<string> = new Set<keyof AssembledContext>([
   'responseFormat',
   'promptCache',
   'metadata',
+  'requestMetadata',
   'headers',
 ])
 /** Texts of users, tools and models. A lone surrogate in them must not lose the turn: it becomes U+FFFD. */

@@ -29,6 +29,7 @@ const FIELDS: Readonly<Record<keyof AssembledContext, true>> = {
   stopSequences: true,
   promptCache: true,
   metadata: true,
+  requestMetadata: true,
   headers: true,
   providerTools: true,
   maxResponseTokens: true,

@@ -12,8 +12,10 @@ use super::errors::js_error;
 use super::reply::json;
 use base::error::{EngineError, ErrorCode};
 use model::{
-    LedgerPorts, PageOptions, SearchOptions, SessionFilter, SessionKey, StorageErrorKind,
-    ToolCallFilter, UsageFilter, from_json, session_label,
+    DeleteSessionOptions, DeleteTurnsOptions, Deletion, DiffOptions, InputError, LedgerPorts,
+    MetadataKey, PageOptions, PruneOptions, SearchOptions, SessionChange, SessionFilter,
+    SessionKey, StorageErrorKind, ToolCallFilter, TurnFilter, TurnSelection, UsageFilter,
+    from_json, session_label,
 };
 
 type Checked<T> = std::result::Result<T, EngineError>;
@@ -31,6 +33,15 @@ struct OfSession {
     label: String,
     #[serde(default)]
     page: PageOptions,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Diff {
+    turn_a: String,
+    turn_b: String,
+    #[serde(default)]
+    options: DiffOptions,
 }
 
 #[derive(Deserialize)]
@@ -66,6 +77,27 @@ struct ForkOptions {
     label: Option<String>,
     #[serde(default)]
     at_tool_call: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ChangeSession {
+    label: String,
+    #[serde(default)]
+    session: SessionChange,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Delete {
+    Session { label: String, options: DeleteSessionOptions },
+    Turns { filter: TurnSelection, options: DeleteTurnsOptions },
+    Prune { options: PruneOptions },
+}
+
+#[derive(Deserialize)]
+struct IndexMetadata {
+    key: String,
+    indexed: bool,
 }
 
 #[derive(Deserialize)]
@@ -147,6 +179,13 @@ impl NativeEngine {
                     async move { json(&ledger.read.session_history(label, page).await?) },
                 );
             }
+            "diff" => {
+                let Diff { turn_a, turn_b, options } = checked(args)?;
+                self.answer(
+                    id,
+                    async move { json(&ledger.read.diff(turn_a, turn_b, options).await?) },
+                );
+            }
             "asOf" => {
                 let AsOf { label, time } = checked(args)?;
                 self.answer(id, async move { json(&ledger.read.as_of(label, time).await?) });
@@ -154,6 +193,10 @@ impl NativeEngine {
             "search" => {
                 let Search { text, options } = checked(args)?;
                 self.answer(id, async move { json(&ledger.read.search(text, options).await?) });
+            }
+            "turns" => {
+                let Filtered::<TurnFilter> { filter } = checked(args)?;
+                self.answer(id, async move { json(&ledger.read.turns(filter).await?) });
             }
             "usage" => {
                 let Filtered::<UsageFilter> { filter } = checked(args)?;
@@ -184,6 +227,40 @@ impl NativeEngine {
                     let call = at_tool_call.as_deref();
                     json(&ledger.admin.fork_at(&turn_id, name.as_deref(), call).await?)
                 });
+            }
+            "createSession" | "updateSession" => {
+                let ChangeSession { label: name, session } = checked(args)?;
+                let name = label("label", &name)?;
+                if method == "createSession" {
+                    self.answer(id, async move {
+                        json(&ledger.admin.create_session(name, session).await?)
+                    });
+                } else {
+                    self.answer(id, async move {
+                        json(&ledger.admin.update_session(name, session).await?)
+                    });
+                }
+            }
+            "delete" => {
+                let deletion = match checked(args)? {
+                    Delete::Session { label: name, options } => {
+                        Deletion::Session(label("label", &name)?, options)
+                    }
+                    Delete::Turns { filter, options } => Deletion::Turns(filter, options),
+                    Delete::Prune { options } => Deletion::Prune(options),
+                };
+                self.answer(id, async move { json(&ledger.admin.delete(deletion).await?) });
+            }
+            "indexMetadata" => {
+                let IndexMetadata { key, indexed } = checked(args)?;
+                let key = MetadataKey::parse(&key).map_err(|message| {
+                    let code = ErrorCode::Storage(StorageErrorKind::InvalidQuery);
+                    EngineError::at(code, InputError { path: "key".to_owned(), message })
+                })?;
+                self.answer(
+                    id,
+                    async move { json(&ledger.admin.index_metadata(key, indexed).await?) },
+                );
             }
             "resolve" => {
                 let Label { label: name } = checked(args)?;

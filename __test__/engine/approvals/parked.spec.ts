@@ -217,7 +217,7 @@ test('a reader of the run, and one of the session, see the same events while it 
   expect(watched).toEqual(await events)
 })
 
-test('runs that ask nothing write no approval and start no poll for one', async () => {
+test('a run that asks nothing writes no approval and has no trace of one in its result', async () => {
   const { file } = folder()
   const engine = engineOn(await answering([['toolu_1', 'look', {}]]), file)
   const result = await engine.run(context({ tools: [{ name: 'look', run: () => 'seen' }] })).result

@@ -100,6 +100,7 @@ pub fn turn(id: &str, label: &str, parent: Option<&str>) -> TurnEnd {
             model: "claude".to_owned(),
             tools_available: vec!["read".to_owned()],
             permissions_granted: r#"[{"fs": "read"}]"#.to_owned(),
+            metadata: None,
         },
         move_pointer: true,
         status: TurnStatus::Completed,

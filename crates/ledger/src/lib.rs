@@ -4,6 +4,7 @@
 //! await, and never open a file that another SQLite in this process holds (docs/rules/faults.md#no-second-sqlite): on Linux that is checked; on
 //! macOS and Windows the host is responsible for it.
 
+mod deletion;
 mod events;
 mod handle;
 mod journal;

@@ -52,6 +52,9 @@ pub use data::input::message::{Defaults, parse_agent_message, parse_message};
 pub use data::input::problems::all_problems;
 pub use data::input::quote::{bounded, clipped_path, quoted};
 pub use data::interrupted::{InterruptedCall, InterruptedTurn, OpenCall, OpenTurn, Progress};
+pub use data::ledger::deletion::{
+    DeleteSessionOptions, DeleteTurnsOptions, Deletion, LedgerDeletion, PruneOptions, TurnSelection,
+};
 pub use data::ledger::events::{
     Cursor, EventPage, Follows, Retention, SessionCommand, SessionPage,
 };
@@ -60,20 +63,23 @@ pub use data::ledger::maintenance::{
     BlobCounts, LedgerBackup, LedgerCheck, LedgerChecked, LedgerProblem, LedgerReport, LedgerStats,
     LedgerVacuum, TurnCounts,
 };
+pub use data::ledger::metadata::{Metadata, MetadataChange, MetadataFilter, MetadataKey};
 pub use data::ledger::page::{Limit, Page, PageOptions};
 pub use data::ledger::query::{QueryLimits, QueryResult, QueryRow, Truncation};
 pub use data::ledger::recall::{RECALL, Recall, Recalled, RecalledMessage};
 pub use data::ledger::search::{SearchHit, SearchOptions};
 pub use data::ledger::session::{
-    AliasRow, PersonaRow, SessionFilter, SessionMove, SessionRow, SessionStatus,
+    AliasRow, PersonaRow, SessionChange, SessionFilter, SessionMove, SessionRow, SessionStatus,
 };
 pub use data::ledger::session_key::{SessionKey, SessionKind, names_no_session};
 pub use data::ledger::transfer::{
     LedgerExport, LedgerFormat, LedgerImport, TransferCode, TransferProblem,
 };
 pub use data::ledger::turn::{
-    HistoryMessage, ToolCallFilter, ToolCallRow, TurnError, TurnRow, TurnSummary,
+    EndedStatus, HistoryMessage, ToolCallFilter, ToolCallRow, TurnError, TurnFilter, TurnRow,
+    TurnSummary,
 };
+pub use data::ledger::turn_diff::{DiffOptions, DiffSide, TurnDiff};
 pub use data::ledger::usage_report::{UsageBy, UsageFilter, UsageRow};
 pub use data::message::{AgentMessage, Message, Provenance, Role, summary_of, summary_text};
 pub use data::profile::{AuthType, ModelName, ProfileState, ProfileUsage, ProfileWindow};

@@ -23,7 +23,7 @@ use model::{
 use provider::{Credential, ModelRequest};
 use turn::machine::{Interrupt, Reply};
 use turn::usage::{Ended, Estimated, Judged, judge};
-use turn::{Accumulated, estimate, retry};
+use turn::{Accumulated, estimate, overflow, retry};
 
 /// Calls a model once.
 pub(crate) async fn call(shared: &EngineShared, call: ModelCall<'_>) -> Result<Called, Dismissed> {
@@ -150,7 +150,11 @@ async fn send(
         }
     };
     let ended = call.bounds.guard(calling.instrument(span.clone())).await;
-    let ending = ended.unwrap_or_else(Ending::Interrupted);
+    let mut ending = ended.unwrap_or_else(Ending::Interrupted);
+    if let Ending::Failed(failure) = &mut ending {
+        let (prompt, window) = (call.prompt.estimate.tokens, target.model.context_window);
+        overflow::presume(failure, prompt, window);
+    }
     let ms = millis(clock.instant().saturating_duration_since(began));
     let emitted = sink.emitted();
     let (accumulator, permit) = sink.into_parts();

@@ -25,7 +25,7 @@ pub(crate) static CALL: LazyLock<String> =
     LazyLock::new(|| tool_calls_of("t.id = ?1 AND c.id = ?2"));
 pub(crate) static MESSAGE: LazyLock<String> = LazyLock::new(|| {
     messages_of(&format!(
-        "turns t CROSS JOIN message_rows m ON m.key {OF_TURN} WHERE t.id = ?1 AND m.id = ?2"
+        "turns t CROSS JOIN message_values m ON m.key {OF_TURN} WHERE t.id = ?1 AND m.id = ?2"
     ))
 });
 pub(crate) const NEWEST_FIRST: &str = "SELECT entry FROM journal WHERE id BETWEEN ?1 AND ?2 AND run = ?1 AND kind = 1 \
@@ -127,9 +127,8 @@ impl Found {
         while !wanted.is_empty() {
             let Some(row) = rows.next().map_err(failed)? else { break };
             let entry = row.get_ref(0).and_then(|entry| Ok(entry.as_blob()?)).map_err(failed)?;
-            let records = open(run.n, EntryKind::CommitPoint, entry)
-                .and_then(Entry::records)
-                .unwrap_or_default();
+            let content = open(run.n, EntryKind::CommitPoint, entry).unwrap_or_default();
+            let records = Entry::records(&content).unwrap_or_default();
             // The last record of an entry is its newest.
             for record in records.iter().rev() {
                 match record {
@@ -142,6 +141,7 @@ impl Found {
                     | Record::Opening(_)
                     | Record::Progress(_)
                     | Record::Follows(_)
+                    | Record::Metadata(_)
                     | Record::TakenOver => {}
                 }
             }

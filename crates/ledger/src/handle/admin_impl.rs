@@ -6,20 +6,22 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::deletion::delete::DeletionParts;
 use crate::events::commands::{self, CommandParts};
 use crate::handle::ledger::Ledger;
 use crate::journal::{commit, compaction};
 use crate::maintenance::{backup, stats, vacuum, verify};
 use crate::open::registry;
-use crate::rows::session_rows;
+use crate::rows::{metadata_rows, session_rows};
 use crate::sessions::pointers::{self, unknown_session};
-use crate::sessions::{aliases, fork, persona};
+use crate::sessions::{aliases, changes, fork, persona};
 use crate::sqlite::error::closed;
 use crate::transfer::{self, Target};
 use model::{
-    AliasRow, CommitReceipt, LedgerAdmin, LedgerBackup, LedgerExport, LedgerFormat, LedgerImport,
-    LedgerReport, LedgerStats, LedgerVacuum, PersonaRow, PortFuture, SessionCommand, SessionRow,
-    StorageError, StorageErrorKind, Supported, TurnEnd,
+    AliasRow, CommitReceipt, Deletion, LedgerAdmin, LedgerBackup, LedgerDeletion, LedgerExport,
+    LedgerFormat, LedgerImport, LedgerReport, LedgerStats, LedgerVacuum, MetadataKey, PersonaRow,
+    PortFuture, SessionChange, SessionCommand, SessionRow, StorageError, StorageErrorKind,
+    Supported, TurnEnd,
 };
 
 impl LedgerAdmin for Ledger {
@@ -78,6 +80,48 @@ impl LedgerAdmin for Ledger {
             let receipt = core.writer.submit(work).await?;
             core.poller.ended(1);
             Ok(receipt)
+        })
+    }
+
+    fn create_session(&self, label: String, with: SessionChange) -> PortFuture<'_, SessionRow> {
+        let now = self.clock.now_ms();
+        self.write(move |connection, _| {
+            changes::create(connection, &label, &with, now)?;
+            session_rows::session(connection, &label)?.ok_or_else(|| unknown_session(&label))
+        })
+    }
+
+    fn update_session(&self, label: String, with: SessionChange) -> PortFuture<'_, SessionRow> {
+        self.write(move |connection, _| {
+            let label = aliases::resolve(connection, &label)?;
+            changes::update(connection, &label, &with)?;
+            session_rows::session(connection, &label)?.ok_or_else(|| unknown_session(&label))
+        })
+    }
+
+    fn index_metadata(&self, key: MetadataKey, indexed: bool) -> PortFuture<'_, bool> {
+        self.write(move |connection, _| metadata_rows::index(connection, &key, indexed))
+    }
+
+    fn delete(&self, mut deletion: Deletion) -> PortFuture<'_, LedgerDeletion> {
+        Box::pin(async move {
+            let core = self.core()?;
+            let label = match &mut deletion {
+                Deletion::Session(label, _) => Some(label),
+                Deletion::Turns(selection, _) => selection.session_label.as_mut(),
+                Deletion::Prune(_) => None,
+            };
+            if let Some(label) = label {
+                let named = label.clone();
+                *label = self.read(move |connection| aliases::resolve(connection, &named)).await?;
+            }
+            let parts = DeletionParts {
+                readers: Arc::clone(&core.readers),
+                writer: Arc::clone(&core.writer),
+                clock: self.clock.clone(),
+                path: core.path.clone(),
+            };
+            parts.run(deletion).await
         })
     }
 

@@ -9,17 +9,18 @@ use crate::handle::ledger::Ledger;
 use crate::journal::open_turn_reads;
 use crate::journal_rows::{event_rows, run_rows};
 use crate::open::registry::OpenLedger;
-use crate::reading::{history, lists, query, turn_tree, usage};
+use crate::reading::{history, lists, query, turn_diff, turn_lists, turn_tree, usage};
 use crate::rows::{session_rows, turn_rows};
 use crate::search::{message_search, search_indexer};
 use crate::sessions::pointers::{self, unknown_session};
 use crate::sessions::{aliases, persona};
 use crate::sqlite::error::Stored;
 use model::{
-    AgentMessage, AliasRow, Cursor, EventPage, Follows, HistoryMessage, LedgerRead, Page,
-    PageOptions, PersonaRow, PortFuture, QueryLimits, QueryResult, SearchHit, SearchOptions,
+    AgentMessage, AliasRow, Cursor, DiffOptions, EventPage, Follows, HistoryMessage, LedgerRead,
+    Page, PageOptions, PersonaRow, PortFuture, QueryLimits, QueryResult, SearchHit, SearchOptions,
     SessionFilter, SessionMove, SessionPage, SessionRow, StorageErrorKind, ToolCallFilter,
-    ToolCallRow, TurnRow, TurnSummary, UsageFilter, UsageRow, names_no_session,
+    ToolCallRow, TurnDiff, TurnFilter, TurnRow, TurnSummary, UsageFilter, UsageRow,
+    names_no_session,
 };
 
 impl LedgerRead for Ledger {
@@ -42,6 +43,13 @@ impl LedgerRead for Ledger {
         self.read(move |connection| {
             resolve(connection, &mut filter.parent_session_label)?;
             lists::sessions(connection, &filter)
+        })
+    }
+
+    fn turns(&self, mut filter: TurnFilter) -> PortFuture<'_, Page<TurnSummary>> {
+        self.read(move |connection| {
+            resolve(connection, &mut filter.session_label)?;
+            turn_lists::turns(connection, &filter)
         })
     }
 
@@ -84,6 +92,10 @@ impl LedgerRead for Ledger {
 
     fn children(&self, turn_id: String, page: PageOptions) -> PortFuture<'_, Page<TurnSummary>> {
         self.read(move |connection| turn_tree::children(connection, &turn_id, &page))
+    }
+
+    fn diff(&self, a: String, b: String, options: DiffOptions) -> PortFuture<'_, TurnDiff> {
+        self.read(move |connection| turn_diff::diff(connection, &a, &b, &options))
     }
 
     fn session_history(

@@ -11,6 +11,7 @@ use crate::journal::message_ids::MessageIds;
 use crate::journal::write::{Row, insert_message, insert_tool_call, insert_turn};
 use crate::journal::{cache_chain, compaction, open_turns};
 use crate::journal_rows::run_rows::RunRow;
+use crate::rows::narrow::shared_values::SharedValues;
 use crate::rows::turn_parents::{is_compacted, parent_of};
 use crate::sessions::pointers;
 use crate::sqlite::error::Stored;
@@ -96,14 +97,14 @@ pub(crate) fn commit_turn(
             open_turns::refuse_open(connection, &turn.turn_id)?;
             let row = Row::ended(turn, parent_id.as_deref());
             let number = insert_turn(connection, &row, parent.as_ref())?;
-            let mut ids = MessageIds::default();
+            let (mut ids, mut shared) = (MessageIds::default(), SharedValues::default());
             for message in &turn.messages {
                 ids.insert_new(&message.id)?;
-                insert_message(connection, number, message)?;
+                insert_message(connection, number, message, &mut shared)?;
             }
             for call in &turn.tool_calls {
                 ids.expect(Some(call.message_id.as_str()).filter(|id| !id.is_empty()))?;
-                insert_tool_call(connection, number, call, clock)?;
+                insert_tool_call(connection, number, call, &shared, clock)?;
             }
         }
         // Without an open turn, the lease is free for every process, and this one may use it again.

@@ -13,6 +13,7 @@ use crate::journal::write::{Row, RowHeader, RowOutcome, insert_message, insert_t
 use crate::journal_rows::running::{leased_run, running_turn};
 use crate::lease::claim::Claim;
 use crate::rows::context_rows;
+use crate::rows::narrow::shared_values::SharedValues;
 use crate::rows::turn_parents::{Parent, parent_of};
 use crate::sessions::pointers;
 use crate::sqlite::checksum::{insert, numbered};
@@ -94,6 +95,7 @@ pub(crate) fn write_turn(
         permissions_granted: "[]",
         permissions_used: None,
         query_message_ids: &[],
+        metadata: None,
         outcome: RowOutcome {
             status: TurnStatus::Completed,
             stop_reason: StopReason::EndTurn,
@@ -118,7 +120,7 @@ pub(crate) fn write_turn(
         provenance: None,
         provider_stop_reason: None,
     };
-    insert_message(connection, number, &summary)?;
+    insert_message(connection, number, &summary, &mut SharedValues::default())?;
     Ok(Parent {
         n: number,
         depth: parent.depth + 1,

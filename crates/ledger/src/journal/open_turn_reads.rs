@@ -12,6 +12,7 @@ use crate::journal_rows::entry_rows::CommitPoints;
 use crate::journal_rows::run_rows::{self, CheckedRun, RunRow};
 use crate::lease::claim::Claim;
 use crate::rows::json::json;
+use crate::rows::metadata_rows::of_column;
 use crate::rows::turn_parents::{is_compacted, parent_of};
 use crate::rows::{message_rows, tool_call_rows};
 use crate::sessions::pointers;
@@ -90,6 +91,7 @@ pub(crate) fn open_turn(connection: &Connection, found: &CheckedRun) -> Stored<O
         messages: messages(connection, &state)?,
         calls: calls(connection, &state)?,
         progress: progress(&state, run)?,
+        metadata: of_column(state.metadata.map(ToOwned::to_owned)),
         altered,
         context,
         epoch: run.epoch.unwrap_or_default(),
@@ -139,6 +141,7 @@ pub(crate) fn turn_row(connection: &Connection, turn_id: &str) -> Stored<Option<
     let mut row = row_of(&opening)?;
     row.depth = parent.as_ref().map_or(0, |parent| parent.depth + 1);
     row.thread_tokens = parent.map_or(0, |parent| parent.thread_tokens);
+    row.metadata = of_column(state.metadata.map(ToOwned::to_owned));
     row.messages = messages(connection, &state)?.into_iter().map(AgentMessage::from).collect();
     row.tool_calls = calls(connection, &state)?.into_iter().map(|call| call.row).collect();
     Ok(Some(row))
@@ -175,6 +178,7 @@ fn row_of(opening: &OpeningRecord<'_>) -> Stored<TurnRow> {
         tool_call_count: 0,
         source_event_id: owned(opening.source_event_id),
         workspace_path: owned(opening.workspace_path),
+        metadata: None,
         stop_reason: None,
         error: None,
         attempts: Vec::new(),

@@ -24,6 +24,7 @@ use crate::journal_rows::run_rows::{self, RunLease, RunRow};
 use crate::journal_rows::running::{Entrance, enter, running_turn};
 use crate::lease::claim::Claim;
 use crate::lease::owner::Owner;
+use crate::rows::narrow::shared_values::SharedValues;
 use crate::rows::turn_parents::{Parent, parent_of};
 use crate::rows::turn_rows;
 use crate::sessions::pointers;
@@ -102,6 +103,9 @@ pub(crate) fn begin(
         context_hash: &context_hash,
         target_json: opening.target.as_deref(),
     }));
+    if let Some(metadata) = &settings.metadata {
+        entry.add(&Record::Metadata(metadata.as_str()));
+    }
     for message in messages {
         with_message(connection, message, |record| entry.add(&Record::Message(*record)))?;
     }
@@ -234,23 +238,24 @@ pub(crate) fn finish(
         row.header = header(opening);
         row.tools_available = Cow::Borrowed(opening.tools_available);
         row.permissions_granted = opening.permissions_granted;
+        row.metadata = state.metadata;
     }
     let number = insert_turn(connection, &row, parent)?;
     // If something is missing, the remaining rows get new numbers without a gap.
     let mut numbers = Numbers { next: 0, renumbers: is_left_out };
-    let mut written = MessageIds::default();
+    let (mut written, mut shared) = (MessageIds::default(), SharedValues::default());
     for message in &state.messages {
         let sequence = numbers.take(message.sequence);
         let message = MessageRecord { sequence, ..*message };
         written.insert_new(message.id)?;
-        insert_message_row(connection, number, &message)?;
+        insert_message_row(connection, number, &message, &mut shared)?;
     }
     for message in &turn.messages {
         if written.insert(&message.id) {
             let sequence = numbers.take(message.sequence);
             with_message(connection, message, |record| {
                 let message = MessageRecord { sequence, ..*record };
-                insert_message_row(connection, number, &message)
+                insert_message_row(connection, number, &message, &mut shared)
             })??;
         }
     }
@@ -266,7 +271,7 @@ pub(crate) fn finish(
         written.expect(message_id)?;
         let sequence = numbers.take(call.sequence);
         let call = CallRecord { message_id, sequence, ..call };
-        insert_tool_call_row(connection, number, &call)?;
+        insert_tool_call_row(connection, number, &call, &shared)?;
     }
     Ok(())
 }

@@ -3,23 +3,22 @@
 //! It must never decide whether a row may be written: `commit` and `open_turns` do.
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
 
 use rusqlite::Connection;
 use serde_json::value::RawValue;
 
 use crate::journal_codec::{CallRecord, MessageRecord};
-use crate::rows::message_columns::MessageColumns;
-use crate::rows::tool_call_rows::{self, ToolCallColumns};
+use crate::rows::narrow::shared_values::SharedValues;
+use crate::rows::narrow::{call_insert, message_insert, turn_insert};
+use crate::rows::tool_call_rows;
 use crate::rows::turn_columns::{TurnColumns, TurnEndColumns};
 use crate::rows::turn_parents::Parent;
-use crate::rows::{blobs, message_codec, message_rows, turn_insert};
-use crate::sqlite::checksum::InsertRow;
+use crate::rows::{blobs, message_codec, message_rows, metadata_rows};
 use crate::sqlite::error::Stored;
 use base::clock::Clock;
 use model::{
-    AgentError, Attempt, Message, ReplayClass, StopReason, TokenUsage, ToolCallRecord, TurnEnd,
-    TurnHeader, TurnStatus, TurnType,
+    AgentError, Attempt, Message, Metadata, ReplayClass, StopReason, TokenUsage, ToolCallRecord,
+    TurnEnd, TurnHeader, TurnStatus, TurnType,
 };
 
 /// A row of `turns`.
@@ -37,6 +36,8 @@ pub(crate) struct Row<'a> {
     /// JSON.
     pub(crate) permissions_used: Option<&'a str>,
     pub(crate) query_message_ids: &'a [String],
+    /// The host's own data: JSON.
+    pub(crate) metadata: Option<&'a str>,
     pub(crate) outcome: RowOutcome<'a>,
 }
 
@@ -95,6 +96,7 @@ impl<'a> Row<'a> {
             permissions_granted: &turn.settings.permissions_granted,
             permissions_used: turn.permissions_used.as_deref(),
             query_message_ids: &turn.query_message_ids,
+            metadata: turn.settings.metadata.as_ref().map(Metadata::as_str),
             outcome: RowOutcome {
                 status: turn.status,
                 stop_reason: turn.stop_reason,
@@ -111,11 +113,6 @@ impl<'a> Row<'a> {
         }
     }
 }
-
-static ADD_MESSAGE: LazyLock<InsertRow> =
-    LazyLock::new(|| InsertRow::of::<MessageColumns<'_>>("message_rows"));
-static ADD_CALL: LazyLock<InsertRow> =
-    LazyLock::new(|| InsertRow::of::<ToolCallColumns<'_>>("call_rows"));
 
 /// Writes the row of a turn. Returns the turn's number.
 pub(crate) fn insert_turn(
@@ -167,7 +164,11 @@ pub(crate) fn insert_turn(
         },
     };
     let doing = format_args!("write turn `{}`", row.id);
-    turn_insert::insert(connection, &columns, parent.map(|parent| parent.n), doing)
+    let number = turn_insert::insert(connection, &columns, parent.map(|parent| parent.n), doing)?;
+    if let Some(metadata) = row.metadata {
+        metadata_rows::add_to_turn(connection, number, metadata)?;
+    }
+    Ok(number)
 }
 
 /// Calls `with` with the row of a message, after storing its large values as blobs.
@@ -208,8 +209,15 @@ pub(crate) fn with_message<T>(
     }))
 }
 
-pub(crate) fn insert_message(connection: &Connection, turn: i64, message: &Message) -> Stored<()> {
-    with_message(connection, message, |record| insert_message_row(connection, turn, record))?
+pub(crate) fn insert_message(
+    connection: &Connection,
+    turn: i64,
+    message: &Message,
+    shared: &mut SharedValues,
+) -> Stored<()> {
+    with_message(connection, message, |record| {
+        insert_message_row(connection, turn, record, shared)
+    })?
 }
 
 /// Writes a message from its columns.
@@ -217,9 +225,15 @@ pub(crate) fn insert_message_row(
     connection: &Connection,
     turn: i64,
     message: &MessageRecord<'_>,
+    shared: &mut SharedValues,
 ) -> Stored<()> {
     let columns = message_rows::columns_of(turn, message)?;
-    ADD_MESSAGE.run(connection, &columns, format_args!("write message `{}`", message.id))
+    message_insert::insert(
+        connection,
+        &columns,
+        shared,
+        format_args!("write message `{}`", message.id),
+    )
 }
 
 /// Calls `with` with the row of a call, after storing its large values as blobs. The row has the replay class of its tool
@@ -257,10 +271,11 @@ pub(crate) fn insert_tool_call(
     connection: &Connection,
     turn: i64,
     call: &ToolCallRecord,
+    shared: &SharedValues,
     clock: &Clock,
 ) -> Stored<()> {
     with_tool_call(connection, (call, None, None), clock, |record| {
-        insert_tool_call_row(connection, turn, record)
+        insert_tool_call_row(connection, turn, record, shared)
     })?
 }
 
@@ -269,9 +284,10 @@ pub(crate) fn insert_tool_call_row(
     connection: &Connection,
     turn: i64,
     call: &CallRecord<'_>,
+    shared: &SharedValues,
 ) -> Stored<()> {
     let columns = tool_call_rows::columns_of(turn, call)?;
-    ADD_CALL.run(connection, &columns, format_args!("write tool call `{}`", call.id))
+    call_insert::insert(connection, &columns, shared, format_args!("write tool call `{}`", call.id))
 }
 
 /// SQLite's integers are signed; a larger count is a provider's mistake, and becomes the largest integer.

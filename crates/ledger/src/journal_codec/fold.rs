@@ -30,6 +30,7 @@ pub(crate) struct TurnState<'a> {
     /// In order.
     pub(crate) calls: Vec<CallRecord<'a>>,
     pub(crate) progress: Option<&'a str>,
+    pub(crate) metadata: Option<&'a str>,
     pub(crate) damage: Damage,
 }
 
@@ -87,6 +88,7 @@ impl<'a> TurnState<'a> {
                 }
             },
             Record::Progress(json) => self.progress = Some(json),
+            Record::Metadata(json) => self.metadata = Some(json),
             Record::Follows(compaction) => {
                 if let Some(opening) = &mut self.opening {
                     opening.parent_turn_id = Some(compaction);

@@ -83,6 +83,8 @@ pub(crate) enum Record<'a> {
     Progress(&'a str),
     /// This compaction becomes the turn's parent and its expected head.
     Follows(&'a str),
+    /// The host's metadata of the turn: JSON.
+    Metadata(&'a str),
     /// Another process continues the turn from its readable entries.
     TakenOver,
 }
@@ -116,6 +118,10 @@ impl Entry {
                 out.text(compaction);
             }
             Record::TakenOver => out.byte(6),
+            Record::Metadata(json) => {
+                out.byte(7);
+                out.text(json);
+            }
         }
     }
 
@@ -139,6 +145,7 @@ impl Entry {
                 4 => Record::Progress(from.text()?),
                 5 => Record::Follows(from.text()?),
                 6 => Record::TakenOver,
+                7 => Record::Metadata(from.text()?),
                 _ => return None,
             });
         }

@@ -2,6 +2,8 @@
 //!
 //! It must never change one.
 
+use std::borrow::Cow;
+
 use rusqlite::{Connection, params};
 
 use crate::journal_codec::{Entry, EntryKind, TurnState, fold, open, seal};
@@ -50,7 +52,7 @@ impl CommitPoints {
         let mut contents = Vec::new();
         while let Some(row) = rows.next().map_err(failed)? {
             let entry = row.get_ref(0).and_then(|entry| Ok(entry.as_blob()?)).map_err(failed)?;
-            contents.push(open(run.n, EntryKind::CommitPoint, entry).map(<[u8]>::to_vec));
+            contents.push(open(run.n, EntryKind::CommitPoint, entry).map(Cow::into_owned));
         }
         Ok(Self(contents))
     }

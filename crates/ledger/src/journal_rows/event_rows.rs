@@ -72,7 +72,8 @@ pub(crate) fn last(connection: &Connection, run: &RunRow, newest: i64) -> Stored
             .and_then(|mut statement| {
                 let read = |row: &rusqlite::Row<'_>| {
                     let entry = row.get_ref(0)?.as_blob()?;
-                    Ok(open(run.n, EntryKind::Events, entry).and_then(EventBatch::last_of))
+                    Ok(open(run.n, EntryKind::Events, entry)
+                        .and_then(|it| EventBatch::last_of(&it)))
                 };
                 statement.query_row((newest, run.n), read).optional()
             })
@@ -90,7 +91,8 @@ pub(crate) fn last(connection: &Connection, run: &RunRow, newest: i64) -> Stored
                 .get_ref(0)
                 .and_then(|entry| Ok(entry.as_blob()?))
                 .map_err(|error| failed(&error))?;
-            let last = open(run.n, EntryKind::Events, entry).and_then(EventBatch::last_of);
+            let last =
+                open(run.n, EntryKind::Events, entry).and_then(|it| EventBatch::last_of(&it));
             if let Some(last) = last {
                 return Ok(last);
             }
@@ -183,7 +185,7 @@ pub(crate) fn read_some(
         if found.is_full() {
             return Ok((found.events, false));
         }
-        found.add(open(run.n, EntryKind::Events, entry))?;
+        found.add(open(run.n, EntryKind::Events, entry).as_deref())?;
     }
     Ok((found.events, true))
 }

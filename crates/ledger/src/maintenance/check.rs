@@ -13,9 +13,15 @@ pub(super) const CHECKS: [(LedgerCheck, &str); 12] = [
          UNION ALL
          SELECT id, 'is a tool call of a turn that does not exist' FROM call_rows WHERE key >> 20 NOT IN (SELECT n FROM turns)
          UNION ALL
-         SELECT c.id, 'is a tool call of message `' || c.message_id || '`, which its turn does not have' FROM tool_calls c
-         WHERE c.message_id IS NOT NULL
-           AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.turn_id = c.turn_id AND m.id = c.message_id)
+         SELECT turn, 'is the number of a turn that has metadata and does not exist' FROM turn_metadata
+         WHERE turn NOT IN (SELECT n FROM turns)
+         UNION ALL
+         SELECT session_label, 'has metadata, and is no session' FROM session_metadata
+         WHERE session_label NOT IN (SELECT label FROM sessions)
+         UNION ALL
+         SELECT c.id, 'is a tool call of a message that its turn does not have' FROM call_rows c
+         WHERE c.message IS NOT NULL
+           AND NOT EXISTS (SELECT 1 FROM message_rows m WHERE m.key = (c.key >> 20 << 20 | c.message))
          UNION ALL
          SELECT id, 'is the id of more than one message of turn `' || turn_id || '`' FROM messages
          GROUP BY turn_id, id HAVING count(*) > 1",
@@ -37,9 +43,9 @@ pub(super) const CHECKS: [(LedgerCheck, &str); 12] = [
          UNION ALL
          SELECT 'turns_of_tools', 'does not list the turns of each tool' WHERE EXISTS (
            SELECT tool_name, block FROM turns_of_tools EXCEPT
-           SELECT tool_name, key >> 26 FROM call_rows)
+           SELECT tool_name, key >> 26 FROM call_values)
          OR EXISTS (
-           SELECT tool_name, key >> 26 FROM call_rows EXCEPT
+           SELECT tool_name, key >> 26 FROM call_values EXCEPT
            SELECT tool_name, block FROM turns_of_tools)",
     ),
     (

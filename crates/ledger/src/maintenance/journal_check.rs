@@ -35,8 +35,8 @@ pub(super) fn entries(connection: &Connection, report: Report<'_>) -> Stored<()>
         let content =
             run.zip(kind).zip(entry).and_then(|((run, kind), entry)| open(run, kind, entry));
         let is_readable = content.is_some_and(|content| match kind {
-            Some(EntryKind::Events) => EventBatch::events(content).is_some(),
-            Some(EntryKind::CommitPoint) => Entry::records(content).is_some(),
+            Some(EntryKind::Events) => EventBatch::events(&content).is_some(),
+            Some(EntryKind::CommitPoint) => Entry::records(&content).is_some(),
             None => false,
         });
         if !is_readable {
@@ -83,6 +83,11 @@ pub(super) struct OpenTurns {
     pub(super) turns: u64,
     pub(super) messages: u64,
     pub(super) tool_calls: u64,
+}
+
+/// The blobs that open turns refer to.
+pub(crate) fn open_blobs(connection: &Connection) -> Stored<BTreeSet<String>> {
+    Ok(open_turns(connection, &mut |_, _, _| {})?.blobs)
 }
 
 /// Checks every open turn as a reader would read it.

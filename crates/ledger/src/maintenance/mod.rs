@@ -11,3 +11,5 @@ mod shape;
 pub(crate) mod stats;
 pub(crate) mod vacuum;
 pub(crate) mod verify;
+
+pub(crate) use self::journal_check::open_blobs;

@@ -180,7 +180,7 @@ fn checksums(connection: &Connection, table: &Table, found: &mut Found) -> Store
 }
 
 fn messages(connection: &Connection, found: &mut Found, checked: &mut u64) -> Stored<()> {
-    let all = messages_of("message_rows m");
+    let all = messages_of("message_values m");
     each(connection, &all, (), "read the ledger's messages", |fields| {
         *checked += 1;
         let id = fields.again().next().ok();

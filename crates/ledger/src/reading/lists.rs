@@ -6,30 +6,36 @@
 use std::ops::ControlFlow;
 use std::sync::LazyLock;
 
-use rusqlite::{Connection, params};
+use rusqlite::types::Value;
+use rusqlite::{Connection, ToSql, params, params_from_iter};
 
 use crate::reading::turn_tree::no_cursor;
+use crate::rows::metadata_rows;
 use crate::rows::row_key::OF_TURN;
-use crate::rows::session_rows::IS_SESSION;
+use crate::rows::session_rows::{IS_SESSION, columns_with_metadata, session_row};
 use crate::rows::tool_call_rows::{ToolCallColumns, tool_call};
 use crate::sqlite::checksum::{Checked, checked};
-use crate::sqlite::columns::list;
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
 use model::{
-    Page, SessionFilter, SessionRow, SessionStatus, ToolCallFilter, ToolCallRow, ToolCallStatus,
+    MetadataFilter, Page, SessionFilter, SessionRow, SessionStatus, ToolCallFilter, ToolCallRow,
+    ToolCallStatus,
 };
 
 /// Selects the sessions of a filter; `condition` is the one that `index` serves.
 fn sessions_by(index: &str, condition: &str) -> String {
-    let (columns, is_session) = (list::<SessionRow>(), &*IS_SESSION);
+    sessions_from(&format!("sessions {index}"), condition, "label")
+}
+
+fn sessions_from(from: &str, condition: &str, order: &str) -> String {
+    let (columns, is_session) = (columns_with_metadata(), &*IS_SESSION);
     format!(
-        "SELECT {columns} FROM sessions {index} WHERE {condition}
+        "SELECT {columns} FROM {from} WHERE {condition}
            AND label >= ?1 AND label IS NOT ?2 AND label < ?3 AND {is_session}
            AND (?4 IS NULL OR agent_id = ?4) AND (?5 IS NULL OR persona_id = ?5)
            AND (?6 IS NULL OR parent_session_label = ?6) AND (?7 IS NULL OR status = ?7)
            AND (?8 IS NULL OR is_subagent = ?8)
-         ORDER BY label LIMIT ?9"
+         ORDER BY {order} LIMIT ?9"
     )
 }
 
@@ -43,12 +49,24 @@ pub(crate) static SESSIONS_OF_PERSONA: LazyLock<String> =
 pub(crate) static SESSIONS_ARCHIVED: LazyLock<String> =
     LazyLock::new(|| sessions_by("INDEXED BY sessions_archived", "status = 'archived'"));
 
+/// Selects the sessions whose metadata has the values of a filter, which are its last parameters.
+pub(crate) fn sessions_with(filter: &MetadataFilter) -> (String, Vec<Value>) {
+    let (condition, values) = metadata_rows::conditions(filter, 10);
+    let from = "session_metadata m CROSS JOIN sessions ON label = m.session_label";
+    (sessions_from(from, &condition, "m.session_label"), values)
+}
+
 /// The sessions of `filter`, by their labels.
 pub(crate) fn sessions(
     connection: &Connection,
     filter: &SessionFilter,
 ) -> Stored<Page<SessionRow>> {
-    let select = if filter.parent_session_label.is_some() {
+    let by_metadata;
+    let mut metadata = Vec::new();
+    let select = if let Some(filter) = &filter.metadata {
+        (by_metadata, metadata) = sessions_with(filter);
+        &by_metadata
+    } else if filter.parent_session_label.is_some() {
         &SESSIONS_OF_PARENT
     } else if filter.agent_id.is_some() {
         &SESSIONS_OF_AGENT
@@ -63,10 +81,10 @@ pub(crate) fn sessions(
     let from = filter.after.as_deref().unwrap_or_default().max(prefix);
     // In SQLite's order a blob is greater than every text.
     let end = match filter.prefix.as_deref() {
-        None | Some("") => rusqlite::types::Value::Blob(Vec::new()),
-        Some(prefix) => rusqlite::types::Value::Text(format!("{prefix}\u{10ffff}")),
+        None | Some("") => Value::Blob(Vec::new()),
+        Some(prefix) => Value::Text(format!("{prefix}\u{10ffff}")),
     };
-    let values = params![
+    let fixed = params![
         from,
         filter.after,
         end,
@@ -77,7 +95,9 @@ pub(crate) fn sessions(
         filter.is_subagent,
         filter.limit.and_one(),
     ];
-    let found: Vec<SessionRow> = sql::all(connection, select, values, "list the sessions")?;
+    let values = fixed.iter().copied().chain(metadata.iter().map(|value| value as &dyn ToSql));
+    let values = params_from_iter(values);
+    let found = sql::map(connection, select, values, "list the sessions", session_row)?;
     Ok(Page::cut(found.into_iter().map(|it| (it.label.clone(), it)).collect(), filter.limit))
 }
 
@@ -86,7 +106,7 @@ const PAGE_BYTES: usize = 16 << 20;
 
 /// Selects tool calls of a filter, each with its turn and the session of that.
 fn calls(from: &str, order: &str) -> String {
-    let columns = checked::<ToolCallColumns<'_>>("call_rows", "c");
+    let columns = checked::<ToolCallColumns<'_>>("call_values", "c");
     format!(
         "SELECT {columns}, t.id, t.session_label FROM {from}
            AND (?3 IS NULL OR t.id = ?3) AND (?4 IS NULL OR t.session_label = ?4)
@@ -100,7 +120,7 @@ fn calls(from: &str, order: &str) -> String {
 fn calls_of(index: &str, condition: &str) -> String {
     calls(
         &format!(
-            "turn_rows t {index} CROSS JOIN call_rows c ON c.key {OF_TURN}
+            "turn_rows t {index} CROSS JOIN call_values c ON c.key {OF_TURN}
              WHERE {condition} AND t.id >= ?1 AND (t.id > ?1 OR c.key & 1048575 > ?2)"
         ),
         "t.id, c.key",
@@ -113,7 +133,7 @@ pub(crate) static CALLS_OF_SESSION: LazyLock<String> =
     LazyLock::new(|| calls_of("INDEXED BY turns_by_session", "t.session_label = ?4"));
 pub(crate) static CALLS_OF_TOOL: LazyLock<String> = LazyLock::new(|| {
     calls(
-        "turns_of_tools b CROSS JOIN call_rows c ON c.key BETWEEN b.block << 26 AND b.block << 26 | 67108863
+        "turns_of_tools b CROSS JOIN call_values c ON c.key BETWEEN b.block << 26 AND b.block << 26 | 67108863
          CROSS JOIN turn_rows t ON t.n = c.key >> 20
          WHERE b.tool_name = ?5 AND b.block >= coalesce((SELECT n FROM turns WHERE id = ?1), 0) >> 6
            AND c.key > (coalesce((SELECT n FROM turns WHERE id = ?1), 0) << 20 | ?2)",

@@ -133,7 +133,7 @@ fn indexed(
 
 /// The messages that are not indexed yet.
 pub(crate) const UNINDEXED: &str = "SELECT t.id, m.key & 1048575, m.content, m.blobs_json
-     FROM message_rows m CROSS JOIN turns t ON t.n = m.key >> 20 WHERE m.key > ?1 AND m.role IN ('user', 'assistant', 'system')";
+     FROM message_values m CROSS JOIN turns t ON t.n = m.key >> 20 WHERE m.key > ?1 AND m.role IN ('user', 'assistant', 'system')";
 
 fn unindexed(
     connection: &Connection,

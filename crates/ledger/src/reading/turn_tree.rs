@@ -6,9 +6,11 @@ use std::sync::LazyLock;
 
 use rusqlite::Connection;
 
+use crate::rows::metadata_rows::{OF_TURN, of_column};
 use crate::rows::turn_parents::{parent_of, unknown_turn};
 use crate::sqlite::columns::{columns, list, list_of};
 use crate::sqlite::error::Stored;
+use crate::sqlite::fields::Fields;
 use crate::sqlite::sql;
 use model::{Page, PageOptions, SessionMove, StorageError, StorageErrorKind, TurnSummary};
 
@@ -24,8 +26,18 @@ pub(crate) static OTHER_CHILDREN: LazyLock<String> = LazyLock::new(|| {
 
 /// Selects the summaries of turns that have ended.
 fn summaries(from: &str) -> String {
-    let columns = list_of::<TurnSummary>("t");
-    format!("SELECT {columns} FROM {from} AND t.status NOT IN ('pending', 'streaming')")
+    format!("SELECT {} FROM {from} AND t.status NOT IN ('pending', 'streaming')", summary_columns())
+}
+
+/// The columns that [`summary`] reads, of the turn `t`.
+pub(crate) fn summary_columns() -> String {
+    format!("{}, {OF_TURN}", list_of::<TurnSummary>("t"))
+}
+
+/// A turn from its row.
+pub(crate) fn summary(fields: &mut Fields<'_>) -> Stored<TurnSummary> {
+    let row: TurnSummary = fields.next()?;
+    Ok(TurnSummary { metadata: of_column(fields.next()?), ..row })
 }
 
 columns!(SessionMove { id, session_label, thread_id, changed_at });
@@ -71,15 +83,17 @@ pub(crate) fn ancestry(
     Ok(Page::cut(found, page.limit))
 }
 
-fn above(connection: &Connection, turn: &TurnSummary) -> Stored<Option<TurnSummary>> {
+/// The parent of a turn.
+pub(crate) fn above(connection: &Connection, turn: &TurnSummary) -> Stored<Option<TurnSummary>> {
     match &turn.parent_turn_id {
         None => Ok(None),
         Some(parent) => one(connection, parent),
     }
 }
 
-fn one(connection: &Connection, id: &str) -> Stored<Option<TurnSummary>> {
-    sql::optional(connection, &ONE, (id,), format_args!("read turn `{id}`"))
+/// The turn with that id, if it has ended.
+pub(crate) fn one(connection: &Connection, id: &str) -> Stored<Option<TurnSummary>> {
+    sql::first(connection, &ONE, (id,), format_args!("read turn `{id}`"), summary)
 }
 
 /// The children of a turn, by their ids.
@@ -95,8 +109,8 @@ pub(crate) fn children(
     let after = page.after.as_deref().unwrap_or_default();
     let doing = format_args!("read the children of turn `{turn_id}`");
     let values = (turn_id, after, page.limit.and_one());
-    let mut found: Vec<TurnSummary> = sql::all(connection, &OTHER_CHILDREN, values, doing)?;
-    let first: Option<TurnSummary> = sql::optional(connection, &FIRST_CHILD, (turn_id,), doing)?;
+    let mut found = sql::map(connection, &OTHER_CHILDREN, values, doing, summary)?;
+    let first = sql::first(connection, &FIRST_CHILD, (turn_id,), doing, summary)?;
     if let Some(first) = first.filter(|first| first.id.as_str() > after) {
         let at = found.partition_point(|turn| turn.id < first.id);
         found.insert(at, first);

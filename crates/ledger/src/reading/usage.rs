@@ -1,23 +1,23 @@
-//! The usage of turns, summed by turn, by session, by agent, by model or by day
+//! The usage of turns, summed by turn, by session, by agent, by model, by day or by a key of metadata
 //! (docs/rules/broker-interface.md#usage-reports).
 //!
 //! It reads ended turns, by an index of the key, a page of keys at a time, and from `turn_rows`, whose numbers are compared
 //! faster than the words of the view. It must never count an unknown price as 0.
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, ToSql, params, params_from_iter};
 
 use crate::reading::turn_tree::no_cursor;
+use crate::rows::metadata_rows;
 use crate::sqlite::error::Stored;
 use crate::sqlite::fields::Fields;
 use crate::sqlite::sql;
-use model::{Page, UsageBy, UsageFilter, UsageRow};
+use model::{MetadataKey, Page, UsageBy, UsageFilter, UsageRow};
 
-/// Selects the sums of a group, in the order in which [`usage_row`] reads them.
-macro_rules! sums {
-    ($from:literal) => {
-        concat!(
-            "SELECT count(*) FILTER (WHERE t.turn_type = 0),
+/// The sums of a group, in the order in which [`usage_row`] reads them.
+macro_rules! sum_columns {
+    () => {
+        "count(*) FILTER (WHERE t.turn_type = 0),
                count(*) FILTER (WHERE t.turn_type = 0 AND t.usage_estimated = 1),
                sum(t.cost) FILTER (WHERE t.turn_type = 0),
                count(*) FILTER (WHERE t.turn_type = 0 AND t.cost IS NULL),
@@ -34,16 +34,26 @@ macro_rules! sums {
                coalesce(sum(t.cache_write_tokens) FILTER (WHERE t.turn_type = 1), 0),
                coalesce(sum(t.reasoning_tokens) FILTER (WHERE t.turn_type = 1), 0),
                coalesce(sum(t.total_tokens) FILTER (WHERE t.turn_type = 1), 0),
-               sum(t.cost) FILTER (WHERE t.turn_type = 1)
-             FROM ",
-            $from,
-            " AND t.status NOT IN (0, 1)
+               sum(t.cost) FILTER (WHERE t.turn_type = 1)"
+    };
+}
+
+/// The conditions of a filter on the turns `t`.
+macro_rules! of_filter {
+    () => {
+        " AND t.status NOT IN (0, 1)
               AND (?1 IS NULL OR t.session_label = ?1)
               AND (?2 IS NULL OR t.session_label IN (SELECT label FROM sessions WHERE agent_id = ?2))
               AND (?3 IS NULL OR (SELECT s.text FROM strings s WHERE s.id = t.provider) = ?3)
               AND (?4 IS NULL OR (SELECT s.text FROM strings s WHERE s.id = t.model) = ?4)
               AND (?5 IS NULL OR t.started_at >= ?5) AND (?6 IS NULL OR t.started_at < ?6)"
-        )
+    };
+}
+
+/// Selects the sums of a group.
+macro_rules! sums {
+    ($from:literal) => {
+        concat!("SELECT ", sum_columns!(), " FROM ", $from, of_filter!())
     };
 }
 
@@ -104,13 +114,16 @@ enum UsageKey {
 /// # Errors
 /// `invalid_query` if `after` is not a key.
 pub(crate) fn usage(connection: &Connection, filter: &UsageFilter) -> Stored<Page<UsageRow>> {
-    let select = match filter.by {
+    let select = match &filter.by {
+        UsageBy::Metadata(key) => return by_metadata(connection, filter, key),
         UsageBy::Turn => OF_TURN,
         UsageBy::Session => OF_SESSION,
         UsageBy::Agent => OF_AGENT,
         UsageBy::Model => OF_MODEL,
         UsageBy::Day => OF_DAY,
     };
+    let (narrowed, metadata) = narrow(filter, 9);
+    let select = if metadata.is_empty() { select } else { &format!("{select}{narrowed}") };
     let mut after_key = Some(first(connection, filter)?);
     let mut read = Vec::new();
     while read.len() <= filter.limit.items()
@@ -127,6 +140,8 @@ pub(crate) fn usage(connection: &Connection, filter: &UsageFilter) -> Stored<Pag
             group.bound.0,
             group.bound.1,
         ];
+        let sums = sums.iter().copied().chain(metadata.iter().map(|value| value as &dyn ToSql));
+        let sums = params_from_iter(sums);
         let row =
             sql::first(connection, select, sums, DOING, |fields| usage_row(&group.key, fields))?;
         if let Some(row) = row.filter(|row| row.turns > 0 || row.compactions > 0) {
@@ -137,11 +152,56 @@ pub(crate) fn usage(connection: &Connection, filter: &UsageFilter) -> Stored<Pag
     Ok(Page::cut(read, filter.limit))
 }
 
+/// The condition that the turns `t` have the metadata of the filter, whose values have the parameters from `?first` on.
+fn narrow(filter: &UsageFilter, first: usize) -> (String, Vec<Value>) {
+    let Some(metadata) = &filter.metadata else { return (String::new(), Vec::new()) };
+    let (conditions, values) = metadata_rows::conditions(metadata, first);
+    (format!(" AND t.n IN (SELECT turn FROM turn_metadata WHERE {conditions})"), values)
+}
+
+/// Selects the sums by the values of a key, after the value `?7`. An index of the key has the groups in order.
+pub(crate) fn of_metadata(key: &MetadataKey, narrowed: &str) -> String {
+    let (value, sums, filter) = (metadata_rows::value_of(key), sum_columns!(), of_filter!());
+    format!(
+        "SELECT ({value}), {sums} FROM turn_metadata m CROSS JOIN turn_rows t ON t.n = m.turn
+         WHERE ({value}) > ?7{filter}{narrowed} GROUP BY ({value}) ORDER BY ({value}) LIMIT ?8"
+    )
+}
+
+fn by_metadata(
+    connection: &Connection,
+    filter: &UsageFilter,
+    key: &MetadataKey,
+) -> Stored<Page<UsageRow>> {
+    let (narrowed, metadata) = narrow(filter, 9);
+    let after = filter.after.as_deref().unwrap_or_default();
+    let values = params![
+        filter.session_label,
+        filter.agent_id,
+        filter.provider,
+        filter.model,
+        filter.since,
+        filter.until,
+        after,
+        filter.limit.and_one(),
+    ];
+    let values = values.iter().copied().chain(metadata.iter().map(|value| value as &dyn ToSql));
+    let values = params_from_iter(values);
+    let select = of_metadata(key, &narrowed);
+    let rows = sql::map(connection, &select, values, DOING, |fields| {
+        let value: String = fields.next()?;
+        // A text is shown as it is.
+        let key = serde_json::from_str::<String>(&value).unwrap_or_else(|_| value.clone());
+        Ok((value, usage_row(&key, fields)?))
+    })?;
+    Ok(Page::cut(rows, filter.limit))
+}
+
 fn first(connection: &Connection, filter: &UsageFilter) -> Stored<UsageKey> {
     let after = filter.after.as_deref();
     let no_key = || no_cursor("filter.after", after.unwrap_or_default());
-    Ok(match (filter.by, after) {
-        (UsageBy::Turn | UsageBy::Session | UsageBy::Agent, after) => {
+    Ok(match (&filter.by, after) {
+        (UsageBy::Turn | UsageBy::Session | UsageBy::Agent | UsageBy::Metadata(_), after) => {
             UsageKey::Text(after.unwrap_or("").to_owned())
         }
         (UsageBy::Model, None) => UsageKey::Model(String::new(), String::new()),
@@ -179,7 +239,7 @@ fn next(
             let find = |select| sql::optional(connection, select, (after,), DOING);
             // The filter allows one key only.
             let the = |only: &String| Ok((only > after).then(|| only.clone()));
-            let key: Option<String> = match (filter.by, &filter.session_label) {
+            let key: Option<String> = match (&filter.by, &filter.session_label) {
                 (UsageBy::Turn, Some(label)) => {
                     sql::optional(connection, NEXT_TURN_OF_SESSION, (after, label), DOING)
                 }
@@ -187,7 +247,7 @@ fn next(
                 (UsageBy::Session, session) => {
                     session.as_ref().map_or_else(|| find(NEXT_SESSION), the)
                 }
-                (UsageBy::Agent | UsageBy::Model | UsageBy::Day, _) => {
+                (UsageBy::Agent | UsageBy::Model | UsageBy::Day | UsageBy::Metadata(_), _) => {
                     filter.agent_id.as_ref().map_or_else(|| find(NEXT_AGENT), the)
                 }
             }?;

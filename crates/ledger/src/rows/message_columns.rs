@@ -1,4 +1,4 @@
-//! The columns of `message_rows`, and the part of them with a message's content, owned or borrowed.
+//! The columns of `message_values`, and the part of them with a message's content, owned or borrowed.
 //!
 //! It must never interpret the values: `message_codec` does.
 
@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use crate::sqlite::columns::columns;
 
-/// The columns of `message_rows` that the ledger writes and reads.
+/// The columns of `message_values` that the ledger writes and reads.
 pub(crate) struct MessageColumns<'r> {
     pub(crate) id: &'r str,
     /// Its turn and its position: see `row_key`.

@@ -1,4 +1,4 @@
-//! The rows of `message_rows`: reading those of a turn with their blobs, compared with their checksums.
+//! The rows of `message_values`: reading those of a turn with their blobs, compared with their checksums.
 //!
 //! It must never return a message whose checksum differs.
 
@@ -17,7 +17,7 @@ use crate::sqlite::sql;
 use model::{Message, Provenance, Role};
 
 pub(crate) static MESSAGES: LazyLock<String> = LazyLock::new(|| {
-    messages_of(&format!("turns t CROSS JOIN message_rows m ON m.key {OF_TURN} WHERE t.id = ?1"))
+    messages_of(&format!("turns t CROSS JOIN message_values m ON m.key {OF_TURN} WHERE t.id = ?1"))
 });
 
 /// Selects messages with the columns that [`message`] reads. `from` names the table `m`.

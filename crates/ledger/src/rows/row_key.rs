@@ -6,7 +6,7 @@ use crate::sqlite::error::Stored;
 use model::{StorageError, StorageErrorKind};
 
 /// The bits of a position. The views of the schema have the same number.
-const POSITION: u32 = 20;
+pub(crate) const POSITION: u32 = 20;
 
 /// A condition on a key: it is one of the turn `t`.
 pub(crate) const OF_TURN: &str = "BETWEEN t.n << 20 AND t.n << 20 | 1048575";

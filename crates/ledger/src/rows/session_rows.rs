@@ -4,8 +4,10 @@ use std::sync::LazyLock;
 
 use rusqlite::Connection;
 
+use crate::rows::metadata_rows::{OF_SESSION, of_column};
 use crate::sqlite::columns::{columns, list};
 use crate::sqlite::error::Stored;
+use crate::sqlite::fields::Fields;
 use crate::sqlite::sql;
 use model::SessionRow;
 
@@ -26,10 +28,11 @@ columns!(SessionRow {
     updated_at,
     status,
     agent_id,
-});
+} and { metadata: None });
 
 pub(crate) static SESSION: LazyLock<String> = LazyLock::new(|| {
-    format!("SELECT {} FROM sessions WHERE label = ?1 AND opening = 0", list::<SessionRow>())
+    let columns = columns_with_metadata();
+    format!("SELECT {columns} FROM sessions WHERE label = ?1 AND opening = 0")
 });
 
 /// The condition of the rows that are sessions, and not runs in none: see `model::names_no_session`.
@@ -40,5 +43,16 @@ pub(crate) static IS_SESSION: LazyLock<String> = LazyLock::new(|| {
 
 /// The row of that label, which may be that of a run in no session.
 pub(crate) fn session(connection: &Connection, label: &str) -> Stored<Option<SessionRow>> {
-    sql::optional(connection, &SESSION, (label,), format_args!("read session `{label}`"))
+    sql::first(connection, &SESSION, (label,), format_args!("read session `{label}`"), session_row)
+}
+
+/// The columns that [`session_row`] reads, of a row of `sessions`.
+pub(crate) fn columns_with_metadata() -> String {
+    format!("{}, {OF_SESSION}", list::<SessionRow>())
+}
+
+/// A session from its row.
+pub(crate) fn session_row(fields: &mut Fields<'_>) -> Stored<SessionRow> {
+    let row: SessionRow = fields.next()?;
+    Ok(SessionRow { metadata: of_column(fields.next()?), ..row })
 }

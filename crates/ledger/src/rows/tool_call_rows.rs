@@ -1,4 +1,4 @@
-//! The rows of `call_rows`: their columns, and reading those of a turn with their large values.
+//! The rows of `call_values`: their columns, and reading those of a turn with their large values.
 //!
 //! It must never return a call whose checksum differs.
 
@@ -16,7 +16,7 @@ use crate::sqlite::error::{Stored, damaged};
 use crate::sqlite::sql;
 use model::{AgentToolCall, ToolCallStatus};
 
-/// A row of `call_rows`.
+/// A row of the view `call_values`.
 pub(crate) struct ToolCallColumns<'r> {
     pub(crate) id: &'r str,
     /// Its turn and its position: see `row_key`.
@@ -58,9 +58,9 @@ pub(crate) static TOOL_CALLS: LazyLock<String> = LazyLock::new(|| tool_calls_of(
 
 /// Selects tool calls by a condition on them and on their turn `t`, with the columns that [`tool_call`] reads.
 pub(crate) fn tool_calls_of(condition: &str) -> String {
-    let columns = checked::<ToolCallColumns<'_>>("call_rows", "c");
+    let columns = checked::<ToolCallColumns<'_>>("call_values", "c");
     format!(
-        "SELECT {columns} FROM turns t CROSS JOIN call_rows c ON c.key {OF_TURN} WHERE {condition} ORDER BY t.n, c.key"
+        "SELECT {columns} FROM turns t CROSS JOIN call_values c ON c.key {OF_TURN} WHERE {condition} ORDER BY t.n, c.key"
     )
 }
 

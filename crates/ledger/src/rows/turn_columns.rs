@@ -118,4 +118,4 @@ columns!(TurnSummary {
     cost,
     tool_call_count,
     stop_reason,
-});
+} and { metadata: None });

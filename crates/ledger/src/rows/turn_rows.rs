@@ -8,6 +8,7 @@ use rusqlite::Connection;
 
 use crate::rows::json::json;
 use crate::rows::message_rows;
+use crate::rows::metadata_rows::{OF_TURN, of_column};
 use crate::rows::tool_call_rows;
 use crate::rows::turn_columns::{TurnColumns, TurnEndColumns};
 use crate::sqlite::checksum::{Checked, checked};
@@ -18,7 +19,7 @@ use model::{AgentMessage, CompactionResult, TurnError, TurnRow};
 
 pub(crate) static TURN: LazyLock<String> = LazyLock::new(|| {
     let columns = checked::<TurnColumns<'_>>("turns", "t");
-    format!("SELECT {columns}, t.has_children FROM turns t WHERE t.id = ?1")
+    format!("SELECT {columns}, t.has_children, {OF_TURN} FROM turns t WHERE t.id = ?1")
 });
 
 /// The turn with that id, without its messages, calls and compaction.
@@ -27,10 +28,11 @@ pub(crate) fn turn_alone(connection: &Connection, id: &str) -> Stored<Option<Tur
     sql::first(connection, &TURN, (id,), doing, |fields| {
         let Checked { row, is_whole } = fields.next::<Checked<TurnColumns<'_>>>()?;
         let has_children = fields.next()?;
+        let metadata = of_column(fields.next()?);
         if !is_whole {
             return Err(damaged(&format!("turn `{}` is not as it was written", row.id)));
         }
-        Ok(TurnRow { has_children, ..turn_row(&row)? })
+        Ok(TurnRow { has_children, metadata, ..turn_row(&row)? })
     })
 }
 
@@ -84,6 +86,7 @@ fn turn_row(row: &TurnColumns<'_>) -> Stored<TurnRow> {
         tool_call_count: end.tool_call_count,
         source_event_id: owned(row.source_event_id),
         workspace_path: owned(row.workspace_path),
+        metadata: None,
         stop_reason: owned(end.stop_reason),
         error: error(end),
         attempts: json(end.attempts_json, row.id)?.unwrap_or_default(),

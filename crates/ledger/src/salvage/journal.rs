@@ -21,6 +21,8 @@ pub(super) struct JournalTurn {
     pub(super) is_open: bool,
     pub(super) messages: Vec<Vec<Value>>,
     pub(super) calls: Vec<Vec<Value>>,
+    /// The host's metadata: JSON.
+    pub(super) metadata: Option<String>,
 }
 
 impl Journal {
@@ -32,7 +34,7 @@ impl Journal {
     pub(super) fn take(&mut self, id: i64, (run, kind): (i64, i64), entry: &[u8]) {
         let kind = EntryKind::of(kind).filter(|kind| *kind == EntryKind::CommitPoint);
         if let Some(content) = kind.and_then(|kind| open(run, kind, entry)) {
-            self.entries.entry(run).or_default().insert(id, content.to_vec());
+            self.entries.entry(run).or_default().insert(id, content.into_owned());
         }
     }
 
@@ -66,6 +68,7 @@ impl Journal {
                 is_open: open.contains(id),
                 messages: state.messages.iter().map(|record| message(id, record)).collect(),
                 calls: state.calls.iter().map(|record| call(id, record)).collect(),
+                metadata: state.metadata.map(ToOwned::to_owned),
             })
         })
         .collect()

@@ -59,7 +59,8 @@ pub(super) fn records(mut tables: Tables, problems: &mut Problems) -> Vec<Record
     }
     reattach(&mut turns, problems);
     let mut records: Vec<Record> = Vec::with_capacity(turns.len() + tables.sessions.len());
-    for (label, session) in tables.sessions {
+    for (label, mut session) in tables.sessions {
+        session.metadata = tables.session_metadata.remove(&label);
         let log = tables.log.remove(&label).unwrap_or_default();
         let history = log.into_values().collect();
         records.push(Record::Session(Box::new(SessionRecord { session, history })));
@@ -184,6 +185,7 @@ fn turn(
         response_message_id: answer.filter(|id| exists(id, Role::Assistant)),
         source_event_id: row.owned("source_event_id"),
         workspace_path: row.owned("workspace_path"),
+        metadata: tables.turn_metadata.remove(id),
         stop_reason: Some(row.owned("stop_reason").unwrap_or_else(|| "error".to_owned())),
         error,
         attempts: json(row.text("attempts_json")).unwrap_or_default(),
@@ -281,6 +283,7 @@ fn orphaned_turn(
         query_message_ids: of(Role::User).collect(),
         response_message_id: of(Role::Assistant).next_back(),
         source_event_id: None,
+        metadata: None,
         workspace_path: None,
         stop_reason: Some("end_turn".to_owned()),
         error: None,

@@ -4,7 +4,7 @@ mod cells;
 mod fresh_ledger;
 mod journal;
 mod mend;
-mod narrow_turns;
+mod narrow_rows;
 mod pages;
 mod row;
 mod tables;

@@ -16,18 +16,22 @@ pub(super) struct Layout {
     columns: Vec<String>,
 }
 
-/// The layouts of the tables that are salvaged. `turns`, `messages` and `tool_calls` are views with the columns that these
-/// tables had.
+/// The layouts of the tables that are salvaged, and of the views with the values of narrow rows. `turns`, `messages` and
+/// `tool_calls` are views with the columns that these tables had.
 pub(super) struct Layouts {
     pub(super) turns: Arc<Layout>,
     pub(super) turn_rows: Arc<Layout>,
     pub(super) messages: Arc<Layout>,
     pub(super) tool_calls: Arc<Layout>,
     pub(super) message_rows: Arc<Layout>,
+    pub(super) message_values: Arc<Layout>,
     pub(super) call_rows: Arc<Layout>,
+    pub(super) call_values: Arc<Layout>,
     pub(super) sessions: Arc<Layout>,
     pub(super) session_history: Arc<Layout>,
     pub(super) compactions: Arc<Layout>,
+    pub(super) turn_metadata: Arc<Layout>,
+    pub(super) session_metadata: Arc<Layout>,
     pub(super) blobs: Arc<Layout>,
 }
 
@@ -47,10 +51,14 @@ impl Layouts {
             messages: layout("messages")?,
             tool_calls: layout("tool_calls")?,
             message_rows: layout("message_rows")?,
+            message_values: layout("message_values")?,
             call_rows: layout("call_rows")?,
+            call_values: layout("call_values")?,
             sessions: layout("sessions")?,
             session_history: layout("session_history")?,
             compactions: layout("compactions")?,
+            turn_metadata: layout("turn_metadata")?,
+            session_metadata: layout("session_metadata")?,
             blobs: layout("blobs")?,
         })
     }

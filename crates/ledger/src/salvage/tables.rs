@@ -7,17 +7,18 @@ use std::sync::Arc;
 
 use super::cells::{Row, Value};
 use super::journal::{Journal, JournalTurn};
-use super::narrow_turns::NarrowTurns;
+use super::narrow_rows::NarrowRows;
 use super::row::{Layouts, TableRow};
 use crate::rows::blobs;
 use crate::rows::message_codec;
 use crate::rows::message_columns::{ContentRef, LARGE_COLUMNS};
-use crate::rows::row_key::{sequence_of, turn_of};
+use crate::rows::narrow::words::{CALL_STATUSES, MESSAGE_ROLES};
+use crate::rows::row_key::{POSITION, sequence_of, turn_of};
 use crate::sessions::persona;
 use crate::sqlite::error::{Stored, damaged};
 use crate::sqlite::functions::agent_of;
 use crate::transfer::{MessageRecord, Moved};
-use model::{CompactionResult, Message, Provenance, Role, SessionRow};
+use model::{CompactionResult, Message, Metadata, Provenance, Role, SessionRow};
 
 /// All rows that were found.
 pub(super) struct Tables {
@@ -29,6 +30,11 @@ pub(super) struct Tables {
     pub(super) sessions: BTreeMap<String, SessionRow>,
     pub(super) log: HashMap<String, BTreeMap<i64, Moved>>,
     pub(super) compactions: HashMap<String, CompactionResult>,
+    /// The host's metadata: of turns by their ids, of sessions by their labels.
+    pub(super) turn_metadata: HashMap<String, Metadata>,
+    pub(super) session_metadata: HashMap<String, Metadata>,
+    /// That of turns by their numbers.
+    numbered_metadata: HashMap<i64, Metadata>,
     /// Altered messages, by turn and id.
     pub(super) damaged: BTreeSet<(String, String)>,
     /// Large values by their hash, in their stored form; only values whose hash is right.
@@ -45,11 +51,8 @@ pub(super) struct Tables {
     /// The names of altered rows that are used all the same.
     pub(super) altered: BTreeSet<String>,
     journal: Journal,
-    narrow: NarrowTurns,
+    narrow: NarrowRows,
 }
-
-const ROLES: [&str; 4] = ["user", "assistant", "system", "tool"];
-const CALL_STATUSES: [&str; 4] = ["pending", "running", "completed", "failed"];
 
 struct Blob {
     size: i64,
@@ -68,6 +71,9 @@ impl Tables {
             sessions: BTreeMap::new(),
             log: HashMap::new(),
             compactions: HashMap::new(),
+            turn_metadata: HashMap::new(),
+            session_metadata: HashMap::new(),
+            numbered_metadata: HashMap::new(),
             damaged: BTreeSet::new(),
             blobs: HashMap::new(),
             large: Vec::new(),
@@ -77,7 +83,7 @@ impl Tables {
             indexed_ids: HashMap::new(),
             altered: BTreeSet::new(),
             journal: Journal::default(),
-            narrow: NarrowTurns::default(),
+            narrow: NarrowRows::default(),
         })
     }
 
@@ -108,7 +114,9 @@ impl Tables {
         match (number, values.first()) {
             (Some(number), Some(Value::Text(first))) => self.take_numbered(number, first, &values),
             (None, Some(Value::Text(first))) => {
-                if let [_, Value::Text(id), Value::Integer(number)] = &*values {
+                if let [_, Value::Text(id), Value::Integer(number)] = &*values
+                    && !id.starts_with('{')
+                {
                     self.indexed_ids.insert(*number, (first.clone(), id.clone()));
                 }
                 self.take_keyed(first, &values);
@@ -122,7 +130,7 @@ impl Tables {
     /// Adds a row of a table with rowids.
     fn take_numbered(&mut self, number: i64, first: &str, values: &Arc<[Value]>) {
         let narrow = TableRow::new(&self.layouts.turn_rows, values);
-        if NarrowTurns::is_turn(&narrow) {
+        if NarrowRows::is_turn(&narrow) {
             self.ids.insert(number, first.to_owned());
             self.narrow.take(number, narrow);
             return;
@@ -130,18 +138,21 @@ impl Tables {
         let turn = TableRow::new(&self.layouts.turns, values);
         let message = TableRow::new(&self.layouts.message_rows, values);
         let call = TableRow::new(&self.layouts.call_rows, values);
-        if message.is_complete()
-            && message.is_one_of("role", &ROLES)
-            && message.integer("checksum").is_some()
-        {
-            self.numbered.push((number, message.with("key", Value::Integer(number))));
+        if let [Value::Text(text), Value::Integer(_), Value::Null] = &**values {
+            let row = TableRow::new(&self.layouts.turn_metadata, values);
+            let metadata =
+                row.with("turn", Value::Integer(number)).is_whole().then(|| text.clone());
+            match metadata {
+                Some(metadata) => {
+                    self.numbered_metadata.insert(number, Metadata::stored(metadata));
+                }
+                None => self.lost.push(format!("the metadata of turn number {number}")),
+            }
             return;
         }
-        if call.is_complete()
-            && call.is_one_of("status", &CALL_STATUSES)
-            && call.integer("started_at").is_some()
-        {
-            self.numbered.push((number, call.with("key", Value::Integer(number))));
+        if NarrowRows::is_message(&message) || NarrowRows::is_call(&call) {
+            let row = if NarrowRows::is_message(&message) { message } else { call };
+            self.numbered.push((number, row.with("key", Value::Integer(number))));
             return;
         }
         if turn.is_complete() && turn.is_one_of("turn_type", &["normal", "compaction"]) {
@@ -155,7 +166,8 @@ impl Tables {
             && turn.text("session_label").is_some()
         {
             self.take_turn(first, turn);
-        } else if message.is_one_of("role", &ROLES) && message.integer("checksum").is_some() {
+        } else if message.is_one_of("role", &MESSAGE_ROLES) && message.integer("checksum").is_some()
+        {
             self.take_message(first, message);
         } else if values.len() == 4
             && let (Some(size), Some(codec), Some(Value::Blob(data))) =
@@ -200,26 +212,40 @@ impl Tables {
     }
 
     /// Adds the messages and calls whose turn is a number, after all pages were read.
-    fn take_rows_of_turns(&mut self) {
-        for (key, row) in std::mem::take(&mut self.numbered) {
-            let Some(id) = row.owned("id") else { continue };
-            let of = [
-                ("turn_id", Value::Text(self.id_of(turn_of(key)))),
-                ("sequence", Value::Integer(sequence_of(key).into())),
-            ];
-            if row.is_of(&self.layouts.message_rows) {
-                let row = row.in_layout(&self.layouts.messages, &of);
-                self.take_message(&id, row);
-            } else {
-                let row = row.in_layout(&self.layouts.tool_calls, &of);
-                self.take_call(&id, row);
+    fn take_rows_of_turns(&mut self, narrow: &NarrowRows) {
+        let is_message = |(_, row): &(i64, TableRow)| row.is_of(&self.layouts.message_rows);
+        let (messages, calls): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.numbered).into_iter().partition(is_message);
+        let mut values: HashMap<i64, TableRow> = HashMap::new();
+        for (key, row) in messages {
+            let message = narrow.message(&row, &self.layouts.message_values);
+            let Some(id) = message.owned("id") else { continue };
+            let row = message.in_layout(&self.layouts.messages, &self.position(key));
+            // Calls share the values of an intact copy.
+            if self::message(&id, &row).is_some() || !values.contains_key(&key) {
+                values.insert(key, message);
             }
+            self.take_message(&id, row);
+        }
+        for (key, row) in calls {
+            let message_at = |at| values.get(&(turn_of(key) << POSITION | at));
+            let call = narrow.call(&row, &self.layouts.call_values, message_at);
+            let Some(id) = call.owned("id") else { continue };
+            let row = call.in_layout(&self.layouts.tool_calls, &self.position(key));
+            self.take_call(&id, row);
         }
     }
 
+    /// The columns of the views `messages` and `tool_calls` that a key has.
+    fn position(&self, key: i64) -> [(&'static str, Value); 2] {
+        [
+            ("turn_id", Value::Text(self.id_of(turn_of(key)))),
+            ("sequence", Value::Integer(sequence_of(key).into())),
+        ]
+    }
+
     /// Adds the narrow rows of turns, after all pages were read: their parents and texts may be on any page.
-    fn take_narrow_turns(&mut self) {
-        let narrow = std::mem::take(&mut self.narrow);
+    fn take_narrow_turns(&mut self, narrow: &NarrowRows) {
         for turn in narrow.turns(&self.layouts.turns, |number| self.id_of(number)) {
             if let Some(id) = turn.owned("id") {
                 self.take_turn(&id, turn);
@@ -241,6 +267,15 @@ impl Tables {
     fn take_keyed(&mut self, first: &str, values: &Arc<[Value]>) {
         const TYPES: [&str; 4] =
             ["summary", "sliding_window", "hard_clear", "tool_result_truncation"];
+        if let [_, Value::Text(text), Value::Integer(_)] = &**values {
+            let row = TableRow::new(&self.layouts.session_metadata, values);
+            if row.is_whole() {
+                self.session_metadata.insert(first.to_owned(), Metadata::stored(text.clone()));
+            } else if text.starts_with('{') {
+                self.lost.push(format!("the metadata of session `{first}`"));
+            }
+            return;
+        }
         let session = TableRow::new(&self.layouts.sessions, values);
         let compaction = TableRow::new(&self.layouts.compactions, values);
         if session.is_one_of("status", &["active", "archived"]) {
@@ -276,7 +311,7 @@ impl Tables {
 
     /// Adds a turn of the journal; of an ended turn, only the rows that are otherwise lost.
     fn take_open(&mut self, turn: JournalTurn) {
-        let JournalTurn { turn, is_open, messages, calls } = turn;
+        let JournalTurn { turn, is_open, messages, calls, metadata } = turn;
         let row = TableRow::new(&self.layouts.turns, &turn.into());
         // The journal does not record how an ended turn ended.
         if let Some(id) = row.owned("id").filter(|_| is_open)
@@ -284,6 +319,9 @@ impl Tables {
         {
             let above = row.text("parent_turn_id").and_then(|parent| self.turns.get(parent));
             let depth = above.and_then(|above| above.integer("depth")).map_or(0, |depth| depth + 1);
+            if let Some(metadata) = metadata {
+                self.turn_metadata.insert(id.clone(), Metadata::stored(metadata));
+            }
             self.turns.insert(id, row.with("depth", Value::Integer(depth)));
         }
         for values in messages {
@@ -316,8 +354,12 @@ impl Tables {
 
     /// Puts the large values into their rows, after all pages were read.
     pub(super) fn settle(&mut self) {
-        self.take_narrow_turns();
-        self.take_rows_of_turns();
+        let narrow = std::mem::take(&mut self.narrow);
+        self.take_narrow_turns(&narrow);
+        self.take_rows_of_turns(&narrow);
+        for (number, metadata) in std::mem::take(&mut self.numbered_metadata) {
+            self.turn_metadata.insert(self.id_of(number), metadata);
+        }
         for turn in std::mem::take(&mut self.journal).turns() {
             self.take_open(turn);
         }
@@ -441,6 +483,7 @@ fn session_row(label: String, row: &TableRow) -> SessionRow {
         created_at: row.integer("created_at").unwrap_or(0),
         updated_at: row.integer("updated_at").unwrap_or(0),
         status: row.owned("status").unwrap_or_else(|| "active".to_owned()),
+        metadata: None,
     }
 }
 

@@ -21,7 +21,7 @@ const EXCERPT: usize = 160;
 /// Newest first, from the index.
 pub(crate) const FOUND: &str =
     "SELECT m.content, m.blobs_json, w.rowid, m.id, t.id, t.session_label, m.role, m.created_at
-     FROM message_words w CROSS JOIN message_rows m ON m.key = w.rowid CROSS JOIN turns t ON t.n = m.key >> 20
+     FROM message_words w CROSS JOIN message_values m ON m.key = w.rowid CROSS JOIN turns t ON t.n = m.key >> 20
      WHERE w.message_words MATCH ?1 AND w.rowid < ?2 AND (?3 IS NULL OR t.session_label = ?3)
        AND t.status NOT IN ('pending', 'streaming')
      ORDER BY w.rowid DESC LIMIT ?4";
@@ -29,7 +29,7 @@ pub(crate) const FOUND: &str =
 /// Newest first, the messages that are not indexed yet.
 pub(crate) const UNINDEXED: &str =
     "SELECT m.content, m.blobs_json, m.key, m.id, t.id, t.session_label, m.role, m.created_at
-     FROM message_rows m CROSS JOIN turns t ON t.n = m.key >> 20
+     FROM message_values m CROSS JOIN turns t ON t.n = m.key >> 20
      WHERE m.key > ?1 AND m.key < ?2 AND (?3 IS NULL OR t.session_label = ?3)
        AND m.role IN ('user', 'assistant', 'system') AND t.turn_type = 'normal'
        AND t.status NOT IN ('pending', 'streaming')

@@ -32,7 +32,7 @@ pub(crate) const UNINDEXED: &str =
 pub(crate) const END_OF_SLICE: &str =
     "SELECT key FROM message_rows WHERE key > ?1 ORDER BY key LIMIT 1 OFFSET ?2";
 /// The messages to index. Messages never change, so those of running turns are indexed as well.
-pub(crate) const TO_INDEX: &str = "SELECT m.key, m.content, m.blobs_json FROM message_rows m CROSS JOIN turns t ON t.n = m.key >> 20
+pub(crate) const TO_INDEX: &str = "SELECT m.key, m.content, m.blobs_json FROM message_values m CROSS JOIN turns t ON t.n = m.key >> 20
      WHERE m.key > ?1 AND m.key <= ?2 AND m.role IN ('user', 'assistant', 'system') AND t.turn_type = 'normal'
      ORDER BY m.key";
 
@@ -85,6 +85,35 @@ pub(crate) fn slice(connection: &Connection) -> Stored<bool> {
     })?;
     sql::exec(connection, &PROGRESS, (through,), doing)?;
     Ok(waiting_after(connection, through)? > WAITING)
+}
+
+/// Takes the words of a turn's messages out of the index.
+pub(crate) fn forget(connection: &Connection, turn: i64) -> Stored<()> {
+    let doing = "delete words of messages";
+    let indexed = indexed_through(connection)?;
+    let (before, last) = ((turn << 20) - 1, (turn << 20 | 1_048_575).min(indexed));
+    let mut found = Vec::new();
+    sql::each(connection, TO_INDEX, (before, last), doing, |fields| {
+        let key: i64 = fields.next()?;
+        found.push((key, words_of(&blobs::message_text(connection, fields)?)));
+        Ok(ControlFlow::Continue(()))
+    })?;
+    for (key, words) in found.into_iter().filter(|(_, words)| !words.is_empty()) {
+        // The index has no text: what it has to forget is passed.
+        let delete =
+            "INSERT INTO message_words (message_words, rowid, words) VALUES ('delete', ?1, ?2)";
+        sql::exec(connection, delete, (key, words), doing)?;
+    }
+    Ok(())
+}
+
+/// Lowers the progress to the last message there is: the number of a deleted turn may be given again.
+pub(crate) fn lower(connection: &Connection) -> Stored<()> {
+    let last = number(connection, LAST)?;
+    if indexed_through(connection)? <= last {
+        return Ok(());
+    }
+    sql::exec(connection, &PROGRESS, (last,), "lower the progress of the index").map(drop)
 }
 
 /// Receives whether more messages remain than [`WAITING`]; called in the writer's thread.

@@ -7,10 +7,10 @@ use std::sync::LazyLock;
 
 use rusqlite::Connection;
 
-use crate::rows::message_columns::MessageColumns;
-use crate::rows::tool_call_rows::ToolCallColumns;
+use crate::rows::metadata_rows;
+use crate::rows::narrow::message_insert::NarrowMessage;
+use crate::rows::narrow::turn_insert;
 use crate::rows::turn_columns::{TurnColumns, TurnEndColumns};
-use crate::rows::turn_insert;
 use crate::rows::turn_parents::{parent_of, unknown_turn};
 use crate::sessions::{aliases, pointers};
 use crate::sqlite::columns::list;
@@ -32,7 +32,7 @@ pub(crate) fn fork(
     clock: &Clock,
 ) -> Stored<()> {
     parent_of(connection, turn_id)?;
-    if pointers::head(connection, label)?.is_some() || aliases::is_alias(connection, label)? {
+    if pointers::is_taken(connection, label)? || aliases::is_alias(connection, label)? {
         return Err(StorageError::new(
             StorageErrorKind::Constraint,
             format!("session `{label}` exists already; pass another label, or none"),
@@ -51,9 +51,8 @@ pub(crate) fn fork(
 }
 
 pub(crate) const CALLED_AT: &str =
-    "SELECT m.key & 1048575 FROM call_rows c CROSS JOIN turns t ON t.n = c.key >> 20
-       CROSS JOIN message_rows m ON m.key BETWEEN t.n << 20 AND t.n << 20 | 1048575 AND m.id = c.message_id
-     WHERE c.id = ?1 AND t.id = ?2";
+    "SELECT c.message FROM call_rows c CROSS JOIN turns t ON t.n = c.key >> 20
+     WHERE c.id = ?1 AND t.id = ?2 AND c.message IS NOT NULL";
 /// The results directly after the message of the call end before the first message that is no result.
 pub(crate) const RESULTS_END: &str =
     "SELECT max(sequence) FROM messages WHERE turn_id = ?1 AND sequence >= ?2 AND sequence < coalesce(
@@ -87,6 +86,11 @@ fn copy(connection: &Connection, copied: &Copied<'_>, clock: &Clock) -> Stored<(
     let doing = format_args!("fork turn `{turn_id}` at a tool call");
     let calls: Vec<String> = sql::all(connection, CALLS_UP_TO, (turn_id, last), doing)?;
     copy_turn(connection, copied, calls.len())?;
+    let metadata: Option<(i64, String)> =
+        sql::optional(connection, METADATA, (turn_id, id), doing)?;
+    if let Some((number, metadata)) = metadata {
+        metadata_rows::add_to_turn(connection, number, &metadata)?;
+    }
     sql::exec(connection, &COPY_MESSAGES, (turn_id, id, last), doing)?;
     for call in calls {
         // A call's id is its tool's idempotency key, so the copy gets another.
@@ -143,41 +147,47 @@ fn copy_turn(connection: &Connection, copied: &Copied<'_>, calls: usize) -> Stor
     written.map(drop).ok_or_else(|| unknown_turn(turn_id))
 }
 
+/// The metadata of the turn `?1`, with the number of its copy `?2`.
+const METADATA: &str = "SELECT (SELECT n FROM turns WHERE id = ?2), metadata FROM turn_metadata
+     WHERE turn = (SELECT n FROM turns WHERE id = ?1)";
 const MESSAGES_UP_TO: &str =
     "SELECT id, role FROM messages WHERE turn_id = ?1 AND sequence <= ?2 ORDER BY sequence";
 const CALLS_UP_TO: &str =
-    "SELECT c.id FROM tool_calls c JOIN messages m ON m.turn_id = c.turn_id AND m.id = c.message_id
-     WHERE c.turn_id = ?1 AND m.sequence <= ?2 ORDER BY c.sequence";
+    "SELECT c.id FROM turns t CROSS JOIN call_rows c ON c.key BETWEEN t.n << 20 AND t.n << 20 | 1048575
+     WHERE t.id = ?1 AND c.message <= ?2 ORDER BY c.key";
 
 static TURN: LazyLock<String> =
     LazyLock::new(|| format!("SELECT {} FROM turns WHERE id = ?1", list::<TurnColumns<'_>>()));
 
 static COPY_MESSAGES: LazyLock<String> = LazyLock::new(|| {
-    let columns = list::<MessageColumns<'_>>() + ", source, context_json, metadata_json";
-    let rows = "key BETWEEN (SELECT n FROM turns WHERE id = ?1) << 20 AND (SELECT n FROM turns WHERE id = ?1) << 20 | ?3
-       ORDER BY key";
-    copy_rows("message_rows", &columns, &[("key", &key_in("?2"))], rows)
-});
-static COPY_CALL: LazyLock<String> = LazyLock::new(|| {
-    let columns = list::<ToolCallColumns<'_>>() + ", tool_number";
-    copy_rows("call_rows", &columns, &[("id", "?2"), ("key", &key_in("?3"))], "id = ?1")
-});
-
-/// The key of a row's copy in the turn with that id.
-fn key_in(turn_id: &str) -> String {
-    format!("((SELECT n FROM turns WHERE id = {turn_id}) << 20 | (key & 1048575))")
-}
-
-/// Copies the rows of `table` that `rows` selects, with other values in the columns of `changed`. The copy of a damaged row
-/// is damaged.
-fn copy_rows(table: &str, columns: &str, changed: &[(&str, &str)], rows: &str) -> String {
-    let value = |column| changed.iter().find(|(name, _)| *name == column).map_or(column, |it| it.1);
+    let columns = list::<NarrowMessage<'_>>() + ", source, context_json, metadata_json";
+    let key = key_in("?2", "key");
+    let value = |column| if column == "key" { key.as_str() } else { column };
     let values: Vec<&str> = columns.split(", ").map(value).collect();
     let values = values.join(", ");
-    let (names, new): (Vec<&str>, Vec<&str>) = changed.iter().copied().unzip();
-    let (names, new) = (names.join(", "), new.join(", "));
     format!(
-        "INSERT INTO {table} ({columns}, row_checksum)
-         SELECT {values}, checksum_after(row_checksum, '{names}', {names}, {new}) FROM {table} WHERE {rows}"
+        "INSERT INTO message_rows ({columns}, row_checksum)
+         SELECT {values}, checksum_after(row_checksum, 'key', key, {key}) FROM message_rows
+         WHERE key BETWEEN (SELECT n FROM turns WHERE id = ?1) << 20 AND (SELECT n FROM turns WHERE id = ?1) << 20 | ?3
+         ORDER BY key"
     )
+});
+/// The copy shares no value with a message, because not all messages are copied. The copy of a damaged row is damaged.
+static COPY_CALL: LazyLock<String> = LazyLock::new(|| {
+    let key = key_in("?3", "c.key");
+    let same = "provider_call_id, message, tool_name, tool_number, status, spawned_session_label, started_at, completed_at, \
+                error, replay, arguments_hash, blobs_json";
+    let of_row: Vec<String> = same.split(", ").map(|name| format!("c.{name}")).collect();
+    let of_row = of_row.join(", ");
+    format!(
+        "INSERT INTO call_rows (id, key, {same}, params_json, result_json, row_checksum)
+         SELECT ?2, {key}, {of_row}, v.params_json, v.result_json,
+           checksum_after(c.row_checksum, 'id, key', c.id, c.key, ?2, {key})
+         FROM call_rows c CROSS JOIN call_values v ON v.key = c.key WHERE c.id = ?1"
+    )
+});
+
+/// The key of the copy of the row with `key` in the turn with that id.
+fn key_in(turn_id: &str, key: &str) -> String {
+    format!("((SELECT n FROM turns WHERE id = {turn_id}) << 20 | ({key} & 1048575))")
 }

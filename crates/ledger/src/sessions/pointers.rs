@@ -30,6 +30,17 @@ static CREATE: LazyLock<String> = LazyLock::new(|| {
         ],
     )
 });
+/// The row of a deleted session whose turns stay.
+static CREATE_AGAIN: LazyLock<String> = LazyLock::new(|| {
+    let change = set(&[
+        ("persona_id", "?2"),
+        ("agent_id", "?3"),
+        ("created_at", "?4"),
+        ("updated_at", "?4"),
+        ("opening", "?5"),
+    ]);
+    format!("UPDATE sessions SET {change} WHERE label = ?1")
+});
 static OPENED: LazyLock<String> = LazyLock::new(|| {
     let change = set(&[("opening", "0")]);
     format!("UPDATE sessions SET {change} WHERE label = ?1 AND opening = 1")
@@ -56,6 +67,14 @@ pub(crate) fn head(connection: &Connection, label: &str) -> Stored<Option<Option
     sql::optional(connection, select, (label,), format_args!("read session `{label}`"))
 }
 
+/// Whether a session has the label. That of a deleted session is free, also while its turns stay.
+pub(crate) fn is_taken(connection: &Connection, label: &str) -> Stored<bool> {
+    let select = "SELECT 1 FROM sessions WHERE label = ?1 AND (opening = 0 OR thread_id IS NOT NULL OR EXISTS (
+         SELECT 1 FROM runs r INDEXED BY runs_in_journal
+         WHERE r.in_journal = 1 AND r.session_label = ?1 AND r.ended_at IS NULL))";
+    sql::exists(connection, select, (label,), format_args!("read session `{label}`"))
+}
+
 /// Creates a session without a turn, with the persona of the turn that its first turn follows. Readers see it at once, or
 /// with `opening` when its first turn has ended.
 pub(crate) fn create(
@@ -67,7 +86,8 @@ pub(crate) fn create(
 ) -> Stored<()> {
     let Identity { persona, agent } = persona::of_session(connection, label, follows)?;
     let row = (label, persona, agent, now, opening);
-    sql::exec(connection, &CREATE, row, format_args!("create session `{label}`")).map(drop)
+    let create = if head(connection, label)?.is_some() { &*CREATE_AGAIN } else { &*CREATE };
+    sql::exec(connection, create, row, format_args!("create session `{label}`")).map(drop)
 }
 
 /// Makes the session visible, because its first turn has ended.

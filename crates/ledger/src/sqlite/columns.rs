@@ -57,9 +57,10 @@ pub(crate) fn values(row: &impl Columns) -> Vec<ToSqlOutput<'_>> {
 /// Implements [`Columns`] and [`FromFields`](crate::sqlite::fields::FromFields) for a struct whose fields have the names of
 /// the columns: `columns!(PersonaRow { id, main_session_label, created_at })`. A field that is itself a group of columns is
 /// followed by its type: `usage: TokenUsage`. A struct that borrows from the row names the lifetime: `columns!(for<'r>
-/// TurnColumns<'r> { … })`.
+/// TurnColumns<'r> { … })`. Fields that no column of the table has follow with their first value: `columns!(SessionRow { … } and {
+/// metadata: None })`.
 macro_rules! columns {
-    (@impl [$($generics:tt)*] $life:lifetime $row:ty { $($field:ident $(: $group:ty)?),* }) => {
+    (@impl [$($generics:tt)*] $life:lifetime $row:ty { $($field:ident $(: $group:ty)?),* } $($other:ident: $value:expr),*) => {
         impl $($generics)* $crate::sqlite::columns::Columns for $row {
             fn names(into: &mut Vec<&'static str>) {
                 $($crate::sqlite::columns::columns!(@name into $field $($group)?);)*
@@ -74,7 +75,7 @@ macro_rules! columns {
             fn from_fields(
                 fields: &mut $crate::sqlite::fields::Fields<$life>,
             ) -> $crate::sqlite::error::Stored<Self> {
-                Ok(Self { $($field: fields.next()?),* })
+                Ok(Self { $($field: fields.next()?,)* $($other: $value),* })
             }
         }
     };
@@ -93,8 +94,8 @@ macro_rules! columns {
     (for<$life:lifetime> $row:ty { $($field:ident $(: $group:ty)?),* $(,)? }) => {
         $crate::sqlite::columns::columns!(@impl [<$life>] $life $row { $($field $(: $group)?),* });
     };
-    ($row:ty { $($field:ident $(: $group:ty)?),* $(,)? }) => {
-        $crate::sqlite::columns::columns!(@impl [] 'r $row { $($field $(: $group)?),* });
+    ($row:ty { $($field:ident $(: $group:ty)?),* $(,)? } $(and { $($other:ident: $value:expr),* })?) => {
+        $crate::sqlite::columns::columns!(@impl [] 'r $row { $($field $(: $group)?),* } $($($other: $value),*)?);
     };
 }
 pub(crate) use columns;

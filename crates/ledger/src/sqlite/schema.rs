@@ -40,6 +40,10 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration::Code(migrations::rows_of_turns::migrate),
     Migration::Code(migrations::rows_of_turns::narrow),
     Migration::Sql(include_str!("migrations/210_approvals.sql")),
+    Migration::Sql(include_str!("migrations/130_shared_values.sql")),
+    Migration::Sql(include_str!("migrations/230_metadata.sql")),
+    Migration::Sql(include_str!("migrations/240_deletion.sql")),
+    Migration::Sql(include_str!("migrations/241_agent_views.sql")),
 ];
 
 /// Brings a file to the newest of `migrations` in one transaction; concurrent processes are serialized by the transaction.
@@ -110,9 +114,13 @@ pub(crate) fn stamp(connection: &Connection, clock: &Clock) -> Stored<()> {
 }
 
 /// Reads the row that [`stamp`] has written.
+///
+/// # Errors
+/// `ledger_corrupt` if it is gone: every ledger has one.
 pub(crate) fn stamp_of(connection: &Connection) -> Stored<Stamp> {
     let select = format!("SELECT {} FROM schema_meta WHERE id = 1", list::<Stamp>());
-    sql::one(connection, &select, (), "read the ledger's id")
+    let stamp = sql::optional(connection, &select, (), "read the ledger's id")?;
+    stamp.ok_or_else(|| damaged("the ledger has lost its id"))
 }
 
 /// The number of migrations that were applied to the file.

@@ -69,12 +69,23 @@ fn changed(before: usize, sql: &str) -> (Result<Arc<Ledger>, StorageError>, temp
     (open(&path), folder)
 }
 
+#[test]
+fn a_ledger_whose_id_is_gone_is_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ledger.db");
+    open(&path).unwrap();
+    let connection = connection::open_draft(&path).unwrap();
+    connection.execute_batch("DELETE FROM schema_meta").unwrap();
+    connection.close().unwrap();
+    assert_eq!(open(&path).unwrap_err().kind, StorageErrorKind::Corrupt);
+}
+
 #[tokio::test]
 async fn a_message_or_call_that_was_altered_before_it_was_moved_is_still_reported() {
     for (sql, table) in [
-        ("UPDATE messages SET created_at = 1 WHERE content = 'ask 1'", "message_rows"),
+        ("UPDATE messages SET created_at = 1 WHERE content = 'ask 1'", "message_values"),
         ("UPDATE messages SET content = 'ask 9' WHERE content = 'ask 3'", "message"),
-        ("UPDATE tool_calls SET result_json = '1'", "call_rows"),
+        ("UPDATE tool_calls SET result_json = '1'", "call_values"),
     ] {
         let (ledger, _folder) = changed(BEFORE_110, sql);
         let problems = ledger.unwrap().verify().await.unwrap().problems;

@@ -11,6 +11,7 @@ mod events;
 mod file;
 mod guard;
 mod history;
+mod host;
 mod journal;
 mod lease;
 mod migration;
@@ -19,7 +20,6 @@ mod profiles;
 mod query;
 mod recall;
 mod search;
-mod turn_lists;
 mod writer;
 
 use std::path::Path;

@@ -8,11 +8,12 @@ use crate::journal::{open_turn_reads, profiles};
 use crate::journal_rows::{approval_rows, archive_rows, entry_rows, event_rows, run_rows};
 use crate::lease::waits;
 use crate::reading::{history, lists, recall, turn_tree, usage};
-use crate::rows::{blobs, message_rows, session_rows, strings, tool_call_rows, turn_rows};
+use crate::rows::narrow::strings;
+use crate::rows::{blobs, message_rows, session_rows, tool_call_rows, turn_rows};
 use crate::search::{message_search, search_indexer};
 use crate::sessions::{aliases, fork, persona};
 
-fn plan(connection: &Connection, sql: &str) -> String {
+pub(super) fn plan(connection: &Connection, sql: &str) -> String {
     let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
     let count = statement.parameter_count();
     let steps = statement
@@ -83,6 +84,11 @@ fn no_statement_scans_a_table_or_sorts() {
                 search_indexer::LAST,
                 search_indexer::END_OF_SLICE,
                 "SELECT content FROM messages WHERE turn_id = ?1",
+                "SELECT content FROM agent_messages WHERE turn_id = ?1",
+                "SELECT status FROM agent_tool_calls WHERE turn_id = ?1",
+                "SELECT metadata FROM agent_turns WHERE id = ?1",
+                "SELECT metadata FROM agent_turns WHERE session_label = ?1",
+                "SELECT metadata FROM agent_sessions WHERE label = ?1",
                 "SELECT status FROM tool_calls WHERE turn_id = ?1",
                 "SELECT status FROM tool_calls WHERE id = ?1",
                 "SELECT status FROM turns WHERE id = ?1",

@@ -10,6 +10,7 @@ use rusqlite::{Connection, params_from_iter};
 use super::record::SessionRecord;
 use super::report::Problems;
 use crate::journal::compaction::write_row;
+use crate::rows::metadata_rows;
 use crate::rows::turn_parents::parent_of;
 use crate::sessions::pointers;
 use crate::sqlite::checksum::{numbered, set};
@@ -104,6 +105,7 @@ pub(super) fn session(
     let row = SessionRow { thread_id: pointer, parent_turn_id, agent_id, ..session.clone() };
     let doing = format_args!("write session `{label}`");
     sql::exec(connection, &UPDATE_SESSION, params_from_iter(values(&row)), doing)?;
+    metadata_rows::set_on_session(connection, label, row.metadata.as_ref())?;
     let mut logged = None;
     for moved in &record.history {
         if has_ended(connection, &moved.turn_id)? {

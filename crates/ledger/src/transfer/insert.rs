@@ -9,8 +9,9 @@ use serde_json::value::RawValue;
 
 use super::record::TurnRecord;
 use crate::journal::write::{count, integer, json};
+use crate::rows::metadata_rows;
+use crate::rows::narrow::turn_insert;
 use crate::rows::turn_columns::{TurnColumns, TurnEndColumns};
-use crate::rows::turn_insert;
 use crate::rows::turn_parents::Parent;
 use crate::sqlite::checksum::set;
 use crate::sqlite::error::Stored;
@@ -81,5 +82,9 @@ pub(super) fn insert(
         },
     };
     let doing = format_args!("write turn `{}`", turn.id);
-    turn_insert::insert(connection, &row, parent.map(|(_, parent)| parent.n), doing)
+    let number = turn_insert::insert(connection, &row, parent.map(|(_, parent)| parent.n), doing)?;
+    if let Some(metadata) = &turn.metadata {
+        metadata_rows::add_to_turn(connection, number, metadata.as_str())?;
+    }
+    Ok(number)
 }

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use model::{
-    AgentToolCall, Attempt, CompactionResult, Message, SessionRow, TokenUsage, TurnError, TurnRow,
+    AgentToolCall, Attempt, CompactionResult, Message, Metadata, SessionRow, TokenUsage, TurnError,
+    TurnRow,
 };
 
 /// A session with the log of its pointer.
@@ -63,6 +64,8 @@ pub(crate) struct TurnRecord {
     pub(crate) response_message_id: Option<String>,
     pub(crate) source_event_id: Option<String>,
     pub(crate) workspace_path: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) metadata: Option<Metadata>,
     pub(crate) stop_reason: Option<String>,
     pub(crate) error: Option<TurnError>,
     #[serde(default)]
@@ -121,6 +124,7 @@ impl TurnRecord {
             response_message_id: row.response_message_id,
             source_event_id: row.source_event_id,
             workspace_path: row.workspace_path,
+            metadata: row.metadata,
             stop_reason: row.stop_reason,
             error: row.error,
             attempts: row.attempts,

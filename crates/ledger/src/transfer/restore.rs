@@ -15,6 +15,7 @@ use super::record::{SessionRecord, TurnRecord};
 use super::report::Problems;
 use crate::journal::message_ids::MessageIds;
 use crate::journal::write::{insert_message, insert_tool_call};
+use crate::rows::narrow::shared_values::SharedValues;
 use crate::rows::turn_parents::{Parent, parent_of};
 use crate::sessions::pointers;
 use crate::sqlite::error::Stored;
@@ -166,10 +167,10 @@ impl Restore {
             self.own(connection, &record.session_label, record.started_at)?;
             let parent = self.parent(connection, line, record)?;
             let number = insert(connection, record, parent.as_ref())?;
-            let mut ids = MessageIds::default();
+            let (mut ids, mut shared) = (MessageIds::default(), SharedValues::default());
             for message in &record.messages {
                 ids.insert_new(&message.message.id)?;
-                insert_message(connection, number, &message.message)?;
+                insert_message(connection, number, &message.message, &mut shared)?;
                 if let Some(metadata) = &message.metadata_json {
                     set_metadata(connection, number, &message.message.id, metadata)?;
                 }
@@ -179,7 +180,7 @@ impl Restore {
                 if !ids.contains(&row.message_id) {
                     row.message_id.clear();
                 }
-                insert_tool_call(connection, number, &row, clock)?;
+                insert_tool_call(connection, number, &row, &shared, clock)?;
             }
             if let Some(result) = &record.compaction {
                 self.compactions.push((line, record.id.clone(), result.clone()));

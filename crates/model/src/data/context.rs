@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::{GivenHistory, Message, ModelName, RequestOptions, ToolDefinition};
+use crate::{GivenHistory, Message, Metadata, ModelName, RequestOptions, ToolDefinition};
 
 /// The role of the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -210,6 +210,8 @@ pub struct AssembledContext {
     pub source_event_id: Option<String>,
     /// The workspace's root.
     pub workspace_path: String,
+    /// The host's own data, stored with the turn.
+    pub metadata: Option<Metadata>,
     /// The destination of the answer; passed through in `stream_start` as JSON text.
     pub target: Option<Box<RawValue>>,
     /// The maximum number of model calls (docs/rules/turns-and-streams.md#iteration-limit; default 25).

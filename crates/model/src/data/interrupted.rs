@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::{
-    AgentMessage, AgentRole, AgentToolCall, Approval, AssembledContext, Attempt, Message,
+    AgentMessage, AgentRole, AgentToolCall, Approval, AssembledContext, Attempt, Message, Metadata,
     ModelName, PromptCache, ReplayClass, ResponseFormat, ThinkingConfig, TokenBudget, TokenUsage,
     ToolChoice,
 };
@@ -75,6 +75,8 @@ pub struct OpenTurn {
     pub calls: Vec<OpenCall>,
     /// Its counters.
     pub progress: Progress,
+    /// The host's own data.
+    pub metadata: Option<Metadata>,
     /// Its context without history, headers and current message: JSON that [`crate::parse_context`] reads.
     pub context: String,
     /// Whether that text differs from the one that was written: then it must not be used.
@@ -121,6 +123,9 @@ pub struct InterruptedTurn {
     pub provider: String,
     /// The model.
     pub model: String,
+    /// The host's own data; null where there is none.
+    #[cfg_attr(feature = "testing", ts(type = "Record<string, unknown> | null"))]
+    pub metadata: Option<Metadata>,
     /// Complete answers of the model so far.
     pub iterations: u32,
     /// The messages so far, in order.
@@ -144,6 +149,7 @@ impl From<OpenTurn> for InterruptedTurn {
             started_at: turn.started_at,
             provider: turn.provider,
             model: turn.model,
+            metadata: turn.metadata,
             iterations: turn.progress.iterations,
             messages: turn.messages.into_iter().map(AgentMessage::from).collect(),
             tool_calls: turn
@@ -174,7 +180,7 @@ struct StoredContext<'a> {
     response_format: Option<&'a ResponseFormat>,
     stop_sequences: &'a [String],
     prompt_cache: &'a PromptCache,
-    metadata: &'a BTreeMap<String, String>,
+    request_metadata: &'a BTreeMap<String, String>,
     provider_tools: &'a [Box<RawValue>],
     max_response_tokens: Option<u64>,
     temperature: Option<f64>,
@@ -226,7 +232,7 @@ impl AssembledContext {
             response_format: request.response_format.as_ref(),
             stop_sequences: &request.stop_sequences,
             prompt_cache: &request.prompt_cache,
-            metadata: &request.metadata,
+            request_metadata: &request.metadata,
             provider_tools: &request.provider_tools,
             max_response_tokens: self.max_response_tokens,
             temperature: self.temperature,

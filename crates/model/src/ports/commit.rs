@@ -4,7 +4,7 @@
 
 use crate::{
     AgentError, AgentRole, AgentToolCall, Approval, AssembledContext, Attempt, CacheStep,
-    CompactionResult, Message, ReplayClass, Role, StopReason, StorageError, StreamEvent,
+    CompactionResult, Message, Metadata, ReplayClass, Role, StopReason, StorageError, StreamEvent,
     TokenUsage, TurnStatus,
 };
 
@@ -64,6 +64,8 @@ pub struct TurnSettings {
     pub tools_available: Vec<String>,
     /// JSON text.
     pub permissions_granted: String,
+    /// The host's own data.
+    pub metadata: Option<Metadata>,
 }
 
 impl TurnSettings {
@@ -75,6 +77,7 @@ impl TurnSettings {
             model: context.model.clone(),
             tools_available: context.tools.iter().map(|tool| tool.name.clone()).collect(),
             permissions_granted: context.permissions_granted.get().to_owned(),
+            metadata: context.metadata.clone(),
         }
     }
 }

@@ -6,8 +6,9 @@
 use std::path::Path;
 
 use crate::{
-    AliasRow, CommitReceipt, LedgerBackup, LedgerExport, LedgerFormat, LedgerImport, LedgerReport,
-    LedgerStats, LedgerVacuum, PersonaRow, PortFuture, SessionCommand, SessionRow, TurnEnd,
+    AliasRow, CommitReceipt, Deletion, LedgerBackup, LedgerDeletion, LedgerExport, LedgerFormat,
+    LedgerImport, LedgerReport, LedgerStats, LedgerVacuum, MetadataKey, PersonaRow, PortFuture,
+    SessionChange, SessionCommand, SessionRow, TurnEnd,
 };
 
 /// The outcome of an operation that not every backend has.
@@ -53,6 +54,27 @@ pub trait LedgerAdmin: Send + Sync {
     /// # Errors
     /// `stale_head` when the session has another head; see [`crate::Journal::commit`].
     fn write_turn(&self, turn: TurnEnd) -> PortFuture<'_, CommitReceipt>;
+
+    /// Creates a session without a turn.
+    ///
+    /// # Errors
+    /// `storage_constraint` for a label that is taken.
+    fn create_session(&self, label: String, with: SessionChange) -> PortFuture<'_, SessionRow>;
+
+    /// Sets what is given of a session.
+    ///
+    /// # Errors
+    /// `unknown_session`.
+    fn update_session(&self, label: String, with: SessionChange) -> PortFuture<'_, SessionRow>;
+
+    /// Creates the indexes of a key of metadata, or removes them. False where that was done already.
+    fn index_metadata(&self, key: MetadataKey, indexed: bool) -> PortFuture<'_, bool>;
+
+    /// Deletes a session, turns, or what is old; or counts what would go.
+    ///
+    /// # Errors
+    /// `unknown_session`; `storage_locked` for a session in which a turn is open.
+    fn delete(&self, deletion: Deletion) -> PortFuture<'_, LedgerDeletion>;
 
     /// Makes `alias` a name of `label`; an existing alias is changed.
     ///

@@ -4,10 +4,10 @@
 //! answer but that of [`LedgerRead::turn`]. It must never name a backend.
 
 use crate::{
-    AliasRow, Cursor, EventPage, Follows, HistoryMessage, Page, PageOptions, PersonaRow,
-    PortFuture, QueryLimits, QueryResult, SearchHit, SearchOptions, SessionFilter, SessionMove,
-    SessionPage, SessionRow, ToolCallFilter, ToolCallRow, TurnRow, TurnSummary, UsageFilter,
-    UsageRow,
+    AliasRow, Cursor, DiffOptions, EventPage, Follows, HistoryMessage, Page, PageOptions,
+    PersonaRow, PortFuture, QueryLimits, QueryResult, SearchHit, SearchOptions, SessionFilter,
+    SessionMove, SessionPage, SessionRow, ToolCallFilter, ToolCallRow, TurnDiff, TurnFilter,
+    TurnRow, TurnSummary, UsageFilter, UsageRow,
 };
 
 /// Everything that a host can read of a ledger. Every method may fail with any error of storage; those named at a method
@@ -21,6 +21,13 @@ pub trait LedgerRead: Send + Sync {
 
     /// The sessions that match a filter, by their labels.
     fn sessions(&self, filter: SessionFilter) -> PortFuture<'_, Page<SessionRow>>;
+
+    /// The ended turns that match a filter: those of a session in the order of their ids, others in the order in which they
+    /// were written.
+    ///
+    /// # Errors
+    /// `invalid_query` for an `after` that is no turn.
+    fn turns(&self, filter: TurnFilter) -> PortFuture<'_, Page<TurnSummary>>;
 
     /// The messages that the next call would send, of a session by its label or of a turn by its id, oldest first.
     ///
@@ -42,6 +49,12 @@ pub trait LedgerRead: Send + Sync {
     /// # Errors
     /// `unknown_turn`.
     fn children(&self, turn_id: String, page: PageOptions) -> PortFuture<'_, Page<TurnSummary>>;
+
+    /// What each of two turns has that the other has not.
+    ///
+    /// # Errors
+    /// `unknown_turn`.
+    fn diff(&self, a: String, b: String, options: DiffOptions) -> PortFuture<'_, TurnDiff>;
 
     /// The moves of a session's pointer, oldest first.
     ///

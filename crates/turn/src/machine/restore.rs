@@ -217,6 +217,7 @@ mod tests {
                 usage: TokenUsage::new(1, 2, 3, 4, 5),
                 ..Progress::default()
             },
+            metadata: None,
             altered: false,
             context: "{}".to_owned(),
             epoch: 1,

@@ -2,13 +2,13 @@
 //! must never give a damaged row a new checksum.
 
 mod checked;
-mod insert_row;
+mod row_sum;
 mod sql;
 mod sum_functions;
 mod tables;
 
 pub(crate) use self::checked::{Checked, checked};
-pub(crate) use self::insert_row::{InsertRow, RowSum};
+pub(crate) use self::row_sum::RowSum;
 pub(crate) use self::sql::{insert, insert_all, is_whole, numbered, replace_all, set};
 pub(crate) use self::sum_functions::{add, of_values};
 pub(crate) use self::tables::{TABLES, Table, columns};

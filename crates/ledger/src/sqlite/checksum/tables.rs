@@ -33,7 +33,7 @@ const REMOVED: [Table; 2] = [
 ];
 
 /// Every table with a checksum.
-pub(crate) const TABLES: [Table; 23] = [
+pub(crate) const TABLES: [Table; 26] = [
     Table {
         name: "schema_meta",
         columns: "ledger_id, created_at, engine_version",
@@ -61,13 +61,13 @@ pub(crate) const TABLES: [Table; 23] = [
     // A number that names another text makes the checksums of the turns with it wrong.
     Table { name: "strings", columns: "text", subject: "id" },
     Table {
-        // The others are in `checksum`, which is compared whenever a message is read.
-        name: "message_rows",
+        // The view of `message_rows`. The others are in `checksum`, which is compared whenever a message is read.
+        name: "message_values",
         columns: "key, id, source, created_at, checksum, context_json, metadata_json, blobs_json",
         subject: "id",
     },
     Table {
-        name: "call_rows",
+        name: "call_values",
         columns: "key, id, provider_call_id, message_id, tool_name, tool_number, status, spawned_session_label, \
                   started_at, completed_at, error, params_json, result_json, replay, arguments_hash, blobs_json",
         subject: "id",
@@ -75,6 +75,21 @@ pub(crate) const TABLES: [Table; 23] = [
     Table {
         name: "session_history",
         columns: "session_label, thread_id, changed_at",
+        subject: "session_label",
+    },
+    Table {
+        name: "turn_metadata",
+        columns: "turn, metadata",
+        subject: "(SELECT t.id FROM turns t WHERE t.n = turn)",
+    },
+    Table {
+        name: "session_metadata",
+        columns: "session_label, metadata",
+        subject: "session_label",
+    },
+    Table {
+        name: "pending_deletions",
+        columns: "session_label, threads_json, hidden_at",
         subject: "session_label",
     },
     Table {

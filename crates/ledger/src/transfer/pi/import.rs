@@ -82,6 +82,7 @@ pub(crate) fn records(
         created_at: began,
         updated_at: ended,
         status: "active".to_owned(),
+        metadata: None,
     };
     let record = SessionRecord { session: row, history };
     records.insert(0, (1, Record::Session(Box::new(record))));
@@ -175,6 +176,7 @@ impl Builder<'_> {
                 query_message_ids: ids_of(&messages, Role::User),
                 response_message_id: ids_of(&messages, Role::Assistant).pop(),
                 source_event_id: None,
+                metadata: None,
                 workspace_path: header
                     .and_then(|header| header.get("cwd")?.as_str())
                     .map(ToOwned::to_owned),

@@ -69,10 +69,10 @@ pub(super) fn request_options(raw: &RawContext<'_>) -> Parsed<RequestOptions> {
         value(&path, tool)?;
     }
     let metadata: BTreeMap<String, String> =
-        optional("metadata", raw.metadata)?.unwrap_or_default();
+        optional("requestMetadata", raw.request_metadata)?.unwrap_or_default();
     for (name, text) in &metadata {
-        one_line("metadata", name.clone())?;
-        one_line(&format!("metadata.{name}"), text.clone())?;
+        one_line("requestMetadata", name.clone())?;
+        one_line(&format!("requestMetadata.{name}"), text.clone())?;
     }
     let prompt_cache: PromptCache = optional("promptCache", raw.prompt_cache)?.unwrap_or_default();
     if let Some(key) = &prompt_cache.key {

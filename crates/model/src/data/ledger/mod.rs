@@ -1,8 +1,10 @@
 //! What the ledger stores and returns, with any backend.
 
+pub(crate) mod deletion;
 pub(crate) mod events;
 pub(crate) mod history;
 pub(crate) mod maintenance;
+pub(crate) mod metadata;
 pub(crate) mod page;
 pub(crate) mod query;
 pub(crate) mod recall;
@@ -11,4 +13,5 @@ pub(crate) mod session;
 pub(crate) mod session_key;
 pub(crate) mod transfer;
 pub(crate) mod turn;
+pub(crate) mod turn_diff;
 pub(crate) mod usage_report;

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Limit;
+use crate::{Limit, Metadata, MetadataChange, MetadataFilter};
 
 /// A session: a label that points at a turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +49,21 @@ pub struct SessionRow {
     /// Its status.
     #[cfg_attr(feature = "testing", ts(type = "'active' | 'archived'"))]
     pub status: String,
+    /// The host's own data; null where there is none.
+    #[serde(default)]
+    #[cfg_attr(feature = "testing", ts(type = "Record<string, unknown> | null"))]
+    pub metadata: Option<Metadata>,
+}
+
+/// What a host sets on a session.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SessionChange {
+    /// The host's own data, which replaces what is there: a JSON object of at most 16 KiB. Null removes it.
+    #[serde(default)]
+    #[cfg_attr(feature = "testing", ts(as = "Option<MetadataChange>"))]
+    pub metadata: MetadataChange,
 }
 
 /// The filter of a list of sessions.
@@ -74,6 +89,13 @@ pub struct SessionFilter {
     /// Only sessions of subagents, or only others.
     #[serde(default)]
     pub is_subagent: Option<bool>,
+    /// Those whose metadata has these values, by key: at most 8.
+    #[serde(default)]
+    #[cfg_attr(
+        feature = "testing",
+        ts(type = "Readonly<Record<string, string | number | boolean>>", optional)
+    )]
+    pub metadata: Option<MetadataFilter>,
     /// The `next` of the previous page: a label.
     #[serde(default)]
     pub after: Option<String>,

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::{
-    AgentMessage, AgentToolCall, Attempt, CompactionResult, Limit, TokenUsage, ToolCallStatus,
+    AgentMessage, AgentToolCall, Attempt, CompactionResult, Limit, Metadata, MetadataFilter,
+    TokenUsage, ToolCallStatus,
 };
 
 /// A message of a session's history, with the turn it belongs to.
@@ -104,6 +105,9 @@ pub struct TurnRow {
     pub source_event_id: Option<String>,
     /// The workspace's root.
     pub workspace_path: Option<String>,
+    /// The host's own data; null where there is none.
+    #[cfg_attr(feature = "testing", ts(type = "Record<string, unknown> | null"))]
+    pub metadata: Option<Metadata>,
     /// Why the agent stopped.
     #[cfg_attr(feature = "testing", ts(type = "StopReason | null"))]
     pub stop_reason: Option<String>,
@@ -162,6 +166,73 @@ pub struct TurnSummary {
     /// Why the agent stopped.
     #[cfg_attr(feature = "testing", ts(type = "StopReason | null"))]
     pub stop_reason: Option<String>,
+    /// The host's own data; null where there is none.
+    #[cfg_attr(feature = "testing", ts(type = "Record<string, unknown> | null"))]
+    pub metadata: Option<Metadata>,
+}
+
+/// The filter of a list of turns.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TurnFilter {
+    /// Those that were run in a session.
+    #[serde(default)]
+    pub session_label: Option<String>,
+    /// Those that ended so.
+    #[serde(default)]
+    #[cfg_attr(feature = "testing", ts(type = "'completed' | 'aborted' | 'failed'", optional))]
+    pub status: Option<EndedStatus>,
+    /// Those of a provider.
+    #[serde(default)]
+    pub provider: Option<String>,
+    /// Those of a model.
+    #[serde(default)]
+    pub model: Option<String>,
+    /// Those that began at this time or later: Unix milliseconds.
+    #[serde(default)]
+    pub since: Option<i64>,
+    /// Those that began before this time: Unix milliseconds.
+    #[serde(default)]
+    pub until: Option<i64>,
+    /// Those whose metadata has these values, by key: at most 8.
+    #[serde(default)]
+    #[cfg_attr(
+        feature = "testing",
+        ts(type = "Readonly<Record<string, string | number | boolean>>", optional)
+    )]
+    pub metadata: Option<MetadataFilter>,
+    /// The `next` of the previous page: a turn's id.
+    #[serde(default)]
+    pub after: Option<String>,
+    /// The limit of turns: 1 to 1,000. Default 100.
+    #[serde(default)]
+    #[cfg_attr(feature = "testing", ts(as = "Option<u32>"))]
+    pub limit: Limit,
+}
+
+/// The status of a turn that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndedStatus {
+    /// It ended as the model or a limit ended it.
+    Completed,
+    /// It was aborted.
+    Aborted,
+    /// It failed.
+    Failed,
+}
+
+impl EndedStatus {
+    /// The value of the column.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Aborted => "aborted",
+            Self::Failed => "failed",
+        }
+    }
 }
 
 /// The filter of a list of tool calls.

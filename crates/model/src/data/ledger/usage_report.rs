@@ -2,25 +2,59 @@
 //!
 //! It must never turn an unknown price into 0.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::{Limit, TokenUsage};
+use crate::{Limit, MetadataFilter, MetadataKey, TokenUsage};
 
 /// The key by which usage is grouped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+/// `turn` is one request of the host: its single calls are in `TurnRow.attempts`. `session` is the session the turn was run in,
+/// `agent` that session's agent (`SessionRow.agentId`), `model` the provider and its model, `day` the day the turn began, in UTC.
+/// `metadata.userId` is the value of the key `userId` in the metadata of the turn; turns without the key are not counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
-#[serde(rename_all = "snake_case")]
+#[cfg_attr(
+    feature = "testing",
+    ts(type = "'turn' | 'session' | 'agent' | 'model' | 'day' | `metadata.${string}`")
+)]
 pub enum UsageBy {
-    /// The turn, which is one request of the host: its single calls are in `TurnRow.attempts`.
+    /// The turn.
     Turn,
     /// The session the turn was run in.
     Session,
-    /// The agent of the session: see `SessionRow.agentId`.
+    /// The agent of the session.
     Agent,
     /// The provider and its model.
     Model,
     /// The day the turn began, in UTC.
     Day,
+    /// The value of a key of the turn's metadata.
+    Metadata(MetadataKey),
+}
+
+const KEYS: &[&str] = &["turn", "session", "agent", "model", "day", "metadata.<key>"];
+
+impl<'de> Deserialize<'de> for UsageBy {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Ok(match name.as_str() {
+            "turn" => Self::Turn,
+            "session" => Self::Session,
+            "agent" => Self::Agent,
+            "model" => Self::Model,
+            "day" => Self::Day,
+            other => {
+                match other.strip_prefix("metadata.") {
+                    Some(key) => Self::Metadata(MetadataKey::parse(key).map_err(|why| {
+                        D::Error::custom(format!("what follows `metadata.` {why}"))
+                    })?),
+                    None => {
+                        return Err(D::Error::unknown_variant(other, KEYS));
+                    }
+                }
+            }
+        })
+    }
 }
 
 /// The filter of a usage report.
@@ -48,6 +82,13 @@ pub struct UsageFilter {
     /// Only those that began before this time: Unix milliseconds.
     #[serde(default)]
     pub until: Option<i64>,
+    /// Only those whose metadata has these values, by key: at most 8.
+    #[serde(default)]
+    #[cfg_attr(
+        feature = "testing",
+        ts(type = "Readonly<Record<string, string | number | boolean>>", optional)
+    )]
+    pub metadata: Option<MetadataFilter>,
     /// The `next` of the previous page: a key.
     #[serde(default)]
     pub after: Option<String>,
@@ -62,7 +103,8 @@ pub struct UsageFilter {
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct UsageRow {
-    /// The turn's id, the session's label, the agent, `provider/model`, or the day as `2026-01-31`.
+    /// The turn's id, the session's label, the agent, `provider/model`, the day as `2026-01-31`, or the value of the metadata:
+    /// a string as it is, anything else as JSON.
     pub key: String,
     /// The number of turns, without compactions.
     pub turns: u64,

@@ -8,7 +8,7 @@ use model::{
     CacheTtl, ResponseFormat, RunWarning, ThinkingConfig, ThinkingEffort, ThinkingMode, ToolChoice,
 };
 
-/// The only name of `metadata` that the API accepts.
+/// The only name of `requestMetadata` that the API accepts.
 const USER_ID: &str = "user_id";
 
 /// A prompt-cache breakpoint as a further field of a JSON object; `None` with the cache off.
@@ -123,7 +123,7 @@ pub(super) fn write_stops(out: &mut Vec<u8>, request: &ModelRequest) {
     }
 }
 
-/// `metadata`.
+/// `requestMetadata`.
 pub(super) fn write_user(out: &mut Vec<u8>, request: &ModelRequest) {
     if let Some(user) = request.options.metadata.get(USER_ID) {
         out.extend_from_slice(b",\"metadata\":{\"user_id\":");
@@ -153,7 +153,7 @@ pub(super) fn unsupported(request: &ModelRequest) -> Vec<RunWarning> {
         warn("promptCache.key", "Anthropic Messages finds a prefix by its content");
     }
     for name in options.metadata.keys().filter(|name| *name != USER_ID) {
-        warn(&format!("metadata.{name}"), "Anthropic Messages takes `user_id` only");
+        warn(&format!("requestMetadata.{name}"), "Anthropic Messages takes `user_id` only");
     }
     warnings
 }

@@ -27,7 +27,7 @@ pub(super) fn unsupported(request: &ModelRequest) -> Vec<RunWarning> {
     let sent = body::metadata(request);
     for name in options.metadata.keys().filter(|name| !sent.iter().any(|(sent, _)| sent == name)) {
         warn(
-            &format!("metadata.{name}"),
+            &format!("requestMetadata.{name}"),
             "it is more than Converse takes, or has other characters",
         );
     }
@@ -65,7 +65,7 @@ mod tests {
             "parallelToolCalls",
             "promptCache.key",
             "promptCache.ttl",
-            "metadata.näh",
+            "requestMetadata.näh",
         ];
         assert_eq!(fields, all);
         assert_eq!(unsupported(&ModelRequest::default()), []);

@@ -8,7 +8,7 @@ use super::quirks::{ChatQuirks, ReasoningField, UserField};
 use crate::ModelRequest;
 use model::{CacheTtl, ResponseFormat, RunWarning, ThinkingMode, ToolChoice};
 
-/// The only name of `metadata` that is sent. OpenAI accepts others only with stored answers, and these are not stored.
+/// The only name of `requestMetadata` that is sent. OpenAI accepts others only with stored answers, and these are not stored.
 const USER_ID: &str = "user_id";
 
 /// The options, each with a comma before it.
@@ -102,7 +102,7 @@ pub(super) fn unsupported(request: &ModelRequest, quirks: &ChatQuirks) -> Vec<Ru
         warn("promptCache.ttl", "Chat Completions does not let a request choose how long");
     }
     for name in options.metadata.keys().filter(|name| *name != USER_ID) {
-        warn(&format!("metadata.{name}"), "Chat Completions takes `user_id` only");
+        warn(&format!("requestMetadata.{name}"), "Chat Completions takes `user_id` only");
     }
     if let (ReasoningField::Effort, Some(thinking)) = (quirks.reasoning, &request.thinking) {
         let written = request.reasoning_model && effort_of(thinking).is_some();

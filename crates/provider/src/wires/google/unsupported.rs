@@ -24,7 +24,7 @@ pub(super) fn unsupported(
         warn("promptCache.ttl", "Google's implicit cache has a fixed lifetime");
     }
     for (name, _) in options.metadata.iter().filter(|(name, value)| !is_label(name, value)) {
-        warn(&format!("metadata.{name}"), "it is no label that Vertex takes");
+        warn(&format!("requestMetadata.{name}"), "it is no label that Vertex takes");
     }
     warnings
 }
@@ -55,7 +55,7 @@ mod tests {
             "parallelToolCalls",
             "promptCache.key",
             "promptCache.ttl",
-            "metadata.team",
+            "requestMetadata.team",
         ];
         assert_eq!(fields, all);
         assert_eq!(unsupported(&request, |_, _| true).len(), 4);

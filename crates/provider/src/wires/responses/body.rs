@@ -13,7 +13,7 @@ use model::{ResponseFormat, ThinkingConfig, ThinkingEffort, ThinkingMode, ToolCh
 const LEAST_TOKENS: u64 = 16;
 /// The default name of an answer's format.
 const FORMAT_NAME: &str = "answer";
-/// The entry of `metadata` with the host's user; the API has its own field for it.
+/// The entry of `requestMetadata` with the host's user; the API has its own field for it.
 const USER_ID: &str = "user_id";
 
 /// The body in pieces.

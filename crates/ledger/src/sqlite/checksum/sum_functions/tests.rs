@@ -22,7 +22,7 @@ fn every_column_of_the_schema_is_covered_or_checked_otherwise() {
     let mut statement = connection
         .prepare(
             "SELECT t.name, c.name FROM sqlite_schema t, pragma_table_info(t.name) c
-             WHERE (t.type = 'table' OR t.name = 'turns') AND t.name NOT LIKE 'sqlite_%' AND t.name NOT LIKE 'message_words%'
+             WHERE (t.type = 'table' OR t.name IN ('turns', 'message_values', 'call_values')) AND t.name NOT LIKE 'sqlite_%' AND t.name NOT LIKE 'message_words%'
                AND c.name <> 'row_checksum'",
         )
         .unwrap();
@@ -80,7 +80,7 @@ fn every_column_of_the_schema_is_covered_or_checked_otherwise() {
     ]
     .map(ToOwned::to_owned)
     .into();
-    // The columns that `message_rows.checksum` covers.
+    // The columns that `message_values.checksum` covers.
     for column in [
         "api",
         "blocks_json",
@@ -94,11 +94,12 @@ fn every_column_of_the_schema_is_covered_or_checked_otherwise() {
         "thinking",
         "tool_call_id",
     ] {
-        elsewhere.push(format!("message_rows.{column}"));
+        elsewhere.push(format!("message_values.{column}"));
     }
-    // The values of the view `turns` are made of them alone: see `any_changed_value_of_a_narrow_turn_is_reported`.
-    let narrow = all.iter().filter(|(table, _)| table == "turn_rows");
-    elsewhere.extend(narrow.map(|(_, column)| format!("turn_rows.{column}")));
+    // The values of the views are made of them alone: see `any_changed_value_of_a_narrow_row_is_reported`.
+    let narrow = ["turn_rows", "message_rows", "call_rows"];
+    let narrow = all.iter().filter(|(table, _)| narrow.contains(&table.as_str()));
+    elsewhere.extend(narrow.map(|(table, column)| format!("{table}.{column}")));
     elsewhere.sort();
     assert_eq!(left, elsewhere);
     for table in &TABLES {

@@ -30,7 +30,7 @@ fn context() -> Value {
         "toolsetName": "t",
         "permissionsGranted": [],
         "workspacePath": "/",
-        "metadata": { "user.id": "u" },
+        "requestMetadata": { "user.id": "u" },
     })
 }
 
@@ -61,7 +61,7 @@ fn mistakes() -> Vec<(&'static str, Value, &'static str)> {
         ("/thinkingConfig", json!({ "type": "loud" }), "thinkingConfig.type"),
         ("/tokenBudget", json!({ "available": "all" }), "tokenBudget.available"),
         ("/stopSequences", json!(["a", ""]), "stopSequences[1]"),
-        ("/metadata/user.id", json!("a\nb"), "metadata.user.id"),
+        ("/requestMetadata/user.id", json!("a\nb"), "requestMetadata.user.id"),
         ("/responseFormat", json!({ "type": "yaml" }), "responseFormat.type"),
     ]
 }

@@ -318,7 +318,7 @@ fn an_unsupported_option_is_named_in_a_warning() {
     let wire = AnthropicWire::default();
     assert_eq!(
         fields(wire.unsupported(&forced)),
-        ["responseFormat", "thinkingConfig", "promptCache.key", "metadata.team"]
+        ["responseFormat", "thinkingConfig", "promptCache.key", "requestMetadata.team"]
     );
     let sent = body(AnthropicServer::Compatible, &forced);
     assert_eq!((&sent["thinking"], &sent["metadata"]), (&Value::Null, &json!({"user_id": "u"})));

@@ -105,7 +105,7 @@ fn every_option_is_written_at_openai_and_an_unsupported_one_is_a_warning() {
     assert_eq!(body("api.openai.com", &request), expected);
     assert_eq!(
         fields("api.openai.com", &request),
-        ["stopSequences", "promptCache.ttl", "metadata.team"]
+        ["stopSequences", "promptCache.ttl", "requestMetadata.team"]
     );
 }
 
@@ -120,7 +120,7 @@ fn other_servers_get_no_field_of_openai_only() {
     );
     assert_eq!(
         fields("gateway.example.com", &request(all())),
-        ["promptCache.key", "promptCache.ttl", "metadata.team"]
+        ["promptCache.key", "promptCache.ttl", "requestMetadata.team"]
     );
     // The host did not set a derived key.
     let plain = request(RequestOptions::default());

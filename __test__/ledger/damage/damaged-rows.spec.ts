@@ -3,10 +3,10 @@
 
 import { execFileSync } from 'node:child_process'
 import { expect, test } from 'vitest'
-import { AgentEngine, salvageLedger } from '../../index.js'
-import { closing, folder } from '../support/cleanup.js'
-import { firstVersion, settle } from '../support/ledger/everything.js'
-import { rows, sqlite3 } from '../support/ledger/sqlite3.js'
+import { AgentEngine, salvageLedger } from '../../../index.js'
+import { closing, folder } from '../../support/cleanup.js'
+import { firstVersion, settle } from '../../support/ledger/everything.js'
+import { rows, sqlite3 } from '../../support/ledger/sqlite3.js'
 
 const reads: [string, string, string, (engine: AgentEngine, id: string) => Promise<unknown>][] = [
   [
@@ -17,7 +17,7 @@ const reads: [string, string, string, (engine: AgentEngine, id: string) => Promi
   ],
   [
     'a tool call',
-    "UPDATE call_rows SET result_json = replace(result_json, 'hall', 'hell') WHERE id = '{id}'",
+    "UPDATE call_rows SET started_at = started_at + 1 WHERE id = '{id}'",
     "SELECT id FROM tool_calls WHERE result_json LIKE '%hall%' ORDER BY id LIMIT 1",
     (engine) => engine.ledger.toolCalls(),
   ],

@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::sqlite::checksum::is_whole;
-use crate::sqlite::sql;
 use model::{SpentBy, UsageRow};
 
 const DAY: i64 = 86_400_000;
@@ -123,64 +121,4 @@ async fn a_list_that_does_not_have_the_turns_is_reported() {
         let problems = fixture.ledger.verify().await.unwrap().problems;
         assert!(!problems.is_empty(), "{sql}");
     }
-}
-
-#[tokio::test]
-async fn any_changed_value_of_a_narrow_turn_is_reported() {
-    let fixture = Fixture::new();
-    for (id, parent) in [("t1", None), ("t2", Some("t1")), ("t3", Some("t2"))] {
-        fixture.commit(turn(id, "main", parent)).await.unwrap();
-    }
-    let check = |connection: &rusqlite::Connection| {
-        let run = |sql: &str| connection.execute_batch(sql).unwrap();
-        // Triggers and constraints do not see a changed byte.
-        run("SAVEPOINT test; DROP TRIGGER turns_stay; PRAGMA ignore_check_constraints = ON;
-             PRAGMA defer_foreign_keys = ON");
-        // `verify()` compares the others with the children.
-        let select = "SELECT name FROM pragma_table_info('turn_rows') WHERE name NOT IN ('n', 'first_child')";
-        let columns: Vec<String> = sql::all(connection, select, (), "test")?;
-        assert!(columns.len() > 35, "{columns:?}");
-        let change = |column: String| {
-            format!(
-                "UPDATE turn_rows SET {column} = CASE typeof({column}) WHEN 'text' THEN {column} || 'x'
-                   WHEN 'null' THEN 1 ELSE {column} + 1 END WHERE id = 't2'"
-            )
-        };
-        let texts = [
-            "UPDATE strings SET text = text || 'x' WHERE id = 1",
-            "UPDATE strings SET id = 99 WHERE id = 1",
-        ];
-        let altered = format!("SELECT 1 FROM turns WHERE NOT ({})", is_whole("turns", "turns"));
-        for change in columns.into_iter().map(change).chain(texts.map(str::to_owned)) {
-            run("SAVEPOINT one");
-            run(&change);
-            assert!(sql::exists(connection, &altered, (), "test")?, "{change}");
-            run("ROLLBACK TO one; RELEASE one");
-        }
-        run("PRAGMA ignore_check_constraints = OFF; ROLLBACK TO test; RELEASE test");
-        Ok(())
-    };
-    fixture.ledger.core().unwrap().writer.submit(check).await.unwrap();
-    assert_eq!(fixture.ledger.verify().await.unwrap().problems, []);
-}
-
-#[tokio::test]
-async fn a_text_that_turns_share_is_stored_once() {
-    let fixture = Fixture::new();
-    for (id, parent) in [("t1", None), ("t2", Some("t1"))] {
-        let mut turn = turn(id, "main", parent);
-        // Two columns with the same text.
-        turn.settings.model.clone_from(&turn.settings.provider);
-        fixture.commit(turn).await.unwrap();
-    }
-    assert_eq!(
-        fixture.rows("SELECT count(*) = count(DISTINCT text) AS once FROM strings").await,
-        r#"[{"once":1}]"#
-    );
-    assert_eq!(
-        fixture
-            .rows("SELECT count(DISTINCT model) AS n, model = provider AS same FROM turn_rows")
-            .await,
-        r#"[{"n":1,"same":1}]"#
-    );
 }

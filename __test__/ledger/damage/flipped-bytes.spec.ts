@@ -8,12 +8,12 @@
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, expect, test } from 'vitest'
-import { AgentEngine } from '../../index.js'
-import { folder } from '../support/cleanup.js'
-import { tempDir } from '../support/engine.js'
-import { everything } from '../support/ledger/everything.js'
-import { type Live, live, NULL_TYPES } from '../support/ledger/live-bytes.js'
-import { random } from '../support/values/random.js'
+import { AgentEngine } from '../../../index.js'
+import { folder } from '../../support/cleanup.js'
+import { tempDir } from '../../support/engine.js'
+import { everything } from '../../support/ledger/everything.js'
+import { type Live, live, NULL_TYPES } from '../../support/ledger/live-bytes.js'
+import { random } from '../../support/values/random.js'
 
 const FLIPS = Number(process.env.FLIPS ?? 60)
 const SEED = Number(process.env.FLIPS_SEED ?? 1)

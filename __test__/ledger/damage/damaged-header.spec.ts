@@ -3,9 +3,9 @@
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { AgentEngine } from '../../index.js'
-import { closing, folder } from '../support/cleanup.js'
-import { context, scriptedEngine } from '../support/engine.js'
+import { AgentEngine } from '../../../index.js'
+import { closing, folder } from '../../support/cleanup.js'
+import { context, scriptedEngine } from '../../support/engine.js'
 
 interface Refusal {
   code: string

@@ -1,6 +1,6 @@
-//! The words of fixed lists in the row of a turn: the table has their numbers, and the view `turns` the words.
+//! The words of fixed lists in the rows of turns, messages and calls: the tables have their numbers, and the views the words.
 //!
-//! A list must never change its order, because the numbers are in files; the view of the schema has the same numbers.
+//! A list must never change its order, because the numbers are in files; the views of the schema have the same numbers.
 
 use crate::sqlite::error::Stored;
 use model::{StorageError, StorageErrorKind};
@@ -25,6 +25,13 @@ pub(crate) const ERROR_KINDS: [&str; 7] = [
     "unknown",
 ];
 
+/// The words of a message's `role`.
+pub(crate) const MESSAGE_ROLES: [&str; 4] = ["user", "assistant", "system", "tool"];
+/// The words of a call's `status`.
+pub(crate) const CALL_STATUSES: [&str; 4] = ["pending", "running", "completed", "failed"];
+/// The words of `replay`.
+pub(crate) const REPLAYS: [&str; 4] = ["pure", "idempotent", "reconcilable", "unsafe"];
+
 /// The number of a word.
 ///
 /// # Errors
@@ -34,7 +41,7 @@ pub(crate) fn number(words: &[&str], word: &str) -> Stored<i64> {
     at.ok_or_else(|| {
         StorageError::new(
             StorageErrorKind::Constraint,
-            format!("a turn cannot have `{word}`; it can have {}", words.join(", ")),
+            format!("`{word}` is not one of {}", words.join(", ")),
         )
     })
 }

@@ -7,9 +7,9 @@ use std::sync::LazyLock;
 
 use rusqlite::{Connection, params_from_iter};
 
-use crate::rows::strings;
+use crate::rows::narrow::strings;
+use crate::rows::narrow::words::{ERROR_KINDS, ROLES, STATUSES, STOP_REASONS, TURN_TYPES, number};
 use crate::rows::turn_columns::{TurnColumns, TurnEndColumns};
-use crate::rows::turn_words::{ERROR_KINDS, ROLES, STATUSES, STOP_REASONS, TURN_TYPES, number};
 use crate::sqlite::checksum::RowSum;
 use crate::sqlite::columns::{columns, list, values};
 use crate::sqlite::error::Stored;

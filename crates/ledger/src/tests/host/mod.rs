@@ -1,0 +1,7 @@
+//! Tests of what only a host does: its metadata, its lists, its deletions. They must never open a turn by hand where a commit is enough.
+
+use super::*;
+
+mod deletion;
+mod metadata;
+mod turn_lists;
