@@ -181,6 +181,10 @@ fn nothing_is_left_of_a_command_however_it_hides() {
         assert!(text.starts_with("started\n\n\n["), "{command}: {text}");
         assert_eq!(running(&number), 0, "{command}");
     }
+    let one = shells.bash("setsid sleep 1000 & echo started").unwrap();
+    assert_eq!(one, "started\n\n\n[A process that it left running was ended]");
+    let two = shells.bash("sleep 1000 & sleep 1000 & echo started").unwrap();
+    assert_eq!(two, "started\n\n\n[2 processes that it left running were ended]");
 }
 
 #[test]
