@@ -123,6 +123,11 @@ export declare class NativeEngine {
   contextProblems(context: string): string
   /** The problems of the fields of a context, without what depends on an engine, as [`Self::context_problems`] returns them. */
   static fieldProblems(context: string): string
+  /**
+   * The problems of a broker's own turn, the JSON of its context and its result, as [`Self::context_problems`] returns them. The
+   * context must have none.
+   */
+  static turnProblems(turn: string): string
   /** The problems of options, the JSON of `AgentEngineOptions`, as [`Self::context_problems`] returns them. */
   static optionProblems(options: string): string
   /** Calls a method of the ledger and answers request `id`. A wrong argument is thrown here. */
@@ -141,6 +146,12 @@ export declare class NativeEngine {
   resume(run: number, from: ResumePoint, context: string, known: KnownHistory | undefined | null, flags: number): number | null
   /** Closes an interrupted turn as failed; answers request `id`. */
   discard(id: number, turn: string): void
+  /** Where a run is, as the JSON of a `RunInfo`; answers request `id`. */
+  runInfo(id: number, run: string): void
+  /** The runs that match `filter`, the JSON of a `RunFilter`; answers request `id`. */
+  runs(id: number, filter: string): void
+  /** The result of a run, once it has ended, as the JSON of an `AgentResult`; answers request `id`, which can be cancelled. */
+  resultOf(id: number, run: string): void
 }
 
 /**
@@ -155,12 +166,14 @@ export declare class NativeHub {
    * returns their texts as one string.
    */
   drain(rows: Uint32Array): string
-  /** Ends a run as aborted. */
-  abort(run: number): void
+  /** Ends a run as aborted, or, with `timed_out`, as one whose time is over. */
+  abort(run: number, timedOut: boolean): void
   /** Queues a message for the run's next tool boundary; false when the run accepts none any more. */
   steer(run: number, message: string): boolean
   /** Whether the run is still working on its answer. */
   isStreaming(run: number): boolean
+  /** The turn of the run; null before it is opened. */
+  turnId(run: number): string | null
   /** Whether the run is compacting its context. */
   isCompacting(run: number): boolean
   /** Records that the reader has consumed `count` events of a run that does not merge. */

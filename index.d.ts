@@ -486,6 +486,16 @@ export interface AssembledContext extends RunHooks {
   coalesce?: boolean | undefined
   /** True: leaving the iterator does not abort the run. */
   detached?: boolean | undefined
+  /**
+   * What happens where the ledger has a run with this `runId`. `refuse` (default): nothing is sent or written, and `result` and the
+   * iterator reject with `duplicate_run`. `attach`: it is the same submit again, if the message and the session are the same. The run then has
+   * the events and the result of the other one, wherever that runs or ran, and the model is not called. Aborting it aborts the other one, leaving
+   * its iterator does not. Needs the journal `full`.
+   *
+   * @example
+   * const { text } = await engine.run(message, { runId: request.id, onDuplicateRun: 'attach' }).result
+   */
+  onDuplicateRun?: 'refuse' | 'attach' | undefined
   /** Which events the run delivers; replaces the engine's `events`. All are numbered and stored. */
   events?: EventsOption | undefined
   /** How many tools with `executionMode: 'parallel'` run at once. Default 8. */
@@ -682,7 +692,10 @@ export type RunOptions = {
 } & {
   /** The label of the session: a shorter name of `sessionLabel`. */
   session?: string | undefined
-  /** Aborts the run: a shorter name of `abortSignal`. */
+  /**
+   * Aborts the run: a shorter name of `abortSignal`. With `AbortSignal.timeout` the run ends with the stop reason `timeout`, and
+   * `error.detail.code` is `signal_timeout`.
+   */
   signal?: AbortSignal | undefined
   callbacks?: AgentEngineCallbacks | undefined
 }
@@ -691,6 +704,18 @@ export type RunOptions = {
 export type CountOptions = Omit<RunOptions, 'callbacks'> & {
   /** The provider counts, where its API can. Default false. */
   exact?: boolean | undefined
+}
+
+/**
+ * What every asynchronous call of an engine and its ledger takes, among its options or its filter, else as its last argument.
+ *
+ * @example
+ * await engine.ledger.search('invoice', { limit: 20, signal })
+ * await engine.ledger.query('SELECT count(*) FROM turns', [], { signal: AbortSignal.timeout(1_000) })
+ */
+export interface CallOptions {
+  /** Ends the wait: the call rejects with the signal's reason. What has begun in the ledger is not undone. */
+  signal?: AbortSignal | undefined
 }
 
 /**
@@ -728,7 +753,8 @@ export interface BrokerStreamHandle<Event = StreamEvent> {
    * Returns a function that ends it.
    */
   onEvent(callback: (event: Event) => void, options?: EventsFrom): () => void
-  abort(): void
+  /** See {@link AgentRun.abort}. */
+  abort(reason?: unknown): void
   /** Injects a message at the next tool boundary. False when the run accepts none any more, or compacts: queue it then. */
   steer(message: string): boolean
   isStreaming(): boolean
@@ -755,13 +781,22 @@ export interface AgentRun<Event = StreamEvent> extends AsyncIterableIterator<Eve
   /** The `runId`: the host's, or the engine's ULID. */
   readonly id: string
   /**
-   * Resolves for every stop reason, after the commit and the terminal event. Rejects only for defects, and with `result_too_large`
+   * Its turn in the ledger. Undefined until the turn is opened, which is when the run has its session; after the end it is
+   * `result.turnId`.
+   */
+  readonly turnId: string | undefined
+  /**
+   * Resolves for every stop reason, after the commit and the terminal event. Rejects only for defects, with `duplicate_run` where the ledger
+   * has a run with its id (nothing was sent or written then), and with `result_too_large`
    * where the result's JSON would have more than 256 MiB: the turn is in the ledger.
    */
   readonly result: Promise<AgentResult>
   readonly stream: BrokerStreamHandle<Event>
-  /** Ends the run as aborted; the result settles within a quarter of a second, even when a tool ignores its signal. */
-  abort(): void
+  /**
+   * Ends the run as aborted; the result settles within a quarter of a second, even when a tool ignores its signal. `result.abortReason` is
+   * the reason. With a `TimeoutError`, as `AbortSignal.timeout` gives it, the run ends with the stop reason `timeout`.
+   */
+  abort(reason?: unknown): void
   /** See {@link BrokerStreamHandle.steer}. */
   steer(message: string): boolean
   /**
@@ -1133,7 +1168,7 @@ export declare class AgentEngine {
    */
   countTokens(
     context: AssembledContext,
-    options?: { exact?: boolean | undefined },
+    options?: { exact?: boolean | undefined } & CallOptions,
   ): Promise<TokenCount>
   /**
    * The same for a message, as {@link AgentEngine.run} takes it.
@@ -1158,13 +1193,13 @@ export declare class AgentEngine {
    * @example
    * for (const { id, windows } of await engine.profiles()) console.log(id, windows)
    */
-  profiles(): Promise<ProfileState[]>
+  profiles(options?: CallOptions): Promise<ProfileState[]>
   /**
    * Clears the failures of a profile: it may be used again immediately.
    *
    * @throws {AgentEngineError} `unknown_profile`
    */
-  resetProfile(id: string): Promise<void>
+  resetProfile(id: string, options?: CallOptions): Promise<void>
   /** The ledger. @throws {AgentEngineError} `no_ledger` */
   readonly ledger: Ledger
   /**
@@ -1176,7 +1211,7 @@ export declare class AgentEngine {
    *   console.log((await run.result).stopReason)
    * }
    */
-  recover(): Promise<InterruptedTurn[]>
+  recover(options?: CallOptions): Promise<InterruptedTurn[]>
   /**
    * Continues an interrupted turn from its last commit point, in the same turn. Tools that finished are not run again.
    * Calls whose outcome is in doubt: `pure` and `idempotent` ones run again with the same idempotency key, `reconcilable`
@@ -1190,7 +1225,7 @@ export declare class AgentEngine {
    *
    * @throws {AgentEngineError} `unknown_turn` for a turn that is not interrupted.
    */
-  discard(turnId: string): Promise<void>
+  discard(turnId: string, options?: CallOptions): Promise<void>
   /**
    * The tool calls that wait for a decision, or have one, of all processes of the ledger; oldest first.
    *
@@ -1198,7 +1233,7 @@ export declare class AgentEngine {
    * for (const { id, toolName, params } of await engine.approvals({ status: 'pending' })) show(id, toolName, params)
    * @throws {AgentEngineError} `no_ledger`, `invalid_options`
    */
-  approvals(filter?: ApprovalFilter): Promise<Approval[]>
+  approvals(filter?: ApprovalFilter & CallOptions): Promise<Approval[]>
   /**
    * Lets a call run that waits for an approval, also of a run in another process or after a restart: the run continues where its
    * tools are. A decision is final.
@@ -1206,20 +1241,24 @@ export declare class AgentEngine {
    * @throws {AgentEngineError} `unknown_approval`; `already_decided`, whose message names who decided; `invalid_params` for `params` that
    * the tool's schema refuses.
    */
-  approve(approvalId: string, options?: ApproveOptions): Promise<Approval>
+  approve(approvalId: string, options?: ApproveOptions & CallOptions): Promise<Approval>
   /**
    * Refuses a call that waits for an approval: the model reads the reason as the failure of the call.
    *
    * @throws {AgentEngineError} `unknown_approval`, `already_decided`
    */
-  deny(approvalId: string, options?: DenyOptions): Promise<Approval>
+  deny(approvalId: string, options?: DenyOptions & CallOptions): Promise<Approval>
   /**
    * The result of a call whose tool has no `run`, by the engine's id of the call: a value as a tool returns it, or an `Error`.
    *
    * @throws {AgentEngineError} `unknown_approval` for a call that waits for no result; `already_decided`; `invalid_params` for a value that
    * is no result.
    */
-  provideToolResult(callId: string, value: unknown, options?: ProvideOptions): Promise<Approval>
+  provideToolResult(
+    callId: string,
+    value: unknown,
+    options?: ProvideOptions & CallOptions,
+  ): Promise<Approval>
   /**
    * The events of a run from any number on, in whichever process it runs: first the stored ones, then the new ones. Their
    * numbers have no gap. The iterator ends after the terminal event, or without one if the run's process ended: see
@@ -1234,23 +1273,53 @@ export declare class AgentEngine {
    */
   attach(runId: string, options?: AttachOptions): AsyncIterableIterator<StreamEvent>
   /**
+   * The runs in the ledger, the newest first, in whichever process they run or ran.
+   *
+   * @example
+   * for (const { runId, status, process } of (await engine.runs({ session: 'main', limit: 10 })).items) {
+   *   console.log(runId, status, process?.pid)
+   * }
+   *
+   * @throws {AgentEngineError} `invalid_query`, `invalid_label`, `no_ledger`.
+   */
+  runs(filter?: RunFilter & CallOptions): Promise<Page<RunInfo>>
+  /**
+   * Where a run is; null where the ledger has none with that id.
+   *
+   * @example
+   * const info = await engine.runInfo('run-17')
+   * if (info?.status === 'interrupted') await engine.resume(info.turnId, { tools })
+   */
+  runInfo(runId: string, options?: CallOptions): Promise<RunInfo | null>
+  /**
+   * The result of a run: during the run, after it, after a restart, and from another process. It resolves when the run has ended.
+   * Of a run that this engine does not run it has what the ledger stores: `warnings`, `undeliveredSteering`, `cacheBreaks` and
+   * `tokenBudget` are empty.
+   *
+   * @example
+   * const { text, usage } = await engine.resultOf('run-17', { signal: AbortSignal.timeout(60_000) })
+   *
+   * @throws {AgentEngineError} `unknown_run`; `run_interrupted` when no process runs it any more; `no_ledger`, `invalid_options`.
+   */
+  resultOf(runId: string, options?: CallOptions): Promise<AgentResult>
+  /**
    * Aborts the run that is under way in a session, in any process of this machine; resolves when the command is in the ledger.
    * Needs the journal `full`.
    *
    * @throws {AgentEngineError} `not_running` where none is under way, `no_ledger`, `invalid_label`.
    */
-  abortSession(label: string): Promise<void>
+  abortSession(label: string, options?: CallOptions): Promise<void>
   /**
    * Sends a message to the run that is under way in a session, in any process: see {@link AgentRun.steer}. False when the run
    * accepts none any more, or compacts.
    *
    * @throws {AgentEngineError} as `abortSession`; `invalid_options` for an empty text.
    */
-  steerSession(label: string, text: string): Promise<boolean>
+  steerSession(label: string, text: string, options?: CallOptions): Promise<boolean>
   /** What `recovery` did when the engine was opened; empty for `list`. */
   readonly recovered: Promise<RecoveredTurn[]>
   /** Aborts all runs of this engine, as {@link AgentRun.abort} does; resolves when they have ended. Those of other processes go on. */
-  abortAll(): Promise<void>
+  abortAll(options?: CallOptions): Promise<void>
   /**
    * Refuses new runs, waits for the running ones to commit, and closes the connections and the ledger. Runs that still run after
    * `graceMs`, or at once with `abort`, are aborted; by default they are waited for.
@@ -1298,15 +1367,19 @@ export interface ForkOptions {
 /** The stored turns. Reads never wait for writes. */
 export interface Ledger {
   /** Writes a finished turn, for a broker that commits turns itself, in one transaction. Resolves with the turn's id. */
-  writeTurn(context: AssembledContext, result: AgentResultInput): Promise<string>
-  /** The session of a label or an alias. */
-  session(label: string): Promise<SessionRow | null>
+  writeTurn(
+    context: AssembledContext,
+    result: AgentResultInput,
+    options?: CallOptions,
+  ): Promise<string>
+  /** The session of a label or an alias, also while its first turn runs: its `threadId` is null then. */
+  session(label: string, options?: CallOptions): Promise<SessionRow | null>
   /**
    * The messages that the next call would send, oldest first, of a session's label or of a turn. After a compaction they begin
    * with its summary, followed by the turns that it does not cover; {@link Ledger.ancestry} has the earlier turns.
    */
-  history(labelOrTurnId: string): Promise<HistoryMessage[]>
-  turn(id: string): Promise<TurnRow | null>
+  history(labelOrTurnId: string, options?: CallOptions): Promise<HistoryMessage[]>
+  turn(id: string, options?: CallOptions): Promise<TurnRow | null>
   /**
    * Creates a session that continues from `turnId`, with its persona. Default label: `fork-<ulid>`. With `atToolCall` (a call's
    * `callId`) it continues after the results of that call and of those in the same answer. The forked turn is never changed.
@@ -1318,12 +1391,12 @@ export interface Ledger {
    *
    * @throws {AgentEngineError} `unknown_turn`, `unknown_tool_call`; `storage_constraint` for a label that is taken.
    */
-  fork(turnId: string, options?: string | ForkOptions): Promise<SessionRow>
+  fork(turnId: string, options?: string | (ForkOptions & CallOptions)): Promise<SessionRow>
   /**
    * Undoes the session's last compaction: the session's pointer moves to the turn before it, so that every message is in the
    * context again. Later turns stay in the ledger, outside the thread. Null where there is no compaction.
    */
-  uncompact(label: string): Promise<SessionRow | null>
+  uncompact(label: string, options?: CallOptions): Promise<SessionRow | null>
   /**
    * The events of all runs in a session, in any process: those under way from their beginning, then all later runs. The
    * iterator ends when it is left (`break`) or when the engine closes (`engine_closed`); it does not keep the process alive.
@@ -1340,9 +1413,9 @@ export interface Ledger {
    *
    * @throws {AgentEngineError} `unknown_turn`
    */
-  ancestry(turnId: string, page?: PageOptions): Promise<Page<TurnSummary>>
+  ancestry(turnId: string, page?: PageOptions & CallOptions): Promise<Page<TurnSummary>>
   /** The children of a turn, in the order of their ids. @throws {AgentEngineError} `unknown_turn` */
-  children(turnId: string, page?: PageOptions): Promise<Page<TurnSummary>>
+  children(turnId: string, page?: PageOptions & CallOptions): Promise<Page<TurnSummary>>
   /**
    * What each of two turns has that the other has not: the last turn that both are or follow, and what came after it on each side.
    * `turns`, `messages` and `toolCalls` end at a limit, the sums do not.
@@ -1355,9 +1428,9 @@ export interface Ledger {
    *
    * @throws {AgentEngineError} `unknown_turn`
    */
-  diff(turnA: string, turnB: string, options?: DiffOptions): Promise<TurnDiff>
+  diff(turnA: string, turnB: string, options?: DiffOptions & CallOptions): Promise<TurnDiff>
   /** Each move of a session's pointer, oldest first. @throws {AgentEngineError} `unknown_session` */
-  sessionHistory(label: string, page?: PageOptions): Promise<Page<SessionMove>>
+  sessionHistory(label: string, page?: PageOptions & CallOptions): Promise<Page<SessionMove>>
   /**
    * Where a session pointed at a time (a Date, or Unix milliseconds); null before its first turn.
    *
@@ -1367,7 +1440,7 @@ export interface Ledger {
    *
    * @throws {AgentEngineError} `unknown_session`
    */
-  asOf(label: string, time: Date | number): Promise<SessionMove | null>
+  asOf(label: string, time: Date | number, options?: CallOptions): Promise<SessionMove | null>
   /**
    * The messages of users and assistants that contain every word of `text`, newest first. Words are compared without case; with
    * `*` at the end the last word is a prefix. Results of tools are not searched, and of each message only the first 256 KiB.
@@ -1376,7 +1449,7 @@ export interface Ledger {
    * @example
    * const { items, next } = await engine.ledger.search('invoice overd*', { limit: 20 })
    */
-  search(text: string, options?: SearchOptions): Promise<Page<SearchHit, number>>
+  search(text: string, options?: SearchOptions & CallOptions): Promise<Page<SearchHit, number>>
   /**
    * The usage of turns by session, agent, model, day (UTC) or a key of their metadata, in the order of the keys. Running turns are not included.
    *
@@ -1385,9 +1458,9 @@ export interface Ledger {
    *   console.log(key, usage.totalTokens, cost ?? 'no price')
    * }
    */
-  usage(filter: UsageFilter): Promise<Page<UsageRow>>
+  usage(filter: UsageFilter & CallOptions): Promise<Page<UsageRow>>
   /** The sessions, by their labels. @example await engine.ledger.sessions({ agentId: 'atlas', status: 'active' }) */
-  sessions(filter?: SessionFilter): Promise<Page<SessionRow>>
+  sessions(filter?: SessionFilter & CallOptions): Promise<Page<SessionRow>>
   /**
    * The ended turns that match a filter: those of a session in the order of their ids, others in the order in which they were
    * written.
@@ -1395,7 +1468,7 @@ export interface Ledger {
    * @example
    * const { items } = await engine.ledger.turns({ metadata: { userId: 'u1' }, since: Date.now() - 86_400_000 })
    */
-  turns(filter?: TurnFilter): Promise<Page<TurnSummary>>
+  turns(filter?: TurnFilter & CallOptions): Promise<Page<TurnSummary>>
   /**
    * Creates a session without a turn. A run creates its session itself: this is for one that has metadata before its first turn.
    *
@@ -1404,7 +1477,7 @@ export interface Ledger {
    *
    * @throws {AgentEngineError} `storage_constraint` for a label that is taken.
    */
-  createSession(label: string, session?: SessionChange): Promise<SessionRow>
+  createSession(label: string, session?: SessionChange & CallOptions): Promise<SessionRow>
   /**
    * Sets what is given of a session. Metadata replaces what was there; null removes it.
    *
@@ -1413,7 +1486,7 @@ export interface Ledger {
    *
    * @throws {AgentEngineError} `unknown_session`
    */
-  updateSession(label: string, session: SessionChange): Promise<SessionRow>
+  updateSession(label: string, session: SessionChange & CallOptions): Promise<SessionRow>
   /**
    * Deletes a session: it is gone for every reader at once. Its turns stay, in no session, unless `turns` is given: then those that no
    * other session reaches are deleted too, in batches between the commits of runs. A session with a running or an interrupted turn is
@@ -1425,7 +1498,10 @@ export interface Ledger {
    *
    * @throws {AgentEngineError} `unknown_session`; `storage_locked` where a turn of it has not ended.
    */
-  deleteSession(label: string, options?: DeleteSessionOptions): Promise<LedgerDeletion>
+  deleteSession(
+    label: string,
+    options?: DeleteSessionOptions & CallOptions,
+  ): Promise<LedgerDeletion>
   /**
    * Deletes turns. A turn that another turn follows stays, and `retainedTurns` counts it, unless `followers` are deleted too. A session
    * whose head is deleted points at the nearest turn before it that stays. The compaction made of a deleted turn is deleted with it.
@@ -1435,7 +1511,10 @@ export interface Ledger {
    *
    * @throws {AgentEngineError} `invalid_query` without any condition.
    */
-  deleteTurns(filter: TurnSelection, options?: DeleteTurnsOptions): Promise<LedgerDeletion>
+  deleteTurns(
+    filter: TurnSelection,
+    options?: DeleteTurnsOptions & CallOptions,
+  ): Promise<LedgerDeletion>
   /**
    * Deletes the sessions that were last used before a time, but not the `keep` newest, and with them the turns that no other session
    * reaches; also older turns that are in no thread. Sessions in which a turn is open stay.
@@ -1444,7 +1523,7 @@ export interface Ledger {
    * const before = new Date(Date.now() - 90 * 86_400_000)
    * console.log(await engine.ledger.prune({ before, keep: 100, dryRun: true }))
    */
-  prune(options: PruneOptions): Promise<LedgerDeletion>
+  prune(options: PruneOptions & CallOptions): Promise<LedgerDeletion>
   /**
    * Indexes the metadata of turns and sessions by a key, so that filters and reports of the key read only what they return. Without
    * an index they read all metadata. False where there is one already. Commits wait while the index is made.
@@ -1453,13 +1532,13 @@ export interface Ledger {
    * await engine.ledger.indexMetadata('userId')
    * const { items } = await engine.ledger.usage({ by: 'metadata.userId' })
    */
-  indexMetadata(key: string): Promise<boolean>
+  indexMetadata(key: string, options?: CallOptions): Promise<boolean>
   /** Removes the index of a key. False where there is none. @example await engine.ledger.unindexMetadata('userId') */
-  unindexMetadata(key: string): Promise<boolean>
+  unindexMetadata(key: string, options?: CallOptions): Promise<boolean>
   /** The tool calls, by turn. @example await engine.ledger.toolCalls({ toolName: 'bash', status: 'failed' }) */
-  toolCalls(filter?: ToolCallFilter): Promise<Page<ToolCallRow>>
+  toolCalls(filter?: ToolCallFilter & CallOptions): Promise<Page<ToolCallRow>>
   /** The label of the session that a label or an alias names, whether or not the session exists yet. */
-  resolve(label: string): Promise<string>
+  resolve(label: string, options?: CallOptions): Promise<string>
   /**
    * Makes `alias` a name of the session `label` (or of another alias), wherever a label is accepted. This is also how a session is
    * renamed, because its label is its key and never changes. The session need not exist yet. The name of an active session is
@@ -1471,29 +1550,29 @@ export interface Ledger {
    *
    * @throws {AgentEngineError} `invalid_label`; `storage_constraint` for a cycle, and for more than 8 aliases in a row.
    */
-  alias(alias: string, label: string): Promise<AliasRow>
+  alias(alias: string, label: string, options?: CallOptions): Promise<AliasRow>
   /** Removes an alias; false where there was none. Its session is unchanged. */
-  removeAlias(alias: string): Promise<boolean>
+  removeAlias(alias: string, options?: CallOptions): Promise<boolean>
   /** The aliases by name; with `sessionLabel`, only those that name it directly. */
-  aliases(page?: PageOptions & { sessionLabel?: string }): Promise<Page<AliasRow>>
+  aliases(page?: PageOptions & { sessionLabel?: string } & CallOptions): Promise<Page<AliasRow>>
   /**
    * Archives a session: nothing is deleted, and an alias may get its name. Its next run makes it active again.
    *
    * @throws {AgentEngineError} `unknown_session`; `storage_locked` while a turn of it runs.
    */
-  archive(label: string): Promise<SessionRow>
+  archive(label: string, options?: CallOptions): Promise<SessionRow>
   /** Makes an archived session active again. @throws {AgentEngineError} `storage_constraint` where an alias now has its name. */
-  unarchive(label: string): Promise<SessionRow>
-  persona(id: string): Promise<PersonaRow | null>
+  unarchive(label: string, options?: CallOptions): Promise<SessionRow>
+  persona(id: string, options?: CallOptions): Promise<PersonaRow | null>
   /** The personas, by id. */
-  personas(page?: PageOptions): Promise<Page<PersonaRow>>
+  personas(page?: PageOptions & CallOptions): Promise<Page<PersonaRow>>
   /**
    * Creates a persona, or changes its main session (default `agent:<id>:main`). That session is created on first use, and has this
    * persona.
    *
    * @throws {AgentEngineError} `storage_constraint` where another persona has that main session.
    */
-  putPersona(id: string, options?: { mainSessionLabel?: string }): Promise<PersonaRow>
+  putPersona(id: string, options?: { mainSessionLabel?: string } & CallOptions): Promise<PersonaRow>
   /**
    * Read-only SQL. Never open the file with another SQLite in this process.
    *
@@ -1504,7 +1583,11 @@ export interface Ledger {
    * @example
    * await engine.ledger.query("SELECT whole_text('content', content, blobs_json) AS content FROM messages WHERE turn_id = ?", [id])
    */
-  query(sql: string, params?: readonly (string | number | boolean | null)[]): Promise<QueryResult>
+  query(
+    sql: string,
+    params?: readonly (string | number | boolean | null)[],
+    options?: CallOptions,
+  ): Promise<QueryResult>
   /**
    * Checks the whole file: SQLite's integrity, the checksum of every row, and the invariants that {@link LedgerCheck} lists. Any
    * single changed byte of a value is found. Damage is in the report and is no error. Runs continue meanwhile.
@@ -1513,7 +1596,7 @@ export interface Ledger {
    * const { ok, problems } = await engine.ledger.verify()
    * if (!ok) for (const { check, subject, message } of problems) console.error(check, subject, message)
    */
-  verify(): Promise<LedgerReport>
+  verify(options?: CallOptions): Promise<LedgerReport>
   /**
    * Copies the ledger, as it is at one moment, to a new file that only its owner can read. Runs commit meanwhile.
    * Rejects with `storage_exists` (`field` is `path`) if the file exists, and never leaves a partial file.
@@ -1521,14 +1604,14 @@ export interface Ledger {
    * @example
    * const { bytes } = await engine.ledger.backup(`./backups/${Date.now()}.db`)
    */
-  backup(path: string): Promise<LedgerBackup>
+  backup(path: string, options?: CallOptions): Promise<LedgerBackup>
   /**
    * The contents of the ledger in numbers, and its size.
    *
    * @example
    * const { turns, usage, fileBytes } = await engine.ledger.stats()
    */
-  stats(): Promise<LedgerStats>
+  stats(options?: CallOptions): Promise<LedgerStats>
   /**
    * Rewrites the file without its free pages. Commits wait meanwhile, and the disk needs space for a second copy. Rejects
    * with `storage_locked` while another process writes, and with `storage_full`; the ledger is then unchanged.
@@ -1536,7 +1619,7 @@ export interface Ledger {
    * @example
    * const { bytesBefore, bytesAfter } = await engine.ledger.vacuum()
    */
-  vacuum(): Promise<LedgerVacuum>
+  vacuum(options?: CallOptions): Promise<LedgerVacuum>
   /**
    * Writes sessions, as they are at one moment, to a new file that only its owner can read. Without options: all sessions in
    * the ledger's JSONL format (docs/jsonl.md), from which {@link Ledger.import} restores them unchanged. A file of `pi` or
@@ -1547,7 +1630,7 @@ export interface Ledger {
    * const { turns, problems } = await engine.ledger.export('./ledger.jsonl')
    * await engine.ledger.export('./main.jsonl', { format: 'pi', session: 'agent:main:main' })
    */
-  export(path: string, options?: ExportOptions): Promise<LedgerExport>
+  export(path: string, options?: ExportOptions & CallOptions): Promise<LedgerExport>
   /**
    * Imports the sessions of a file. A damaged line is in `problems` with its number, and everything else is imported. Turns that
    * exist already are skipped, and the head of an existing session is never moved. Rejects with `invalid_import` (`field` is
@@ -1557,7 +1640,7 @@ export interface Ledger {
    * const { sessions, problems } = await engine.ledger.import('./old.jsonl', { format: 'pi' })
    * for (const { line, message } of problems) console.warn(line, message)
    */
-  import(path: string, options?: ImportOptions): Promise<LedgerImport>
+  import(path: string, options?: ImportOptions & CallOptions): Promise<LedgerImport>
 }
 
 /**
@@ -1570,7 +1653,11 @@ export interface Ledger {
  * const { turns, problems } = await salvageLedger('./agent.db', './agent.saved.db')
  * for (const { code, message } of problems) console.warn(code, message)
  */
-export declare function salvageLedger(damaged: string, fresh: string): Promise<LedgerSalvage>
+export declare function salvageLedger(
+  damaged: string,
+  fresh: string,
+  options?: CallOptions,
+): Promise<LedgerSalvage>
 
 /** The result of a broker's own turn: the broker interface's fields; the fields that this engine adds are optional. */
 export type AgentResultInput = Pick<AgentResult, 'stopReason' | 'durationMs' | 'usage'> &
@@ -1625,6 +1712,8 @@ export type AgentEngineErrorCode =
   | 'unknown_session'
   | 'unknown_run'
   | 'events_expired'
+  | 'duplicate_run'
+  | 'run_interrupted'
   | 'not_running'
   | 'unknown_tool_call'
   | 'invalid_target'
@@ -2851,6 +2940,10 @@ durationMs: number,
  * Why the run failed.
  */
 error?: AgentError, 
+/**
+ * The reason of the abort, where one was given to the signal or to `abort()`: that very value. Only a run of this process has it.
+ */
+abortReason?: unknown, 
 /**
  * The compaction of this run, if one was needed.
  */
@@ -5264,6 +5357,83 @@ metadata?: Readonly<Record<string, string | number | boolean>> | undefined,
 after?: string | undefined, 
 /**
  * The limit of sessions: 1 to 1,000. Default 100.
+ */
+limit?: number | undefined, };
+
+/**
+ * Where a run is. `waiting`: another run of its session comes first. `awaiting_approval`: a call waits for a decision. `interrupted`: its process has ended, or lost its lease;
+ * the turn can be resumed where it was opened. The others are those of its turn.
+ */
+export type RunStatus = "waiting" | "running" | "awaiting_approval" | "interrupted" | "completed" | "aborted" | "failed";
+
+/**
+ * The process of a run.
+ */
+export type RunProcess = { 
+/**
+ * Its id, on the machine where the run is.
+ */
+pid: number, 
+/**
+ * Whether it is this process.
+ */
+current: boolean, };
+
+/**
+ * A run in the ledger.
+ */
+export type RunInfo = { 
+/**
+ * The host's id.
+ */
+runId: string, 
+/**
+ * Its turn; `ledger.turn(id)` has it once it is opened.
+ */
+turnId: string, 
+/**
+ * Its session.
+ */
+sessionLabel: string, 
+/**
+ * Where it is.
+ */
+status: RunStatus, 
+/**
+ * The number of its last stored event; 0 where none is stored.
+ */
+lastSeq: number, 
+/**
+ * Unix milliseconds.
+ */
+startedAt: number, 
+/**
+ * Unix milliseconds; null before its end.
+ */
+endedAt: number | null, 
+/**
+ * The process that runs it, or in which it waits; null where none does.
+ */
+process: RunProcess | null, };
+
+/**
+ * The filter of a list of runs.
+ */
+export type RunFilter = { 
+/**
+ * Those of a session, by its label or an alias.
+ */
+session?: string | undefined, 
+/**
+ * Those with a status.
+ */
+status?: RunStatus | undefined, 
+/**
+ * The `next` of the previous page.
+ */
+cursor?: string | undefined, 
+/**
+ * The limit of items: 1 to 1,000. Default 100.
  */
 limit?: number | undefined, };
 

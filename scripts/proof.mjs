@@ -56,6 +56,11 @@ const proofs = {
     env: { BROKER_KILLS: '50' },
     command: spec('broker/kills'),
   },
+  duplicates: {
+    about: 'two processes submit the same run id at once, 200 times: one turn',
+    env: { DUPLICATE_ROUNDS: '200' },
+    command: spec('runs/duplicates'),
+  },
   oracle: {
     about: 'the ledger beside a model in memory, 200 sequences',
     env: { LEDGER_CASES: '200' },

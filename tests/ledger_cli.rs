@@ -71,7 +71,8 @@ async fn the_command_line_reads_what_was_committed() {
     for _ in 0..2 {
         let migrations =
             concat!(env!("CARGO_MANIFEST_DIR"), "/crates/ledger/src/sqlite/migrations");
-        let steps = std::fs::read_dir(migrations).unwrap();
+        let folders = [migrations.to_owned(), format!("{migrations}/format_1")];
+        let steps = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap());
         let is_step = |name: std::ffi::OsString| name.to_string_lossy().ends_with(".sql");
         let version =
             steps.filter(|step| is_step(step.as_ref().unwrap().file_name())).count().to_string();

@@ -798,6 +798,10 @@ durationMs: number,
  */
 error?: AgentError, 
 /**
+ * The reason of the abort, where one was given to the signal or to `abort()`: that very value. Only a run of this process has it.
+ */
+abortReason?: unknown, 
+/**
  * The compaction of this run, if one was needed.
  */
 compaction?: CompactionResult, 
@@ -3210,6 +3214,83 @@ metadata?: Readonly<Record<string, string | number | boolean>>,
 after?: string, 
 /**
  * The limit of sessions: 1 to 1,000. Default 100.
+ */
+limit?: number, };
+
+/**
+ * Where a run is. `waiting`: another run of its session comes first. `awaiting_approval`: a call waits for a decision. `interrupted`: its process has ended, or lost its lease;
+ * the turn can be resumed where it was opened. The others are those of its turn.
+ */
+export type RunStatus = "waiting" | "running" | "awaiting_approval" | "interrupted" | "completed" | "aborted" | "failed";
+
+/**
+ * The process of a run.
+ */
+export type RunProcess = { 
+/**
+ * Its id, on the machine where the run is.
+ */
+pid: number, 
+/**
+ * Whether it is this process.
+ */
+current: boolean, };
+
+/**
+ * A run in the ledger.
+ */
+export type RunInfo = { 
+/**
+ * The host's id.
+ */
+runId: string, 
+/**
+ * Its turn; `ledger.turn(id)` has it once it is opened.
+ */
+turnId: string, 
+/**
+ * Its session.
+ */
+sessionLabel: string, 
+/**
+ * Where it is.
+ */
+status: RunStatus, 
+/**
+ * The number of its last stored event; 0 where none is stored.
+ */
+lastSeq: number, 
+/**
+ * Unix milliseconds.
+ */
+startedAt: number, 
+/**
+ * Unix milliseconds; null before its end.
+ */
+endedAt: number | null, 
+/**
+ * The process that runs it, or in which it waits; null where none does.
+ */
+process: RunProcess | null, };
+
+/**
+ * The filter of a list of runs.
+ */
+export type RunFilter = { 
+/**
+ * Those of a session, by its label or an alias.
+ */
+session?: string, 
+/**
+ * Those with a status.
+ */
+status?: RunStatus, 
+/**
+ * The `next` of the previous page.
+ */
+cursor?: string, 
+/**
+ * The limit of items: 1 to 1,000. Default 100.
  */
 limit?: number, };
 

@@ -1,5 +1,6 @@
 // Shared by the child scripts: a scripted engine and a context. It must never end a process by itself.
 
+import { threadId } from 'node:worker_threads'
 import { AgentEngine, scriptedProvider } from '../../index.js'
 
 let runs = 0
@@ -12,7 +13,7 @@ export function context(changes = {}) {
     model: 'test-model',
     provider: 'test',
     timeoutMs: 60_000,
-    runId: `run-${++runs}`,
+    runId: `run-${process.pid}-${threadId}-${++runs}`,
     sessionLabel: 'agent:main:main',
     role: 'unified',
     toolsetName: 'test',

@@ -298,7 +298,7 @@ describe('an AbortSignal', () => {
     const { engine } = scriptedEngine([{ text: 'x'.repeat(20_000_000), chunkSize: 1 }])
     const run = closing(engine).run(context({ abortSignal: AbortSignal.timeout(20) }))
     for await (const _ of run);
-    expect((await run.result).stopReason).toBe('aborted')
+    expect((await run.result).stopReason).toBe('timeout')
   })
 
   test('that is no signal is refused immediately', () => {

@@ -101,12 +101,16 @@ describe('reading', () => {
     expect((await ledger.search('now', { sessionLabel: 'agent:main:main' })).items).toEqual([])
   })
 
-  test('a running turn is in no list', async () => {
+  test('a running turn is in no list, and its session is in that of sessions', async () => {
     const { engine, ledger, provider } = scripted([looking('a'), { gate: 'go', text: 'done' }])
     const run = engine.run(context({ tools: [look] }))
     for await (const event of run) {
       if (event.type !== 'tool_status' || event.status === 'started') continue
-      const lists = [ledger.sessions(), ledger.toolCalls(), ledger.search('hi')]
+      const { items } = await ledger.sessions()
+      expect(items.map(({ label, threadId }) => [label, threadId])).toEqual([
+        ['agent:main:main', null],
+      ])
+      const lists = [ledger.toolCalls(), ledger.search('hi')]
       lists.push(ledger.usage({ by: 'session' }) as never)
       for (const list of await Promise.all(lists)) expect(list).toEqual({ items: [], next: null })
       provider.open('go')

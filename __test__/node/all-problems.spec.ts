@@ -9,7 +9,8 @@ import {
   type RunOptions,
   scriptedProvider,
 } from '../../index.js'
-import { context } from '../support/engine.js'
+import { closing, folder } from '../support/cleanup.js'
+import { context, scriptedEngine } from '../support/engine.js'
 import { refusals, thrown } from '../support/refusals.js'
 import { random } from '../support/values/random.js'
 
@@ -197,5 +198,52 @@ describe('options', () => {
     const error = thrown(() => new AgentEngine({ authProfiles, toolTimeoutMs: 0 } as never))
     expect(paths(error)).toEqual(['authProfiles[0].provider', 'toolTimeoutMs'])
     expect(JSON.stringify([error.message, error.issues, error.stack])).not.toContain(key)
+  })
+})
+
+describe('refused turns', () => {
+  test('`writeTurn` lists all that is wrong in the context and in the result, and writes nothing', async () => {
+    const { file } = folder()
+    const { engine } = scriptedEngine([], { ledger: { path: file } })
+    closing(engine)
+    const wrong = [
+      { ...context({ runId: '', timeoutMs: 0 }), role: 'boss' },
+      { durationMs: -1, stopReason: 'done', usage: 5, messages: [], toolCalls: {} },
+    ]
+    const [given, result] = wrong as never[]
+    const error = await engine.ledger.writeTurn(given as never, result as never).catch((it) => it)
+    expect(error).toBeInstanceOf(AgentEngineError)
+    expect({ code: error.code, field: error.field, paths: paths(error) }).toEqual({
+      code: 'invalid_context',
+      field: 'timeoutMs',
+      paths: [
+        'result.durationMs',
+        'result.stopReason',
+        'result.toolCalls',
+        'result.usage',
+        'role',
+        'runId',
+        'timeoutMs',
+      ],
+    })
+    expect((await engine.runs()).items).toEqual([])
+  })
+
+  test('`resume` lists all that is wrong in its options', async () => {
+    const { file } = folder()
+    const { engine } = scriptedEngine([], { ledger: { path: file } })
+    closing(engine)
+    const options = {
+      tools: [{ name: 'a b', run: () => '' }],
+      timeoutMs: 0,
+      model: 'another',
+      callbacks: { onPartialReply: 5 },
+      stopWhen: 'never',
+    }
+    const error = await engine.resume('01J', options as never).catch((it) => it)
+    expect({ code: error.code, paths: paths(error) }).toEqual({
+      code: 'invalid_context',
+      paths: ['callbacks.onPartialReply', 'model', 'stopWhen', 'timeoutMs', 'tools[0].name'],
+    })
   })
 })

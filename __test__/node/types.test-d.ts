@@ -23,7 +23,9 @@ import {
   type Ledger,
   type Message,
   type ModelInfo,
+  type Page,
   type QueryResult,
+  type RunInfo,
   type RunOptions,
   type ScriptedProvider,
   type SessionRow,
@@ -384,6 +386,28 @@ export async function follows(engine: AgentEngine) {
   // @ts-expect-error no such option
   engine.attach('r', { since: 3 })
   return new AgentEngine({ ledger: { path: 'a.db', events: { keepMs: 1, keepTurns: 2 } } })
+}
+
+// Runs.
+
+export async function lookUp(engine: AgentEngine, run: AgentRun): Promise<void> {
+  const { signal } = new AbortController()
+  is<Same<typeof run.turnId, string | undefined>>()
+  const info = await engine.runInfo('r', { signal })
+  is<Same<typeof info, RunInfo | null>>()
+  const page = await engine.runs({
+    session: 'main',
+    status: 'running',
+    limit: 3,
+    cursor: 'c',
+    signal,
+  })
+  is<Same<typeof page, Page<RunInfo>>>()
+  is<Same<Awaited<ReturnType<typeof engine.resultOf>>, AgentResult>>()
+  // @ts-expect-error no status
+  await engine.runs({ status: 'done' })
+  // @ts-expect-error a run has one turn
+  run.turnId = 't'
 }
 
 // Errors.

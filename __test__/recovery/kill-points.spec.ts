@@ -58,7 +58,7 @@ async function killedAt(moment: string, kind: string, number: number): Promise<s
   const ended = seen.head !== null
   const [open, ...more] = seen.listed
   expect(more).toEqual([])
-  if (!ended) expect([seen.session, seen.history]).toEqual([null, []])
+  if (!ended) expect([seen.session?.threadId ?? null, seen.history]).toEqual([null, []])
   const where = standing(open, ended)
   let result: Pick<AgentResult, 'turnId' | 'toolCalls' | 'messages'>
   if (seen.head !== null) {

@@ -6,10 +6,11 @@ import type {
   Approval,
   ApprovalFilter,
   ApproveOptions,
+  CallOptions,
   DenyOptions,
   ProvideOptions,
 } from '../../index.d.ts'
-import * as hub from '../native/hub.ts'
+import { abortableRequest } from '../native/abortable.ts'
 import { answer, failure, isError } from '../tools/result.ts'
 import { messageOf, refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
@@ -35,37 +36,45 @@ function read(options: unknown, known: readonly string[]): Fields {
   return fields
 }
 
-function send(native: NativeEngine, decision: Fields): Promise<Approval> {
+function send(native: NativeEngine, decision: Fields, signal: unknown): Promise<Approval> {
   const json = toJson(decision, 'decision', () => CODE)
-  return hub.request((id) => native.decide(id, json))
+  return abortableRequest(signal, (id) => native.decide(id, json))
 }
 
 /** The approvals that match a filter. */
-async function list(native: NativeEngine, filter: ApprovalFilter): Promise<Approval[]> {
-  const json = toJson(readFields(filter, 'filter', CODE), 'filter', () => CODE)
-  return hub.request((id) => native.approvals(id, json))
+async function list(
+  native: NativeEngine,
+  filter: ApprovalFilter & CallOptions,
+): Promise<Approval[]> {
+  const { signal, ...rest } = readFields(filter, 'filter', CODE)
+  const json = toJson(rest, 'filter', () => CODE)
+  return abortableRequest(signal, (id) => native.approvals(id, json))
 }
 
 async function approve(
   native: NativeEngine,
   id: string,
-  options?: ApproveOptions,
+  options?: ApproveOptions & CallOptions,
 ): Promise<Approval> {
   readName(id, 'id', 'unknown_approval')
-  const { params, by } = read(options, ['params', 'by'])
+  const { params, by, signal } = read(options, ['params', 'by', 'signal'])
   if (params !== undefined && !isObject(params)) {
     throw refusal('invalid_params', 'params', 'is not an object of arguments')
   }
   const json =
     params === undefined ? undefined : toJson(params, 'params', () => 'invalid_params' as const)
-  return send(native, { verdict: 'approve', id, params: json, by })
+  return send(native, { verdict: 'approve', id, params: json, by }, signal)
 }
 
-async function deny(native: NativeEngine, id: string, options?: DenyOptions): Promise<Approval> {
+async function deny(
+  native: NativeEngine,
+  id: string,
+  options?: DenyOptions & CallOptions,
+): Promise<Approval> {
   readName(id, 'id', 'unknown_approval')
-  const { reason = NO_REASON, by } = read(options, ['reason', 'by'])
+  const { reason = NO_REASON, by, signal } = read(options, ['reason', 'by', 'signal'])
   if (typeof reason !== 'string') throw refusal(CODE, 'reason', 'is not a string')
-  return send(native, { verdict: 'deny', id, reason, by })
+  return send(native, { verdict: 'deny', id, reason, by }, signal)
 }
 
 /** The result of a call, as a tool would return it; an `Error` is a failure. */
@@ -73,10 +82,10 @@ async function provide(
   native: NativeEngine,
   callId: string,
   value: unknown,
-  options?: ProvideOptions,
+  options?: ProvideOptions & CallOptions,
 ): Promise<Approval> {
   readName(callId, 'callId', 'unknown_approval')
-  const { by } = read(options, ['by'])
+  const { by, signal } = read(options, ['by', 'signal'])
   let json: string
   if (isError(value)) {
     json = failure(messageOf(value, 'the tool'))
@@ -87,7 +96,7 @@ async function provide(
       throw refusal('invalid_params', 'result', messageOf(error, 'it'))
     }
   }
-  return send(native, { verdict: 'provide', callId, answer: json, by })
+  return send(native, { verdict: 'provide', callId, answer: json, by }, signal)
 }
 
 export { approve, deny, list, provide }

@@ -31,7 +31,7 @@ async function compact(
         const target = { abort: () => native.cancelCompaction(id) }
         if (signal !== undefined) {
           signals.listen(signal, target, 'signal', CODE)
-          stopListening = () => unlisten(signal, target)
+          stopListening = () => signals.stopListening(signal, target)
         }
         native.compact(id, json, hooked)
       },
@@ -50,14 +50,6 @@ function readAbortSignal(given: unknown): AbortSignal | undefined {
   if (signal === undefined) return undefined
   if (attempt(() => signal instanceof AbortSignal, 'signal', CODE)) return signal as AbortSignal
   throw refusal(CODE, 'signal', 'is not an AbortSignal')
-}
-
-function unlisten(signal: AbortSignal, target: { abort(): void }): void {
-  try {
-    signals.unlisten(signal, target)
-  } catch {
-    // The compaction has ended, whatever its caller's signal does.
-  }
 }
 
 export { compact }

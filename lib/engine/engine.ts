@@ -5,12 +5,14 @@ import type { KnownHistory, NativeEngine } from '../../binding.d.ts'
 import type {
   AgentEngineCallbacks,
   AgentEngineOptions,
+  AgentResult,
   Approval,
   ApprovalFilter,
   ApproveOptions,
   AssembledContext,
   AttachOptions,
   BudgetState,
+  CallOptions,
   CloseOptions,
   CompactionResult,
   CompactOptions,
@@ -26,19 +28,24 @@ import type {
   ModelFilter,
   ModelInfo,
   OnRequest,
+  Page,
   ProfileState,
   ProvideOptions,
   RecoveredTurn,
   ResumeOptions,
+  RunFilter,
   RunHooks,
+  RunInfo,
   RunOptions,
   StreamEvent,
   TokenCount,
 } from '../../index.d.ts'
 import { Ledger } from '../ledger/ledger.ts'
+import { abortable, abortableRequest, signalOf } from '../native/abortable.ts'
 import * as addon from '../native/addon.ts'
 import * as hub from '../native/hub.ts'
 import { requestWithHook } from '../native/request-hook.ts'
+import { attachment } from '../run/attachment.ts'
 import { noteProblems, readCallbacks, readContext } from '../run/context.ts'
 import { GROUPS } from '../run/event-groups.ts'
 import { abortSession, attach, steerSession } from '../run/follow.ts'
@@ -52,8 +59,10 @@ import {
   PREPARES,
   SKIPPED_SHIFT,
   STOPS,
+  TIMED_OUT,
 } from '../run/run-flags.ts'
 import { type RunInput, readInput } from '../run/run-input.ts'
+import { SMALLEST } from '../run/smallest-context.ts'
 import { offers } from '../tools/coding/native.ts'
 import { AgentEngineError, guarded, refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
@@ -65,6 +74,7 @@ import { compact } from './compaction.ts'
 import { requestKey } from './key-functions.ts'
 import { noteOptionProblems, readOptions } from './options.ts'
 import { readResumption, recoverAtOpen } from './recovery.ts'
+import { resultOf, runInfo, runs } from './runs.ts'
 import { ScriptedProvider } from './scripted-provider.ts'
 
 /** Starts native run `number` with a context; null where the beginning of its history is not known any more. */
@@ -209,6 +219,7 @@ class AgentEngine implements Declared {
       onRequest = this.#onRequest,
       hooks: own,
       skipped = this.#skipped,
+      attaches,
     } = readContext(context)
     const hooks = own === undefined ? this.#hooks : { ...this.#hooks, ...own }
     const crossing = this.#given.prepare(fields)
@@ -223,6 +234,9 @@ class AgentEngine implements Declared {
       onRequest,
       hooks,
       skipped,
+      attachment: attaches
+        ? () => attachment(this.#native, fields.runId as string, skipped)
+        : undefined,
       onEnd: this.#ended,
     })
     const listened = callbacks.onAgentEvent === undefined ? 0 : PHASES
@@ -234,8 +248,8 @@ class AgentEngine implements Declared {
     // Where results may be replaced, they come to JavaScript anyway.
     const coding = hooks?.afterToolCall === undefined ? offers(tools) : undefined
     const updates = callbacks.onToolUpdate !== undefined || (skipped & GROUPS.toolProgress) === 0
-    const native = (number: number, aborted: boolean) => {
-      const all = aborted ? always | ABORTED : always
+    const native = (number: number, aborted: boolean, timedOut: boolean) => {
+      const all = always | (aborted ? ABORTED : 0) | (timedOut ? TIMED_OUT : 0)
       return crossing((json, known) => {
         for (const [workspace, names] of coding ?? []) {
           workspace.offer(hub.nativeHub(), number, JSON.stringify(names), updates)
@@ -271,6 +285,7 @@ class AgentEngine implements Declared {
     options: CountOptions = {},
   ): Promise<TokenCount> {
     const { exact = false, ...others } = readFields(options, 'options', 'invalid_options')
+    const signal = others.signal ?? others.abortSignal
     if (typeof exact !== 'boolean') {
       throw refusal('invalid_options', 'exact', 'is not true or false')
     }
@@ -278,9 +293,11 @@ class AgentEngine implements Declared {
       const { context } = this.#input(input, others)
       const { fields, onRequest = this.#onRequest } = readContext(context)
       const crossing = this.#given.prepare(fields)
-      return await requestWithHook<TokenCount>(this.#native, onRequest, (id, hooked) =>
-        crossing((json, known) => this.#native.countTokens(id, json, known, exact, hooked)),
-      )
+      const counting = () =>
+        requestWithHook<TokenCount>(this.#native, onRequest, (id, hooked) =>
+          crossing((json, known) => this.#native.countTokens(id, json, known, exact, hooked)),
+        )
+      return await abortable(signal, counting)
     } catch (error) {
       throw listed(error, (problems) => this.#noteProblems(input, others, problems))
     }
@@ -292,55 +309,65 @@ class AgentEngine implements Declared {
   }
 
   /** The state of the auth profiles. */
-  profiles(): Promise<ProfileState[]> {
-    return hub.request((id) => this.#native.profiles(id))
+  async profiles(options: CallOptions = {}): Promise<ProfileState[]> {
+    return abortableRequest(signalOf(options), (id) => this.#native.profiles(id))
   }
 
   /** Clears the failures of an auth profile. */
-  async resetProfile(profileId: string): Promise<void> {
+  async resetProfile(profileId: string, options: CallOptions = {}): Promise<void> {
     readName(profileId, 'id', 'unknown_profile')
-    await hub.request((id) => this.#native.resetProfile(id, profileId))
+    await abortableRequest(signalOf(options), (id) => this.#native.resetProfile(id, profileId))
   }
 
   /** The turns that a crash has interrupted. */
-  recover(): Promise<InterruptedTurn[]> {
-    return hub.request((id) => this.#native.recover(id))
+  async recover(options: CallOptions = {}): Promise<InterruptedTurn[]> {
+    return abortableRequest(signalOf(options), (id) => this.#native.recover(id))
   }
 
   /** Resumes an interrupted turn. A promise, because its context is loaded from the ledger first. */
   async resume(turnId: string, options: ResumeOptions = {}): Promise<AgentRun> {
-    const { callbacks, fields } = readResumption(turnId, options)
-    const persisted = await hub.request<Fields>((id) => this.#native.interruptedContext(id, turnId))
-    const lastEvent = await hub.request<number>((id) => this.#native.lastEvent(id, turnId))
-    const from = { turn: turnId, lastEvent }
-    const start: Start = (number, json, known, flags) =>
-      this.#native.resume(number, from, json, known, flags)
-    return this.#begin({ ...persisted, ...fields }, callbacks, start, hub.drainLater)
+    let persisted: Fields = { ...SMALLEST }
+    try {
+      const { callbacks, fields } = readResumption(turnId, options)
+      persisted = await hub.request<Fields>((id) => this.#native.interruptedContext(id, turnId))
+      const lastEvent = await hub.request<number>((id) => this.#native.lastEvent(id, turnId))
+      const from = { turn: turnId, lastEvent }
+      const start: Start = (number, json, known, flags) =>
+        this.#native.resume(number, from, json, known, flags)
+      return this.#begin({ ...persisted, ...fields }, callbacks, start, hub.drainLater)
+    } catch (error) {
+      throw listed(error, (problems) => {
+        const { fields } = readResumption(turnId, options, problems.note)
+        // Only what the options say: the turn began with the rest of its context.
+        const check = (json: string) => addon.NativeEngine.fieldProblems(json)
+        noteProblems({ ...persisted, ...fields }, problems, check)
+      })
+    }
   }
 
   /** Closes an interrupted turn as failed. Its messages stay in the ledger. */
-  async discard(turnId: string): Promise<void> {
+  async discard(turnId: string, options: CallOptions = {}): Promise<void> {
     readName(turnId, 'turnId', 'invalid_context')
-    await hub.request((id) => this.#native.discard(id, turnId))
+    await abortableRequest(signalOf(options), (id) => this.#native.discard(id, turnId))
   }
 
   /** The calls that wait for a decision, or have one. */
-  async approvals(filter: ApprovalFilter = {}): Promise<Approval[]> {
+  async approvals(filter: ApprovalFilter & CallOptions = {}): Promise<Approval[]> {
     return approvals.list(this.#native, filter)
   }
 
-  async approve(approvalId: string, options?: ApproveOptions): Promise<Approval> {
+  async approve(approvalId: string, options?: ApproveOptions & CallOptions): Promise<Approval> {
     return approvals.approve(this.#native, approvalId, options)
   }
 
-  async deny(approvalId: string, options?: DenyOptions): Promise<Approval> {
+  async deny(approvalId: string, options?: DenyOptions & CallOptions): Promise<Approval> {
     return approvals.deny(this.#native, approvalId, options)
   }
 
   async provideToolResult(
     callId: string,
     value: unknown,
-    options?: ProvideOptions,
+    options?: ProvideOptions & CallOptions,
   ): Promise<Approval> {
     return approvals.provide(this.#native, callId, value, options)
   }
@@ -350,21 +377,36 @@ class AgentEngine implements Declared {
     return attach(this.#native, runId, options, this.#skipped)
   }
 
+  /** The runs in the ledger; see `runs.ts`. */
+  async runs(filter: RunFilter & CallOptions = {}): Promise<Page<RunInfo>> {
+    return runs(this.#native, filter)
+  }
+
+  async runInfo(runId: string, options: CallOptions = {}): Promise<RunInfo | null> {
+    return runInfo(this.#native, runId, options)
+  }
+
+  /** The result of a run, of this process or another, when it has ended. */
+  async resultOf(runId: string, options: CallOptions = {}): Promise<AgentResult> {
+    return resultOf(this.#native, this.#runs, runId, options)
+  }
+
   /** Aborts the run that is under way in a session, in any process. */
-  async abortSession(label: string): Promise<void> {
-    return abortSession(this.#native, label)
+  async abortSession(label: string, options: CallOptions = {}): Promise<void> {
+    return abortSession(this.#native, label, signalOf(options))
   }
 
   /** Sends a message to the run that is under way in a session, in any process. */
-  async steerSession(label: string, text: string): Promise<boolean> {
-    return steerSession(this.#native, label, text)
+  async steerSession(label: string, text: string, options: CallOptions = {}): Promise<boolean> {
+    return steerSession(this.#native, label, text, signalOf(options))
   }
 
   /** Aborts all runs of this engine, and resolves when they have ended. */
-  async abortAll(): Promise<void> {
+  async abortAll(options: CallOptions = {}): Promise<void> {
+    const signal = signalOf(options)
     const runs = [...this.#runs]
     for (const run of runs) run.abort()
-    await Promise.allSettled(runs.map(({ result }) => result))
+    await abortable(signal, () => Promise.allSettled(runs.map(({ result }) => result)))
   }
 
   close(options: CloseOptions = {}): Promise<void> {

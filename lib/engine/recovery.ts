@@ -10,6 +10,7 @@ import type {
 } from '../../index.d.ts'
 import { readCallbacks } from '../run/context.ts'
 import { refusal } from '../values/errors.ts'
+import { noted, type Refuse, throwing } from '../values/problems.ts'
 import { type Fields, readFields, readName } from '../values/reader.ts'
 
 const POLICIES: readonly unknown[] = ['list', 'resume', 'discard']
@@ -37,18 +38,19 @@ type Recovery = Pick<AgentEngineOptions, 'recovery' | 'toolsFor'>
 function readResumption(
   turnId: unknown,
   options: unknown,
+  refuse: Refuse = throwing,
 ): { callbacks: AgentEngineCallbacks; fields: Fields } {
-  readName(turnId, 'turnId', 'invalid_context')
+  noted(refuse, () => readName(turnId, 'turnId', 'invalid_context'))
   const changes: Fields = {}
   for (const [field, value] of Object.entries(readFields(options, 'options', 'invalid_context'))) {
     if (!CHANGES.includes(field)) {
-      throw refusal('invalid_context', field, 'cannot be changed when a turn is resumed')
-    }
-    if (value !== undefined) changes[field] = value
+      refuse(refusal('invalid_context', field, 'cannot be changed when a turn is resumed'))
+    } else if (value !== undefined) changes[field] = value
   }
   const { callbacks, ...fields } = changes
+  const read = noted(refuse, () => readCallbacks(callbacks, refuse), {})
   // Functions are not persisted: without them the turn continues without tools, and calls in doubt are reported as such.
-  return { callbacks: readCallbacks(callbacks), fields: { tools: [], ...fields } }
+  return { callbacks: read, fields: { tools: [], ...fields } }
 }
 
 /** Checks the engine's `recovery` and `toolsFor`, and removes them from the options for the native side. */

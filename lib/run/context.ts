@@ -79,6 +79,8 @@ interface ReadContext {
   signal: Signal | undefined
   onRequest: OnRequest | undefined
   hooks: RunHooks | undefined
+  /** Whether the run attaches to another one with its id. */
+  attaches: boolean
   /** The groups of events that are left out; undefined where the context has no `events`. */
   skipped: number | undefined
 }
@@ -89,9 +91,10 @@ interface ReadContext {
  */
 function readContext(context: Fields, refuse: Refuse = throwing): ReadContext {
   const hooks = takeHooks(context, CODE, refuse)
-  const { abortSignal, onRequest, tools, events } = context
+  const { abortSignal, onRequest, onDuplicateRun, tools, events } = context
   if (abortSignal !== undefined) context.abortSignal = undefined
   if (onRequest !== undefined) context.onRequest = undefined
+  if (onDuplicateRun !== undefined) context.onDuplicateRun = undefined
   if (events !== undefined) context.events = undefined
   const signal = noted(refuse, () => readSignal(abortSignal, 'abortSignal', CODE))
   for (const name in context) {
@@ -112,9 +115,17 @@ function readContext(context: Fields, refuse: Refuse = throwing): ReadContext {
     signal,
     onRequest: noted(refuse, () => readHook(onRequest, CODE)),
     hooks,
+    attaches: noted(refuse, () => readOnDuplicate(onDuplicateRun), false),
     skipped:
       events === undefined ? undefined : noted(refuse, () => readSkipped(events, CODE), undefined),
   }
+}
+
+/** Whether `onDuplicateRun` is `attach`. */
+function readOnDuplicate(given: unknown): boolean {
+  if (given === undefined || given === null || given === 'refuse') return false
+  if (given === 'attach') return true
+  throw refusal(CODE, 'onDuplicateRun', "is neither 'refuse' nor 'attach'")
 }
 
 /** The caller's `onRequest`, where there is one. */

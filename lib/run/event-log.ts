@@ -16,6 +16,7 @@ const CHECK_EVERY = 256
 const DONE = Object.freeze({ value: undefined, done: true as const })
 
 type Delta = Extract<StreamEvent, { type: 'token' | 'reasoning' }>
+type Next = IteratorResult<StreamEvent>
 
 /** Adjacent deltas as one, with the end of each, so that they can be cut apart again. */
 class Joined {
@@ -109,6 +110,8 @@ class EventLog {
   /** The length at which older entries are joined next. */
   #check = JOIN_EVERY
   ended = false
+  /** Why there are no more events, where they have no end of their own. */
+  error: unknown
 
   constructor(coalesce: boolean) {
     this.#coalesce = coalesce
@@ -143,8 +146,9 @@ class EventLog {
     if (this.#coalesce && this.entries.length >= this.#check) this.#joinOld()
   }
 
-  end(): void {
+  end(error?: unknown): void {
     this.ended = true
+    this.error = error
     for (const reader of this.#readers) reader.wake()
     this.#readers = []
   }
@@ -221,7 +225,7 @@ class EventReader implements AsyncIterableIterator<StreamEvent> {
   /** The number that it begins after: a joined delta may be cut there. */
   #after: number
   #taken: (() => void) | undefined
-  readonly waiting: ((result: IteratorResult<StreamEvent>) => void)[] = []
+  readonly waiting: ((result: Next | Promise<Next>) => void)[] = []
   #served = 0
   #left = false
 
@@ -251,7 +255,7 @@ class EventReader implements AsyncIterableIterator<StreamEvent> {
       }
       return Promise.resolve({ value, done: false })
     }
-    if (this.#log.ended) return Promise.resolve(DONE)
+    if (this.#log.ended) return this.#over()
     return new Promise((resolve) => this.waiting.push(resolve))
   }
 
@@ -261,8 +265,16 @@ class EventReader implements AsyncIterableIterator<StreamEvent> {
       const value = this.#take()
       if (value === undefined && !this.#log.ended) return
       const resolve = this.waiting.shift()
-      resolve?.(value === undefined ? DONE : { value, done: false })
+      resolve?.(value === undefined ? this.#over() : { value, done: false })
     }
+  }
+
+  /** The end; once, the error of events that have none. */
+  #over(): Promise<Next> {
+    const { error } = this.#log
+    if (error === undefined || this.#left) return Promise.resolve(DONE)
+    this.#left = true
+    return Promise.reject(error)
   }
 
   #take(): StreamEvent | undefined {

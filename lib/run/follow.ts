@@ -3,6 +3,7 @@
 
 import type { NativeEngine } from '../../binding.d.ts'
 import type { AttachOptions, SessionEvent, StreamEvent } from '../../index.d.ts'
+import { abortableRequest } from '../native/abortable.ts'
 import * as hub from '../native/hub.ts'
 import { AgentEngineError, refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
@@ -171,7 +172,12 @@ function watch(native: NativeEngine, label: string): AsyncIterableIterator<Sessi
 }
 
 /** Aborts or steers the run of a session, in any process. */
-function command<Value>(native: NativeEngine, label: string, message?: string): Promise<Value> {
+function command<Value>(
+  native: NativeEngine,
+  label: string,
+  signal: unknown,
+  message?: string,
+): Promise<Value> {
   // The message is a user's text: a lone surrogate in it becomes U+FFFD.
   const json = toJson(
     { label, message },
@@ -179,23 +185,28 @@ function command<Value>(native: NativeEngine, label: string, message?: string): 
     () => CODE,
     (path) => path === 'message',
   )
-  return hub.request((id) => native.command(id, json))
+  return abortableRequest(signal, (id) => native.command(id, json))
 }
 
 function sessionLabel(label: unknown): string {
   return readName(label, 'label', 'invalid_label')
 }
 
-async function abortSession(native: NativeEngine, label: unknown): Promise<void> {
-  await command(native, sessionLabel(label))
+async function abortSession(native: NativeEngine, label: unknown, signal?: unknown): Promise<void> {
+  await command(native, sessionLabel(label), signal)
 }
 
-async function steerSession(native: NativeEngine, given: unknown, text: unknown): Promise<boolean> {
+async function steerSession(
+  native: NativeEngine,
+  given: unknown,
+  text: unknown,
+  signal?: unknown,
+): Promise<boolean> {
   const label = sessionLabel(given)
   if (typeof text !== 'string' || text === '') {
     throw refusal(CODE, 'text', 'is not a message')
   }
-  return command(native, label, text)
+  return command(native, label, signal, text)
 }
 
 export { abortSession, attach, steerSession, watch }

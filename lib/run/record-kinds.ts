@@ -13,3 +13,4 @@ export const REQUEST = 9
 export const UNREADABLE = 10
 export const LIVE = 11
 export const TOOL_UPDATE = 12
+export const REFUSED = 13

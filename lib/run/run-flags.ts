@@ -13,7 +13,9 @@ const DECIDES = 8
 const STOPS = 16
 /** It has a `prepareStep`. */
 const PREPARES = 32
+/** The reason of its aborted signal is that of a time limit. */
+const TIMED_OUT = 64
 /** From this bit on: the groups of events that do not cross (`event-groups.ts`). */
 const SKIPPED_SHIFT = 8
 
-export { ABORTED, DECIDES, HOOKED, PHASES, PREPARES, SKIPPED_SHIFT, STOPS }
+export { ABORTED, DECIDES, HOOKED, PHASES, PREPARES, SKIPPED_SHIFT, STOPS, TIMED_OUT }

@@ -9,6 +9,7 @@ import { meant } from '../values/field-names.ts'
 import { noted, Problems, type Refuse, throwing } from '../values/problems.ts'
 import { attempt, type Fields, readFields, readList } from '../values/reader.ts'
 import { noteProblems } from './context.ts'
+import { SMALLEST } from './smallest-context.ts'
 
 const CODE = 'invalid_context'
 
@@ -51,6 +52,7 @@ const FIELDS: Readonly<Record<keyof AssembledContext, true>> = {
   onRequest: true,
   coalesce: true,
   detached: true,
+  onDuplicateRun: true,
   events: true,
   maxParallelTools: true,
   beforeToolCall: true,
@@ -96,22 +98,6 @@ const OTHERS = {
 const CONTEXT_OTHERS = { ...OTHERS, sessionId: 'sessionLabel', signal: 'abortSignal' }
 
 const DEFAULT_TIMEOUT_MS = 600_000
-/** A context with which defaults are checked. */
-const SMALLEST: AssembledContext = {
-  systemPrompt: '',
-  currentMessage: { role: 'user', content: 'x' },
-  tools: [],
-  model: 'm',
-  provider: 'p',
-  timeoutMs: 1,
-  runId: 'r',
-  sessionLabel: 's',
-  role: 'unified',
-  toolsetName: 't',
-  permissionsGranted: [],
-  workspacePath: '/',
-}
-
 /** The unknown fields that this process was warned of, and the most that are remembered. */
 const warned = new Set<string>()
 const MAX_WARNED = 1_000

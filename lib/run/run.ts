@@ -19,9 +19,10 @@ import * as hub from '../native/hub.ts'
 import { callRequestHook } from '../native/request-hook.ts'
 import { toolController } from '../tools/signal.ts'
 import { runTool, type Tool, type ToolCall } from '../tools/tools.ts'
-import { AgentEngineError, clip, messageOf, refusal } from '../values/errors.ts'
+import { AgentEngineError, type Code, clip, messageOf, refusal } from '../values/errors.ts'
 import * as signals from '../values/signals.ts'
 import { type EventsFrom, readAfterSeq } from './after-seq.ts'
+import type { Attachment } from './attachment.ts'
 import { GROUPS } from './event-groups.ts'
 import { EventLog, type EventReader } from './event-log.ts'
 import { afterCall, decide, prepares, stops } from './hooks.ts'
@@ -32,6 +33,7 @@ import {
   MESSAGE,
   PHASE,
   REASONING,
+  REFUSED,
   REQUEST,
   RESULT,
   TOKEN,
@@ -40,6 +42,7 @@ import {
   TOOL_UPDATE,
   UNREADABLE,
 } from './record-kinds.ts'
+import { complete } from './result.ts'
 
 /** An event that is neither numbered nor stored. */
 type LiveEvent = Extract<StreamEvent, { sub: number }>
@@ -73,16 +76,31 @@ interface RunOptions {
   hooks: RunHooks | undefined
   /** The groups of events that are left out, as bits. */
   skipped: number
+  /** The run to attach to where the ledger has one with this id; undefined: then it is refused. */
+  attachment: (() => Attachment) | undefined
   /** Called when it has ended, before its result is there. */
   onEnd: (run: AgentRun) => void
 }
 
+/** Why the run has no turn of its own. */
+interface Refusal {
+  code: Code
+  message: string
+  field: string
+  /** Whether the run with the same id was started with the same message in the same session. */
+  isSame: boolean
+}
+
 type Delta = Extract<StreamEvent, { type: 'token' | 'reasoning' }>
+
+/** The stop reasons of an abort. */
+const END_EARLY: ReadonlySet<string> = new Set(['aborted', 'timeout'])
 
 class AgentRun implements Declared, hub.RecordTarget {
   readonly id: string
   readonly result: Promise<AgentResult>
   #stream: BrokerStreamHandle | undefined
+  #turnId: string | undefined
   /** Its number in the queue; 0 until it has begun. */
   #number = 0
   #native: NativeHub = hub.nativeHub()
@@ -95,6 +113,9 @@ class AgentRun implements Declared, hub.RecordTarget {
   #hooks: RunHooks | undefined
   #onEnd: (run: AgentRun) => void
   #progress: boolean
+  #attachment: (() => Attachment) | undefined
+  /** The run that it is attached to. */
+  #attached: Attachment | undefined
   #listeners: readonly { callback: (event: StreamEvent) => unknown }[] = []
   #log: EventLog
   /** The iteration of the run itself, which aborts it when it is left. */
@@ -109,6 +130,8 @@ class AgentRun implements Declared, hub.RecordTarget {
   #sub = 0
   #ended = false
   #aborted = false
+  /** Why it was aborted, where a reason was given. */
+  #reason: unknown
   #messageId = ''
   /** The controllers of the tool calls under way, by execution. */
   #executions = new Map<number, AbortController>()
@@ -128,6 +151,7 @@ class AgentRun implements Declared, hub.RecordTarget {
     onRequest,
     hooks,
     skipped,
+    attachment,
     onEnd,
   }: RunOptions) {
     this.id = id
@@ -138,6 +162,7 @@ class AgentRun implements Declared, hub.RecordTarget {
     this.#signal = signal
     this.#onRequest = onRequest
     this.#hooks = hooks
+    this.#attachment = attachment
     this.#onEnd = onEnd
     this.#progress = (skipped & GROUPS.toolProgress) === 0
     this.#log = new EventLog(coalesce)
@@ -155,25 +180,34 @@ class AgentRun implements Declared, hub.RecordTarget {
     this.#stream ??= Object.freeze({
       onEvent: (callback: (event: StreamEvent) => void, options?: EventsFrom) =>
         this.#onEvent(callback, options),
-      abort: () => this.abort(),
+      abort: (reason?: unknown) => this.abort(reason),
       steer: (message: string) => this.steer(message),
-      isStreaming: () => !this.#ended && this.#native.isStreaming(this.#number),
-      isCompacting: () => !this.#ended && this.#native.isCompacting(this.#number),
+      isStreaming: () =>
+        !this.#ended && (this.#attached !== undefined || this.#native.isStreaming(this.#number)),
+      isCompacting: () =>
+        !this.#ended && this.#attached === undefined && this.#native.isCompacting(this.#number),
     })
     return this.#stream
   }
 
   /** @internal Begins: `start(number, aborted)` makes the native run, `drain` delivers its first events. */
-  begin(start: (number: number, aborted: boolean) => void, drain = hub.drainSoon): this {
+  begin(
+    start: (number: number, aborted: boolean, timedOut: boolean) => void,
+    drain = hub.drainSoon,
+  ): this {
     const signal = this.#signal
     const at = ['abortSignal', 'invalid_context'] as const
     // Before anything starts: a signal that cannot be used is a refusal.
     const aborted = signal !== undefined && signals.isAborted(signal, ...at)
+    if (aborted) {
+      this.#aborted = true
+      this.#reason = signals.reasonOf(signal)
+    }
     if (signal !== undefined && !aborted) signals.listen(signal, this, ...at)
     this.#number = hub.addRun(this)
     try {
       // A signal may also have fired while the listener was added.
-      start(this.#number, aborted || this.#aborted)
+      start(this.#number, aborted || this.#aborted, signals.isTimeout(this.#reason))
     } catch (error) {
       hub.removeRun(this.#number)
       this.#unlisten()
@@ -203,15 +237,28 @@ class AgentRun implements Declared, hub.RecordTarget {
     }
   }
 
-  abort(): void {
+  get turnId(): string | undefined {
+    if (this.#turnId === undefined && !this.#ended && this.#attached === undefined) {
+      this.#turnId = this.#native.turnId(this.#number) ?? undefined
+    }
+    return this.#turnId
+  }
+
+  abort(reason?: unknown): void {
     if (this.#ended) return
+    if (!this.#aborted) this.#reason = reason
     this.#aborted = true
+    if (this.#attached !== undefined) {
+      this.#attached.abort().catch((error) => this.#warn(error))
+      return
+    }
     // A signal may fire while the listener is added, before the run exists.
-    if (this.#number !== 0) this.#native.abort(this.#number)
+    if (this.#number !== 0) this.#native.abort(this.#number, signals.isTimeout(reason))
   }
 
   steer(message: string): boolean {
     if (typeof message !== 'string' || message === '' || this.#ended) return false
+    if (this.#attached !== undefined) return false
     return this.#native.steer(this.#number, message)
   }
 
@@ -242,14 +289,17 @@ class AgentRun implements Declared, hub.RecordTarget {
   #stopReading(): void {
     if (!this.#reading) return
     this.#reading = false
-    if (!this.#coalesce && !this.#ended) this.#native.consumed(this.#number, 0xffffffff)
+    if (!this.#coalesce && !this.#ended && this.#attached === undefined) {
+      this.#native.consumed(this.#number, 0xffffffff)
+    }
     this.#own.leave()
-    if (!this.#detached) this.abort()
+    // One that has attached leaves the other run alone.
+    if (!this.#detached && this.#attached === undefined) this.abort()
   }
 
   /** Its own iteration took an event, and the socket may go on. */
   #taken(): void {
-    if (this.#ended) return
+    if (this.#ended || this.#attached !== undefined) return
     if (this.#acknowledged > 0) this.#acknowledged--
     else this.#native.consumed(this.#number, 1)
   }
@@ -298,6 +348,9 @@ class AgentRun implements Declared, hub.RecordTarget {
         this.#end()
         this.#reject(new AgentEngineError('internal', text.slice(start, end)))
         break
+      case REFUSED:
+        this.#refused(JSON.parse(text.slice(start, end)))
+        break
       case LIVE:
         this.#deliverLive(JSON.parse(text.slice(start, end)))
         break
@@ -330,7 +383,12 @@ class AgentRun implements Declared, hub.RecordTarget {
     this.#seq = event.seq
     this.#sub = 0
     for (const { callback } of this.#listeners) this.#invoke(callback, event)
-    if (!this.#coalesce && !this.#ended && !(this.#reading && this.#read)) {
+    if (
+      !this.#coalesce &&
+      !this.#ended &&
+      this.#attached === undefined &&
+      !(this.#reading && this.#read)
+    ) {
       // Nobody has begun to read: the socket waits for no one.
       if (this.#reading) this.#acknowledged++
       this.#native.consumed(this.#number, 1)
@@ -456,22 +514,25 @@ class AgentRun implements Declared, hub.RecordTarget {
   #cancelTool(execution: number): void {
     const controller = this.#executions.get(execution)
     this.#executions.delete(execution)
-    controller?.abort()
+    controller?.abort(this.#reason)
   }
 
   #finish(result: AgentResult): void {
-    for (const message of result.messages) {
-      // The native side leaves the content out where it is the text of the only block.
-      const [block, ...others] = message.blocks ?? []
-      if (block?.type === 'text' && others.length === 0) message.content = block.text
-    }
-    result.text = result.messages.findLast(({ role }) => role === 'assistant')?.content ?? ''
+    complete(result)
     for (const call of result.toolCalls) {
       // The caller gets back the very object its tool returned, with details that JSON cannot hold.
       const value = this.#values.get(call.callId)
       if (value !== undefined && call.result !== undefined)
         call.result = value as typeof call.result
     }
+    this.#complete(result)
+  }
+
+  #complete(result: AgentResult): void {
+    if (this.#aborted && this.#reason !== undefined && END_EARLY.has(result.stopReason)) {
+      result.abortReason = this.#reason
+    }
+    this.#turnId = result.turnId
     try {
       this.#end()
     } finally {
@@ -479,15 +540,60 @@ class AgentRun implements Declared, hub.RecordTarget {
     }
   }
 
-  /** Ends the run: releases its resources, and ends the readers that wait for events. */
-  #end(): void {
-    this.#ended = true
+  /** The ledger has a run with its id. */
+  #refused({ code, message, field, isSame }: Refusal): void {
+    if (this.#attachment === undefined) {
+      this.#refuse(new AgentEngineError(code, message, field))
+    } else if (isSame) {
+      this.#attach(this.#attachment())
+    } else {
+      const why = 'is the id of a run with another message or session; pass another one'
+      this.#refuse(refusal(code, field, why))
+    }
+  }
+
+  #refuse(error: AgentEngineError): void {
+    this.#end(error)
+    this.#reject(error)
+  }
+
+  /** Continues with the events and the result of another run. */
+  async #attach(attached: Attachment): Promise<void> {
+    this.#attached = attached
     this.#native.release(this.#number)
     hub.removeRun(this.#number)
+    // Aborted before it was known which run that is.
+    if (this.#aborted) this.abort()
+    try {
+      for await (const event of attached.events(this.#seq)) this.#deliverAttached(event)
+      this.#complete(await attached.result())
+    } catch (error) {
+      this.#end(error)
+      this.#reject(error)
+    }
+  }
+
+  #deliverAttached(event: StreamEvent): void {
+    if (event.type === 'token') {
+      const { text, messageId } = event
+      this.#call('onPartialReply', { text, messageId })
+    } else if (event.type === 'reasoning') {
+      this.#call('onReasoningStream', { text: event.text })
+    }
+    this.#deliver(event)
+  }
+
+  /** Ends the run: releases its resources, and ends the readers that wait for events; with `error` they reject. */
+  #end(error?: unknown): void {
+    this.#ended = true
+    if (this.#attached === undefined) {
+      this.#native.release(this.#number)
+      hub.removeRun(this.#number)
+    }
     this.#unlisten()
     for (const execution of [...this.#executions.keys()]) this.#cancelTool(execution)
     this.#values.clear()
-    this.#log.end()
+    this.#log.end(error)
     this.#onEnd(this)
     hub.releaseProcess()
   }

@@ -9,7 +9,7 @@ type Signal = Pick<AbortSignal, 'aborted' | 'addEventListener' | 'removeEventLis
 
 /** The target of a signal: a run, or a compaction. */
 interface Abortable {
-  abort(): void
+  abort(reason?: unknown): void
 }
 
 /** The listener of a signal, and its targets. */
@@ -52,7 +52,8 @@ function listen(signal: Signal, target: Abortable, path: string, code: Code): vo
   const targets = new Set([target])
   const onAbort = () => {
     entries.delete(signal)
-    for (const each of targets) each.abort()
+    const reason = reasonOf(signal)
+    for (const each of targets) each.abort(reason)
   }
   entries.set(signal, { targets, onAbort })
   try {
@@ -60,6 +61,35 @@ function listen(signal: Signal, target: Abortable, path: string, code: Code): vo
   } catch (error) {
     entries.delete(signal)
     throw error
+  }
+}
+
+/** The reason of an aborted signal. */
+function reasonOf(signal: Signal): unknown {
+  let reason: unknown
+  try {
+    reason = ignoreRejection((signal as Partial<AbortSignal>).reason)
+  } catch {
+    // A signal of the caller that throws has no reason.
+  }
+  return reason ?? new DOMException('This operation was aborted', 'AbortError')
+}
+
+/** Whether the reason is that of a time limit, as `AbortSignal.timeout` gives it. */
+function isTimeout(reason: unknown): boolean {
+  try {
+    return (reason as { name?: unknown } | null | undefined)?.name === 'TimeoutError'
+  } catch {
+    return false
+  }
+}
+
+/** Removes the target, whatever the signal does. */
+function stopListening(signal: Signal, target: Abortable): void {
+  try {
+    unlisten(signal, target)
+  } catch {
+    // The work of the target has ended.
   }
 }
 
@@ -72,4 +102,4 @@ function unlisten(signal: Signal, target: Abortable): void {
 }
 
 export type { Signal }
-export { isAborted, listen, readSignal, unlisten }
+export { isAborted, isTimeout, listen, readSignal, reasonOf, stopListening, unlisten }

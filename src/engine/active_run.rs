@@ -69,6 +69,14 @@ impl ActiveRun {
 
     /// Feeds an event to the run's machine.
     pub(crate) fn feed(&self, machine: &mut Machine, event: Event) -> Step {
+        let event = match event {
+            Event::Interrupted { cause: Interrupt::Abort, partial }
+                if self.run.control.has_timed_out() =>
+            {
+                Event::Interrupted { cause: Interrupt::Expired, partial }
+            }
+            event => event,
+        };
         let clock = &self.shared.clock;
         let mut tick = Tick {
             now_ms: clock.now_ms(),

@@ -139,7 +139,7 @@ async fn count_exactly(
             Err(failure.into())
         }
         Ending::Interrupted(Interrupt::Abort) => Err(engine_closed()),
-        Ending::Interrupted(Interrupt::Timeout) => {
+        Ending::Interrupted(Interrupt::Timeout | Interrupt::Expired) => {
             let limit = context.timeout_ms;
             let message = format!("the provider did not count within `{limit}` ms");
             Err(Failure::new(FailureKind::Timeout, "timeout", message).into())

@@ -216,7 +216,7 @@ impl NativeEngine {
         let control = Arc::new(RunControl::default());
         if flags.aborted() {
             // Before the run's task exists: an aborted run calls neither a tool nor a hook.
-            control.abort();
+            control.abort_for(flags.timed_out());
         }
         let (host, events, handle) = (Arc::new(host), Arc::clone(&queue), Arc::clone(&control));
         let handles = |queued| RunHandles { host, queue: events, control: handle, hook, queued };

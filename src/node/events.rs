@@ -1,4 +1,5 @@
-//! Stored events and the runs of other processes for JavaScript: following, watching, abort and steering by session.
+//! Stored runs and their events for JavaScript, of this process and of others: where one is, its result, following, watching, abort and
+//! steering by session.
 //!
 //! A page is one request, which is answered when there are events. It must never retain a cancelled request.
 
@@ -11,11 +12,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::engine::NativeEngine;
 use super::errors::js_error;
-use super::reply::reply;
+use super::reply::{json, reply};
 use base::error::{EngineError, ErrorCode};
 use model::{
-    Cursor, EventPage, Follows, LedgerPorts, SessionCommand, SessionPage, StorageErrorKind,
-    repair_text, session_label,
+    AgentResult, Cursor, EventPage, Follows, InputError, LedgerPorts, RunFilter, SessionCommand,
+    SessionPage, StorageErrorKind, from_json, repair_text, session_label,
 };
 
 #[derive(Deserialize)]
@@ -129,8 +130,47 @@ impl NativeEngine {
     }
 }
 
+#[napi]
 impl NativeEngine {
-    fn known_ledger(&self) -> std::result::Result<LedgerPorts, EngineError> {
+    /// Where a run is, as the JSON of a `RunInfo`; answers request `id`.
+    #[napi(catch_unwind)]
+    pub fn run_info(&self, id: u32, run: String) -> Result<()> {
+        let ledger = self.known_ledger().map_err(|error| js_error(&error))?;
+        self.answer(id, async move { json(&ledger.read.run_info(&run).await?) });
+        Ok(())
+    }
+
+    /// The runs that match `filter`, the JSON of a `RunFilter`; answers request `id`.
+    #[napi(catch_unwind)]
+    pub fn runs(&self, id: u32, filter: String) -> Result<()> {
+        let ready = self.known_ledger().and_then(|ledger| {
+            let code = ErrorCode::Storage(StorageErrorKind::InvalidQuery);
+            let filter: RunFilter = from_json(&filter).map_err(|error: InputError| {
+                let path = format!("filter.{}", error.path);
+                EngineError::at(code, InputError { path, ..error })
+            })?;
+            if let Some(label) = &filter.session {
+                session_label("filter.session", label)
+                    .map_err(|error| EngineError::at(ErrorCode::InvalidLabel, error))?;
+            }
+            Ok((ledger, filter))
+        });
+        let (ledger, filter) = ready.map_err(|error| js_error(&error))?;
+        self.answer(id, async move { json(&ledger.read.runs(filter).await?) });
+        Ok(())
+    }
+
+    /// The result of a run, once it has ended, as the JSON of an `AgentResult`; answers request `id`, which can be cancelled.
+    #[napi(catch_unwind)]
+    pub fn result_of(&self, id: u32, run: String) -> Result<()> {
+        let ledger = self.known_ledger().map_err(|error| js_error(&error))?;
+        self.wait(id, async move { json(&AgentResult::from(ledger.read.ended_run(run).await?)) });
+        Ok(())
+    }
+}
+
+impl NativeEngine {
+    pub(super) fn known_ledger(&self) -> std::result::Result<LedgerPorts, EngineError> {
         self.ledger.clone().ok_or_else(|| {
             EngineError::new(
                 ErrorCode::NoLedger,
@@ -140,7 +180,7 @@ impl NativeEngine {
     }
 
     /// Answers request `id` with the page, or with `null` when it is cancelled or the engine closes.
-    fn wait(
+    pub(super) fn wait(
         &self,
         id: u32,
         page: impl Future<Output = std::result::Result<String, EngineError>> + Send + 'static,

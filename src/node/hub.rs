@@ -299,11 +299,11 @@ impl NativeHub {
         std::mem::take(&mut batch.text)
     }
 
-    /// Ends a run as aborted.
+    /// Ends a run as aborted, or, with `timed_out`, as one whose time is over.
     #[napi(catch_unwind)]
-    pub fn abort(&self, run: u32) {
+    pub fn abort(&self, run: u32, timed_out: bool) {
         if let Some(control) = self.core.with_run(run, |entry| Arc::clone(&entry.control)) {
-            control.abort();
+            control.abort_for(timed_out);
         }
     }
 
@@ -319,6 +319,12 @@ impl NativeHub {
     #[napi(catch_unwind)]
     pub fn is_streaming(&self, run: u32) -> bool {
         self.core.with_run(run, |entry| entry.control.is_streaming()).unwrap_or(false)
+    }
+
+    /// The turn of the run; null before it is opened.
+    #[napi(catch_unwind)]
+    pub fn turn_id(&self, run: u32) -> Option<String> {
+        self.core.with_run(run, |entry| entry.control.turn_id()).flatten()
     }
 
     /// Whether the run is compacting its context.

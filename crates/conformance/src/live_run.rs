@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use model::{
     LedgerPorts, LiveRun, OutcomeMembers, RunEvent, RunEventKind, RunNames, RunRegistration,
-    StreamEvent, TurnEnd, members, with_members,
+    StorageError, StreamEvent, TurnEnd, members, with_members,
 };
 
 /// A run that is registered until it is dropped.
@@ -120,6 +120,8 @@ impl LiveRun for Run {
     }
 
     fn nack(&self) {}
+
+    fn refuse(&self, _error: &StorageError) {}
 
     fn stop_storing(&self) {}
 }

@@ -67,6 +67,7 @@ pub use data::ledger::metadata::{Metadata, MetadataChange, MetadataFilter, Metad
 pub use data::ledger::page::{Limit, Page, PageOptions};
 pub use data::ledger::query::{QueryLimits, QueryResult, QueryRow, Truncation};
 pub use data::ledger::recall::{RECALL, Recall, Recalled, RecalledMessage};
+pub use data::ledger::run::{EndedRun, RunFilter, RunInfo, RunProcess, RunStatus, StoredRequest};
 pub use data::ledger::search::{SearchHit, SearchOptions};
 pub use data::ledger::session::{
     AliasRow, PersonaRow, SessionChange, SessionFilter, SessionMove, SessionRow, SessionStatus,

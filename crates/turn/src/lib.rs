@@ -10,7 +10,6 @@ pub mod governor;
 pub mod grants;
 pub mod lease;
 pub mod machine;
-pub mod overflow;
 pub mod prefix;
 pub mod profiles;
 pub mod prune;

@@ -76,7 +76,7 @@ impl Ending {
             Self::Interrupted(cause) => {
                 let reason = match cause {
                     Interrupt::Abort => FailureKind::Aborted,
-                    Interrupt::Timeout => FailureKind::Timeout,
+                    Interrupt::Timeout | Interrupt::Expired => FailureKind::Timeout,
                 };
                 Verdict { ok: false, status: None, reason: Some(reason) }
             }

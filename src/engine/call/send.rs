@@ -23,7 +23,7 @@ use model::{
 use provider::{Credential, ModelRequest};
 use turn::machine::{Interrupt, Reply};
 use turn::usage::{Ended, Estimated, Judged, judge};
-use turn::{Accumulated, estimate, overflow, retry};
+use turn::{Accumulated, estimate, retry};
 
 /// Calls a model once.
 pub(crate) async fn call(shared: &EngineShared, call: ModelCall<'_>) -> Result<Called, Dismissed> {
@@ -153,7 +153,7 @@ async fn send(
     let mut ending = ended.unwrap_or_else(Ending::Interrupted);
     if let Ending::Failed(failure) = &mut ending {
         let (prompt, window) = (call.prompt.estimate.tokens, target.model.context_window);
-        overflow::presume(failure, prompt, window);
+        retry::presume_overflow(failure, prompt, window);
     }
     let ms = millis(clock.instant().saturating_duration_since(began));
     let emitted = sink.emitted();

@@ -20,7 +20,8 @@ pub(super) async fn follow_alias(
     }
     let entered = active.guard(ticket.enter()).await;
     // Also for a run that ended while it waited: its turn is written to the session, not under the alias.
-    let named = journal.session_named(&active.run.context.session_label).await;
+    let run = &active.run;
+    let named = journal.session_of(&run.turn_id, &run.context.session_label).await;
     let label = named.map_err(broken)?;
     let ticket = if label == active.run.context.session_label {
         entered.map(LaneTicket::from)

@@ -16,6 +16,7 @@ mod outcome;
 mod parked_end;
 mod parking;
 mod permissions;
+mod refusal;
 mod run_loop;
 mod step;
 mod switch;

@@ -55,6 +55,8 @@ pub(super) async fn enter(
         (Some(_), JournalMode::Final) | (None, _) => read_session(driver).await?,
     };
     session.head.lane = lane;
+    let run = &driver.active.run;
+    run.control.opened(&run.turn_id);
     Ok(session)
 }
 
@@ -98,6 +100,10 @@ async fn open(driver: &Driver, journal: &Arc<dyn Journal>) -> Result<Session, Bo
                     pause(&driver.active).await?;
                 }
                 Ok(Opened::Moved) => break,
+                Err(error) if error.kind == StorageErrorKind::DuplicateRun => {
+                    run.control.refuse(error.clone());
+                    return Err(broken(error));
+                }
                 Ok(Opened::Parked(turn)) => return Err(broken(awaits(run, &turn))),
                 // A message of a queue is answered by a turn that has taken it, or later.
                 Err(error)

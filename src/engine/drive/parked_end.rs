@@ -13,8 +13,8 @@ use crate::engine::events::RecordKind;
 use crate::engine::state::{RunUsage, millis};
 use base::telemetry;
 use model::{
-    AgentError, AgentErrorKind, AgentPhase, AgentResult, Approval, EndedTurn, ErrorDetail,
-    FailureKind, StopReason, StorageError, StorageErrorKind, StreamEvent, TurnRow,
+    AgentPhase, AgentResult, Approval, EndedRun, EndedTurn, StopReason, StorageError,
+    StorageErrorKind, StreamEvent,
 };
 use turn::machine::{Event, Interrupt, Machine, Outcome};
 
@@ -74,7 +74,8 @@ pub(super) async fn deliver_end(driver: &mut Driver) {
             for event in &events {
                 active.queue.relay(event);
             }
-            let result = result_of(active, *turn);
+            let result =
+                AgentResult::from(EndedRun { turn: *turn, compaction: None, in_thread: true });
             active.queue.phase(AgentPhase::End, active.shared.clock.now_ms());
             if events.is_empty() {
                 // Events are not stored: the end is that of the result.
@@ -104,62 +105,6 @@ pub(super) fn reject_failed(driver: &Driver, error: &StorageError) {
 fn reject(driver: &Driver, code: &str, message: &str) {
     let why = serde_json::json!({ "code": code, "message": message });
     driver.active.queue.host(RecordKind::Unreadable, &why.to_string());
-}
-
-/// The result of a run from its turn.
-fn result_of(active: &ActiveRun, turn: TurnRow) -> AgentResult {
-    let stop_reason = match turn.stop_reason.as_deref() {
-        Some("end_turn") => StopReason::EndTurn,
-        Some("max_tokens") => StopReason::MaxTokens,
-        Some("tool_use") => StopReason::ToolUse,
-        Some("aborted") => StopReason::Aborted,
-        Some("timeout") => StopReason::Timeout,
-        Some(_) | None => StopReason::Error,
-    };
-    let error = turn.error.map(|error| AgentError {
-        kind: serde_json::from_value(error.kind.into()).unwrap_or(AgentErrorKind::Unknown),
-        message: error.message,
-        retryable: error.retryable,
-        detail: ErrorDetail {
-            kind: FailureKind::Unknown,
-            status: None,
-            code: error.code,
-            retry_after_ms: None,
-            retry_after_source: None,
-        },
-    });
-    let took = turn.completed_at.unwrap_or(turn.started_at).saturating_sub(turn.started_at);
-    let blocks = turn
-        .messages
-        .iter()
-        .rfind(|message| message.role == model::Role::Assistant)
-        .map(|message| message.blocks.clone())
-        .unwrap_or_default();
-    AgentResult {
-        turn_id: turn.id,
-        run_id: active.run.context.run_id.clone(),
-        text: String::new(),
-        messages: turn.messages,
-        blocks,
-        tool_calls: turn.tool_calls,
-        usage: turn.usage,
-        usage_estimated: turn.usage_estimated,
-        context_tokens: turn.context_tokens.and_then(|tokens| u64::try_from(tokens).ok()),
-        cost: turn.cost,
-        stop_reason,
-        duration_ms: u64::try_from(took).unwrap_or_default(),
-        error,
-        compaction: turn.compaction,
-        persisted: true,
-        persist_error: None,
-        attempts: turn.attempts,
-        undelivered_steering: Vec::new(),
-        token_budget: None,
-        warnings: Vec::new(),
-        cache_breaks: Vec::new(),
-        pending_approvals: Vec::new(),
-        permissions_used: turn.permissions_used,
-    }
 }
 
 fn last_event(result: &AgentResult) -> StreamEvent {

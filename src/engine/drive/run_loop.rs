@@ -12,6 +12,7 @@ use super::finish::finish;
 use super::opening::{NotEntered, enter};
 use super::parked_end::{deliver_end, end_parked, reject_closed, reject_failed, return_parked};
 use super::parking::{Wakes, continued, wait};
+use super::refusal::refuse;
 use super::step::{may_stop, prepare, stops};
 use super::tool_batch::{self, BatchEnd};
 use crate::engine::active_run::ActiveRun;
@@ -81,6 +82,10 @@ async fn drive_once(
         Ok(ticket) => Box::pin(enter(driver, ticket, &mut machine, &mut usage)).await,
         Err(event) => Err(event.into()),
     };
+    if let Some(error) = driver.active.run.control.refusal().cloned() {
+        refuse(&driver.active, error).await;
+        return None;
+    }
     let mut session = match entered {
         Ok(session) => Some(session),
         Err(NotEntered::Ended) => {

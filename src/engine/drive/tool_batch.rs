@@ -340,7 +340,7 @@ fn interrupted(
 ) -> Step {
     let reason = match cause {
         Interrupt::Abort => "aborted",
-        Interrupt::Timeout => "interrupted",
+        Interrupt::Timeout | Interrupt::Expired => "interrupted",
     };
     end_early(active, machine, Event::Interrupted { cause, partial: None }, reason, calls)
 }

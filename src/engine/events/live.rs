@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::queue::EventQueue;
 use crate::engine::state::RunControl;
-use model::{LiveRun, RunEvent};
+use model::{LiveRun, RunEvent, StorageError};
 
 /// A run that other processes can reach.
 pub(crate) struct ReachableRun {
@@ -33,6 +33,10 @@ impl LiveRun for ReachableRun {
 
     fn nack(&self) {
         self.queue.nack();
+    }
+
+    fn refuse(&self, error: &StorageError) {
+        self.control.refuse(error.clone());
     }
 
     fn stop_storing(&self) {

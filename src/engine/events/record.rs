@@ -37,6 +37,8 @@ pub(crate) enum RecordKind {
     Live = 11,
     /// What a tool that runs without JavaScript reports, as JSON.
     ToolUpdate = 12,
+    /// Why the run was refused, as JSON: instead of the result.
+    Refused = 13,
 }
 
 #[derive(Debug, Clone, Copy)]

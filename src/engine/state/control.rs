@@ -3,8 +3,10 @@
 //! It must never decide the effect of an abort or a steered message: it only passes them on, and reports whether they
 //! arrived in time.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use model::StorageError;
 use tokio_util::sync::CancellationToken;
 
 /// A message for the next tool boundary.
@@ -37,6 +39,12 @@ struct Steering {
 pub(crate) struct RunControl {
     abort: CancellationToken,
     steering: Mutex<Steering>,
+    /// The turn, once it is opened.
+    turn_id: OnceLock<String>,
+    /// The abort is that of a time limit of the caller.
+    timed_out: AtomicBool,
+    /// Why the run has no turn: the ledger has a run with its id.
+    refusal: OnceLock<StorageError>,
 }
 
 impl RunControl {
@@ -68,8 +76,44 @@ impl RunControl {
         }
     }
 
+    /// Ends the run as aborted, or, with `timed_out`, as one whose time is over.
+    pub(crate) fn abort_for(&self, timed_out: bool) {
+        if timed_out && !self.abort.is_cancelled() {
+            self.timed_out.store(true, Ordering::Release);
+        }
+        self.abort.cancel();
+    }
+
+    /// Whether the abort is that of a time limit of the caller.
+    pub(crate) fn has_timed_out(&self) -> bool {
+        self.timed_out.load(Ordering::Acquire)
+    }
+
     pub(crate) fn abort_token(&self) -> CancellationToken {
         self.abort.clone()
+    }
+
+    /// Ends the run without a turn.
+    pub(crate) fn refuse(&self, error: StorageError) {
+        // The first reason is as good as any.
+        let _ = self.refusal.set(error);
+        self.abort.cancel();
+    }
+
+    /// Why the run has no turn.
+    pub(crate) fn refusal(&self) -> Option<&StorageError> {
+        self.refusal.get()
+    }
+
+    /// The turn is opened.
+    pub(crate) fn opened(&self, turn_id: &str) {
+        // A run opens one turn.
+        let _ = self.turn_id.set(turn_id.to_owned());
+    }
+
+    /// The turn, once it is opened.
+    pub(crate) fn turn_id(&self) -> Option<String> {
+        self.turn_id.get().cloned()
     }
 
     /// Whether the run was aborted.

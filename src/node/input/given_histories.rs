@@ -153,6 +153,11 @@ impl RunFlags {
         self.0 & 32 != 0
     }
 
+    /// The reason of its aborted signal is that of a time limit.
+    pub(in crate::node) fn timed_out(self) -> bool {
+        self.0 & 64 != 0
+    }
+
     /// The bits of the event groups that its reader does not receive.
     pub(in crate::node) fn skipped(self) -> u32 {
         self.0 >> 8

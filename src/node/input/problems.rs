@@ -4,7 +4,8 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use super::super::engine::NativeEngine;
 use super::super::errors::js_error;
@@ -12,7 +13,7 @@ use super::super::reply::json;
 use super::ReadOptions;
 use base::config::Environment;
 use base::error::EngineError;
-use model::{Defaults, GivenHistory, InputError, all_problems, repair_surrogates};
+use model::{Defaults, GivenHistory, InputError, all_problems, parse_result, repair_surrogates};
 use napi::Result;
 use napi_derive::napi;
 use provider::{KeyFuture, KeyHost};
@@ -39,6 +40,15 @@ impl Problem {
 fn input_error(error: EngineError) -> InputError {
     let Problem { path, message, .. } = Problem::of(error);
     InputError { path, message }
+}
+
+/// A broker's own turn.
+#[derive(Deserialize)]
+struct OwnTurn<'a> {
+    #[serde(borrow)]
+    context: &'a RawValue,
+    #[serde(borrow)]
+    result: &'a RawValue,
 }
 
 /// The key functions of an engine that is only checked: none is called.
@@ -88,6 +98,25 @@ impl NativeEngine {
             let mut new_id = String::new;
             let mut defaults = Defaults { new_id: &mut new_id, now_ms: 0 };
             model::continue_context(text, GivenHistory::default(), &mut defaults).err()
+        });
+        let problems: Vec<Problem> =
+            problems.into_iter().map(EngineError::context).map(Problem::of).collect();
+        json(&problems).map_err(|error| js_error(&error))
+    }
+
+    /// The problems of a broker's own turn, the JSON of its context and its result, as [`Self::context_problems`] returns them. The
+    /// context must have none.
+    #[napi(catch_unwind)]
+    pub fn turn_problems(turn: String) -> Result<String> {
+        let repaired = repair_surrogates(turn.as_bytes());
+        let turn = std::str::from_utf8(&repaired).unwrap_or(&turn);
+        let problems = all_problems(turn, |text| {
+            let OwnTurn { context, result } = serde_json::from_str(text).ok()?;
+            let mut new_id = String::new;
+            let mut defaults = Defaults { new_id: &mut new_id, now_ms: 0 };
+            let context =
+                model::continue_context(context.get(), GivenHistory::default(), &mut defaults);
+            parse_result(&context.ok()?, result.get(), &mut defaults).err()
         });
         let problems: Vec<Problem> =
             problems.into_iter().map(EngineError::context).map(Problem::of).collect();

@@ -38,7 +38,7 @@ pub(super) async fn all(fixture: &Fixture, memory: &Memory) -> Compared {
 
 async fn session(fixture: &Fixture, memory: &Memory, label: &str) -> Compared {
     let ledger = &fixture.ledger;
-    let seen = memory.seen(label);
+    let seen = memory.sessions.get(label);
     let head = seen.and_then(|session| session.head.clone());
     let row = ledger.read.session(label).await.unwrap();
     prop_assert_eq!(

@@ -59,8 +59,6 @@ pub(super) struct Open {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Session {
     pub(super) head: Option<String>,
-    /// The session is hidden from readers until its first turn has ended.
-    pub(super) unseen: bool,
     pub(super) epoch: i64,
     /// The turn that the process runs under the newest epoch.
     pub(super) runs: Option<String>,
@@ -89,11 +87,6 @@ impl Memory {
         self.sessions.get(label).and_then(|session| session.head.clone())
     }
 
-    /// The session, if readers see it.
-    pub(super) fn seen(&self, label: &str) -> Option<&Session> {
-        self.sessions.get(label).filter(|session| !session.unseen)
-    }
-
     /// Whether only compactions lead from `expected` to `head`.
     pub(super) fn rebased(&self, head: Option<&str>, expected: Option<&str>) -> bool {
         let Some(turn) = head.and_then(|head| self.turns.get(head)) else { return false };
@@ -115,7 +108,7 @@ impl Memory {
 
     fn point(&mut self, label: &str, to: &str) {
         let session = self.sessions.entry(label.to_owned()).or_default();
-        (session.head, session.unseen) = (Some(to.to_owned()), false);
+        session.head = Some(to.to_owned());
         self.moves.push((label.to_owned(), to.to_owned()));
     }
 
@@ -136,8 +129,7 @@ impl Memory {
             return Ok(Leased::Moved);
         }
         self.ended(header.parent_turn_id.as_deref())?;
-        let new = Session { unseen: true, ..Session::default() };
-        self.sessions.entry(label.clone()).or_insert(new);
+        self.sessions.entry(label.clone()).or_default();
         let session = self.sessions.get_mut(label).unwrap();
         if session.idle {
             // The next turn of the process has the same epoch.
@@ -217,7 +209,7 @@ impl Memory {
         }
         if turn.epoch.is_some() {
             let session = self.sessions.get_mut(label).unwrap();
-            (session.runs, session.idle, session.unseen) = (None, true, false);
+            (session.runs, session.idle) = (None, true);
         }
         Ok((self.head(label), beside))
     }

@@ -12,13 +12,15 @@ use rusqlite::Connection;
 use crate::events::event_json::json;
 use crate::events::references;
 use crate::events::runs::Runs;
-use crate::journal_rows::approval_rows;
 use crate::journal_rows::event_rows;
-use crate::journal_rows::run_rows::{self, RunRow};
+use crate::journal_rows::run_rows::{self, RunRow, unknown_run};
+use crate::journal_rows::run_state::{Live, state};
 use crate::lease::claim::Claim;
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
-use model::{Cursor, EventPage, Follows, RunEvent, SessionPage, StorageError, StorageErrorKind};
+use model::{
+    Cursor, EventPage, Follows, RunEvent, RunStatus, SessionPage, StorageError, StorageErrorKind,
+};
 
 pub(crate) fn page(turn_id: String, after: u64, events: &[RunEvent], over: bool) -> EventPage {
     EventPage {
@@ -76,10 +78,7 @@ fn no_events(connection: &Connection, of: &Follows, is_known: bool) -> Stored<St
             format!("the events of run `{value}` are not stored, or not any more; read its turn"),
         )
     } else {
-        StorageError::new(
-            StorageErrorKind::UnknownRun,
-            format!("the ledger has no run `{value}`; pass the id of a run that has begun"),
-        )
+        unknown_run(value)
     })
 }
 
@@ -90,24 +89,8 @@ pub(crate) fn has_no_events(error: &StorageError) -> bool {
 
 /// Whether a run that has not ended is under way somewhere, or waits for its session.
 fn is_live(connection: &Connection, run: &RunRow, claim: &Claim, runs: &Runs) -> Stored<bool> {
-    if let Some(epoch) = run.epoch
-        && claim.runs(connection, &run.session_label, epoch)?
-    {
-        return Ok(true);
-    }
-    if runs.entry(&run.turn_id).is_some() {
-        // The run waits for its session, or takes over an interrupted turn.
-        return Ok(true);
-    }
-    if run.epoch.is_some() {
-        // A parked run continues after a decision, in whichever process.
-        return approval_rows::is_parked(connection, &run.session_label, &run.turn_id);
-    }
-    Ok(run.epoch.is_none()
-        && run
-            .owner
-            .as_ref()
-            .is_some_and(|owner| owner.id != claim.owner.id && !claim.owner.knows_dead(owner)))
+    let live = Live { claim, is_here: &|turn| runs.entry(turn).is_some() };
+    Ok(state(connection, &live, run)?.0 != RunStatus::Interrupted)
 }
 
 /// The page of a session's runs after `cursor`.

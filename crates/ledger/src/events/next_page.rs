@@ -78,6 +78,28 @@ pub(crate) async fn of_run(parts: FollowParts<'_>, of: Follows, after: u64) -> S
     }
 }
 
+/// What `read` finds in a snapshot of the file; reads again after each change until it finds something.
+///
+/// # Errors
+/// Any of storage.
+pub(crate) async fn until<T, F>(parts: FollowParts<'_>, read: F) -> Stored<T>
+where
+    T: Send + 'static,
+    F: FnMut(&Connection) -> Stored<Option<T>> + Clone + Send + 'static,
+{
+    let FollowParts { readers, poller, .. } = parts;
+    // The follower starts before the read, so that no change is missed.
+    let mut follower = poller.follow();
+    loop {
+        let read = read.clone();
+        let found = readers.run(|connection| readers::snapshot(connection, read)).await?;
+        if let Some(found) = found {
+            return Ok(found);
+        }
+        let _ = tokio::time::timeout(ALIVE, follower.changed()).await;
+    }
+}
+
 /// The events of a session's runs after `cursor`, by run in order; waits until there are some. Without a cursor the
 /// events of the runs under way come from their beginning.
 ///

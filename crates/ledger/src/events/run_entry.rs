@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use rusqlite::Connection;
 use tokio::sync::watch;
@@ -17,6 +17,7 @@ use crate::journal_rows::run_rows::{self, RunRow};
 use crate::journal_rows::running::leased_run;
 use crate::lease::claim::Claim;
 use crate::lease::owner::Owner;
+use crate::sessions::aliases;
 use crate::sqlite::error::Stored;
 use model::{LiveRun, RunEvent, RunNames, StorageError, StorageErrorKind, StreamEvent, TurnLease};
 
@@ -30,6 +31,8 @@ pub(crate) struct RunEntry {
     pub(crate) run: Weak<dyn LiveRun>,
     /// Whether the ledger stores the events of runs.
     pub(crate) stores: bool,
+    /// The label of its session, an alias resolved; set once, by the first that needs it.
+    label: OnceLock<String>,
     /// The lease of its session; 0 before it has one.
     epoch: AtomicI64,
     /// The entry is in the list of the next flush.
@@ -72,6 +75,7 @@ impl RunEntry {
             names,
             run,
             stores,
+            label: OnceLock::new(),
             epoch: AtomicI64::new(0),
             dirty: AtomicBool::new(false),
             flush_failed: AtomicBool::new(false),
@@ -82,6 +86,19 @@ impl RunEntry {
             recent: Mutex::default(),
             stored: watch::Sender::new(0),
         }
+    }
+
+    /// The label of the run's session. The alias that a run was started on is resolved once: it may lead elsewhere later.
+    pub(crate) fn session_label(&self, connection: &Connection) -> Stored<&str> {
+        if let Some(label) = self.label.get() {
+            return Ok(label);
+        }
+        let label = match self.names.resumes {
+            // A resumed turn belongs to its session, even if the alias was changed.
+            true => self.names.session_label.clone(),
+            false => aliases::resolve(connection, &self.names.session_label)?,
+        };
+        Ok(self.label.get_or_init(|| label))
     }
 
     /// Sets the epoch of the session's lease, which the run now holds.
@@ -140,7 +157,12 @@ impl RunEntry {
             (None, 0) => run_rows::of_turn(connection, &names.turn_id)?.map(Cow::Owned),
             (None, epoch) => {
                 let lease = TurnLease { turn_id: names.turn_id.clone(), epoch };
-                Some(Cow::Owned(leased_run(connection, claim, &names.session_label, &lease)?))
+                Some(Cow::Owned(leased_run(
+                    connection,
+                    claim,
+                    self.session_label(connection)?,
+                    &lease,
+                )?))
             }
         };
         let newest = self.newest.load(Ordering::Relaxed);
@@ -175,7 +197,16 @@ impl RunEntry {
             None => {
                 let n = run_rows::next(connection)?;
                 let now = claim.clock.now_ms();
-                run_rows::add(connection, n, names, now, None, Some(&claim.owner))?;
+                let session_label = self.session_label(connection)?.to_owned();
+                let names = RunNames { session_label, ..names.clone() };
+                run_rows::add(
+                    connection,
+                    n,
+                    &names,
+                    now,
+                    None,
+                    (Some(&claim.owner), &claim.owner),
+                )?;
                 (n, true)
             }
         };
@@ -217,12 +248,16 @@ impl RunEntry {
 
     /// Reports a failed transaction: readers of the run no longer wait for it.
     pub(super) fn failed(&self, error: &StorageError) {
-        if error.kind != StorageErrorKind::StaleWriter {
+        let is_duplicate = error.kind == StorageErrorKind::DuplicateRun;
+        if error.kind != StorageErrorKind::StaleWriter && !is_duplicate {
             self.delayed();
             return;
         }
         self.taken_over.store(true, Ordering::Release);
         if let Some(run) = self.run.upgrade() {
+            if is_duplicate {
+                run.refuse(error);
+            }
             run.stop_storing();
         }
     }

@@ -91,6 +91,11 @@ impl Runs {
         }
     }
 
+    /// Forgets a run that has no turn, because another run has its id: who follows that id follows the other one.
+    pub(crate) fn forget(&self, turn_id: &str) {
+        self.lock().by_turn.remove(turn_id);
+    }
+
     /// The write of the turn's new events by a job that is submitted for the turn; `None` where events are not stored.
     pub(crate) fn event_write(&self, turn_id: &str) -> Option<EventWrite> {
         let entry = self.entry(turn_id).filter(|entry| entry.stores)?;
@@ -232,8 +237,16 @@ impl Job for EventFlush {
             match entry.write(connection, &runs.claim, None, Added::Nothing) {
                 Ok(now) => *written = now,
                 // Nothing of this run was written; the other runs are still written.
-                Err(error) if error.kind == StorageErrorKind::StaleWriter => {
+                Err(error)
+                    if matches!(
+                        error.kind,
+                        StorageErrorKind::StaleWriter | StorageErrorKind::DuplicateRun
+                    ) =>
+                {
                     *written = Written::default();
+                    if error.kind == StorageErrorKind::DuplicateRun {
+                        runs.forget(&entry.names.turn_id);
+                    }
                     entry.failed(&error);
                 }
                 Err(error) => {

@@ -17,7 +17,8 @@ use crate::lease::held::RunningTurn;
 use crate::lease::waits;
 use crate::open::registry::OpenLedger;
 use crate::queue::turn_items;
-use crate::reading::{expense, history, recall};
+use crate::reading::{expense, history, recall, runs};
+use crate::rows::turn_rows;
 use crate::sessions::{persona, pointers};
 use crate::sqlite::error::Stored;
 use crate::sqlite::readers;
@@ -25,7 +26,7 @@ use crate::sqlite::writer::Then;
 use model::{
     CacheChain, CommitReceipt, CompactionCommit, Expense, Journal, LedgerRead, LiveRun, OpenTurn,
     Opened, PortFuture, Recall, Recalled, RunNames, RunRegistration, RunWarning, SessionHistory,
-    SpentBy, TurnEnd, TurnLease, TurnOpening, TurnStep,
+    SpentBy, StorageErrorKind, StoredRequest, TurnEnd, TurnLease, TurnOpening, TurnRow, TurnStep,
 };
 
 impl Journal for Ledger {
@@ -116,6 +117,16 @@ impl Journal for Ledger {
         Some(self.core().ok()?.runs.register(names, run))
     }
 
+    fn session_of<'a>(&'a self, turn_id: &'a str, label: &'a str) -> PortFuture<'a, String> {
+        let entry = self.core().ok().and_then(|core| core.runs.entry(turn_id));
+        match entry {
+            Some(entry) => self.read_small(move |connection| {
+                entry.session_label(connection).map(ToOwned::to_owned)
+            }),
+            None => self.session_named(label),
+        }
+    }
+
     fn session_named<'a>(&'a self, label: &'a str) -> PortFuture<'a, String> {
         self.resolve(label.to_owned())
     }
@@ -132,6 +143,23 @@ impl Journal for Ledger {
     fn agent_of<'a>(&'a self, label: &'a str, follows: Option<&'a str>) -> PortFuture<'a, String> {
         let (label, follows) = (label.to_owned(), follows.map(ToOwned::to_owned));
         self.read_small(move |connection| persona::agent_of(connection, &label, follows.as_deref()))
+    }
+
+    fn request_of<'a>(&'a self, run_id: &'a str) -> PortFuture<'a, Option<StoredRequest>> {
+        let run_id = run_id.to_owned();
+        self.read(move |connection| {
+            let turn = match runs::turn_of(connection, &run_id)? {
+                None => return Ok(None),
+                Some(turn_id) => match turn_rows::turn(connection, &turn_id)? {
+                    None => open_turn_reads::turn_row(connection, &turn_id)?,
+                    ended => ended,
+                },
+            };
+            Ok(turn.map(|TurnRow { session_label, messages, .. }| StoredRequest {
+                session_label,
+                messages,
+            }))
+        })
     }
 
     fn begin(&self, opening: Box<TurnOpening>) -> PortFuture<'static, Opened<i64>> {
@@ -159,7 +187,11 @@ impl Journal for Ledger {
             });
         Box::pin(async move {
             let (core, answer) = submitted?;
-            let opened = answer.await?;
+            let answer = answer.await;
+            if answer.as_ref().is_err_and(|error| error.kind == StorageErrorKind::DuplicateRun) {
+                core.runs.forget(&turn_id);
+            }
+            let opened = answer?;
             if let Opened::Leased(epoch) = &opened {
                 core.runs.leased(&turn_id, *epoch);
                 core.heartbeat.hold(&label, RunningTurn { turn_id, epoch: *epoch });

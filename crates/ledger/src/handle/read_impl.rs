@@ -2,25 +2,31 @@
 //!
 //! It must never contain SQL, nor return an unbounded list.
 
+use std::sync::Arc;
+
 use rusqlite::Connection;
 
 use crate::events::next_page::{self, FollowParts};
 use crate::handle::ledger::Ledger;
 use crate::journal::open_turn_reads;
+use crate::journal_rows::run_rows::unknown_run;
+use crate::journal_rows::run_state::Live;
 use crate::journal_rows::{event_rows, run_rows};
 use crate::open::registry::OpenLedger;
+use crate::reading::runs::{self, End};
 use crate::reading::{history, lists, query, turn_diff, turn_lists, turn_tree, usage};
 use crate::rows::{session_rows, turn_rows};
 use crate::search::{message_search, search_indexer};
 use crate::sessions::pointers::{self, unknown_session};
 use crate::sessions::{aliases, persona};
 use crate::sqlite::error::Stored;
+use crate::sqlite::readers;
 use model::{
-    AgentMessage, AliasRow, Cursor, DiffOptions, EventPage, Follows, HistoryMessage, LedgerRead,
-    Page, PageOptions, PersonaRow, PortFuture, QueryLimits, QueryResult, SearchHit, SearchOptions,
-    SessionFilter, SessionMove, SessionPage, SessionRow, StorageErrorKind, ToolCallFilter,
-    ToolCallRow, TurnDiff, TurnFilter, TurnRow, TurnSummary, UsageFilter, UsageRow,
-    names_no_session,
+    AgentMessage, AliasRow, Cursor, DiffOptions, EndedRun, EventPage, Follows, HistoryMessage,
+    LedgerRead, Page, PageOptions, PersonaRow, PortFuture, QueryLimits, QueryResult, RunFilter,
+    RunInfo, SearchHit, SearchOptions, SessionFilter, SessionMove, SessionPage, SessionRow,
+    StorageError, StorageErrorKind, ToolCallFilter, ToolCallRow, TurnDiff, TurnFilter, TurnRow,
+    TurnSummary, UsageFilter, UsageRow, names_no_session,
 };
 
 impl LedgerRead for Ledger {
@@ -123,6 +129,42 @@ impl LedgerRead for Ledger {
         })
     }
 
+    fn run_info<'a>(&'a self, run_id: &'a str) -> PortFuture<'a, Option<RunInfo>> {
+        let run_id = run_id.to_owned();
+        self.read_live(move |connection, live| runs::info(connection, live, &run_id))
+    }
+
+    fn runs(&self, filter: RunFilter) -> PortFuture<'_, Page<RunInfo>> {
+        self.read_live(move |connection, live| runs::list(connection, live, &filter))
+    }
+
+    fn ended_run(&self, run_id: String) -> PortFuture<'_, EndedRun> {
+        Box::pin(async move {
+            let core = self.core()?;
+            let (claim, here) = (core.claim.clone(), Arc::clone(&core.runs));
+            let mut was_interrupted = false;
+            let read = move |connection: &Connection| {
+                let live = Live { claim: &claim, is_here: &|turn| here.entry(turn).is_some() };
+                match runs::end(connection, &live, &run_id)? {
+                    End::Ended(ended) => Ok(Some(*ended)),
+                    // A run that has just begun has no row.
+                    End::Unknown if here.of_run(&run_id).is_none() => Err(unknown_run(&run_id)),
+                    End::Interrupted => Err(interrupted_run(&run_id)),
+                    End::Unknown | End::Open => Ok(None),
+                }
+            };
+            loop {
+                match next_page::until(follow_parts(&core), read.clone()).await {
+                    // The snapshot is older than the check of the process: the run may have ended in between.
+                    Err(error)
+                        if is_end_of_wait(&error)
+                            && !std::mem::replace(&mut was_interrupted, true) => {}
+                    ended => return ended,
+                }
+            }
+        })
+    }
+
     fn search(
         &self,
         text: String,
@@ -205,10 +247,42 @@ fn follow_parts(core: &OpenLedger) -> FollowParts<'_> {
     }
 }
 
+/// Whether the error means that a run has no end in the file.
+fn is_end_of_wait(error: &StorageError) -> bool {
+    matches!(error.kind, StorageErrorKind::UnknownRun | StorageErrorKind::RunInterrupted)
+}
+
+fn interrupted_run(run_id: &str) -> StorageError {
+    StorageError::new(
+        StorageErrorKind::RunInterrupted,
+        format!(
+            "run `{run_id}` has not ended, and no process runs it; resume or discard its turn, which `recover()` lists"
+        ),
+    )
+}
+
+impl Ledger {
+    /// Reads from one snapshot, with what is known of running processes.
+    fn read_live<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Connection, &Live<'_>) -> Stored<T> + Send + 'static,
+    ) -> PortFuture<'_, T> {
+        Box::pin(async move {
+            let core = self.core()?;
+            let (claim, here) = (core.claim.clone(), Arc::clone(&core.runs));
+            let read = move |connection: &Connection| {
+                let live = Live { claim: &claim, is_here: &|turn| here.entry(turn).is_some() };
+                read(connection, &live)
+            };
+            core.readers.run(|connection| readers::snapshot(connection, read)).await
+        })
+    }
+}
+
 /// The label of an existing session.
 fn known(connection: &Connection, label: &str) -> Stored<String> {
     let label = aliases::resolve(connection, label)?;
-    match pointers::visible_head(connection, &label)? {
+    match pointers::head(connection, &label)? {
         Some(_) if !names_no_session(&label) => Ok(label),
         Some(_) | None => Err(unknown_session(&label)),
     }

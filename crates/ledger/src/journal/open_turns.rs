@@ -112,7 +112,7 @@ pub(crate) fn begin(
     let run = match known {
         Some(run) => {
             entry_rows::record(connection, run.n, &entry)?;
-            run_rows::leased(connection, run, label, lease)?
+            run_rows::leased(connection, run, lease)?
         }
         None => {
             let n = run_rows::next(connection)?;
@@ -123,7 +123,8 @@ pub(crate) fn begin(
                 resumes: false,
             };
             let now = claim.clock.now_ms();
-            let run = run_rows::add(connection, n, &names, now, Some(lease), owner)?;
+            let run =
+                run_rows::add(connection, n, &names, now, Some(lease), (owner, &claim.owner))?;
             entry_rows::append(connection, n, EntryKind::CommitPoint, entry.content(), true)?;
             run
         }
@@ -330,7 +331,7 @@ pub(crate) fn reopen(
         approval_rows::unpark(connection, &turn.turn_id)?;
     }
     let lease = RunLease { epoch: turn.epoch, context_id: run.context_id.unwrap_or_default() };
-    let run = run_rows::leased(connection, run, &turn.session_label, lease)?;
+    let run = run_rows::leased(connection, run, lease)?;
     let mut entry = Entry::default();
     entry.add(&Record::TakenOver);
     entry_rows::record(connection, run.n, &entry)?;

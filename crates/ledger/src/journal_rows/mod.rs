@@ -6,4 +6,5 @@ pub(crate) mod archive_rows;
 pub(crate) mod entry_rows;
 pub(crate) mod event_rows;
 pub(crate) mod run_rows;
+pub(crate) mod run_state;
 pub(crate) mod running;

@@ -15,7 +15,7 @@ use crate::sqlite::columns::{columns, list, list_of};
 use crate::sqlite::error::Stored;
 use crate::sqlite::fields::{Fields, FromFields};
 use crate::sqlite::sql;
-use model::RunNames;
+use model::{RunNames, StorageError, StorageErrorKind};
 
 /// A run.
 #[derive(Debug, Clone)]
@@ -110,6 +110,9 @@ pub(crate) const NEWEST: &str = "SELECT coalesce(max(n), 0) FROM runs";
 pub(crate) static OPEN: LazyLock<String> = LazyLock::new(|| {
     format!("{} AND ended_at IS NULL AND epoch IS NOT NULL ORDER BY turn_id", *IN_JOURNAL)
 });
+/// The runs that have not ended.
+pub(crate) static NOT_ENDED: LazyLock<String> =
+    LazyLock::new(|| format!("{} AND ended_at IS NULL ORDER BY n", *IN_JOURNAL));
 /// The runs that have ended and whose events are not archived.
 pub(crate) static ENDED: LazyLock<String> =
     LazyLock::new(|| format!("{} AND last_entry > 0 ORDER BY n LIMIT ?1", *IN_JOURNAL));
@@ -188,18 +191,23 @@ pub(crate) fn open(connection: &Connection) -> Stored<Vec<CheckedRun>> {
     sql::all(connection, &OPEN, (), READING)
 }
 
+/// The runs that have not ended, oldest first.
+pub(crate) fn not_ended(connection: &Connection) -> Stored<Vec<RunRow>> {
+    let read = |fields: &mut Fields<'_>| Ok(fields.next::<CheckedRun>()?.run);
+    sql::map(connection, &NOT_ENDED, (), READING, read)
+}
+
 /// A few of the runs that have ended and whose events are not archived.
 pub(crate) fn ended(connection: &Connection, most: i64) -> Stored<Vec<RunRow>> {
     let read = |fields: &mut Fields<'_>| Ok(fields.next::<CheckedRun>()?.run);
     sql::map(connection, &ENDED, (most,), READING, read)
 }
 
+const DELETE: &str = "DELETE FROM runs WHERE n = ?1";
 static ADD: LazyLock<String> = LazyLock::new(|| insert_all::<RunRow>("runs"));
 static LEASE: LazyLock<String> = LazyLock::new(|| {
     format!("UPDATE runs SET {} WHERE n = ?1", set(&[("epoch", "?2"), ("context_id", "?3")]))
 });
-static IN_SESSION: LazyLock<String> =
-    LazyLock::new(|| format!("UPDATE runs SET {} WHERE n = ?1", set(&[("session_label", "?2")])));
 static STORE_EVENTS: LazyLock<String> = LazyLock::new(|| {
     let change = set(&[
         ("keeps_events", "1"),
@@ -234,14 +242,17 @@ pub(crate) struct RunLease {
     pub(crate) context_id: i64,
 }
 
-/// Adds the run `n`; with `owner`, its events are stored.
+/// Adds the run `n`; with `owner`, its events are stored. `this` is the process that adds it.
+///
+/// # Errors
+/// `duplicate_run` if another run has its id.
 pub(crate) fn add(
     connection: &Connection,
     n: i64,
     names: &RunNames,
     now: i64,
     lease: Option<RunLease>,
-    owner: Option<&Owner>,
+    (owner, this): (Option<&Owner>, &Owner),
 ) -> Stored<RunRow> {
     let row = RunRow {
         n,
@@ -258,27 +269,40 @@ pub(crate) fn add(
         owner: owner.cloned(),
     };
     let doing = format_args!("write the run of turn `{}`", names.turn_id);
-    sql::insert(connection, &ADD, &row, doing)?;
+    match sql::insert(connection, &ADD, &row, doing) {
+        Err(error) if error.kind == StorageErrorKind::DuplicateRun => {
+            if !remove_abandoned(connection, &row.run_id, this)? {
+                return Err(duplicate(&row.run_id));
+            }
+            sql::insert(connection, &ADD, &row, doing)?;
+        }
+        written => written?,
+    }
     Ok(row)
 }
 
+/// Removes the run with that id if its process ended before its turn was opened: its id may be used again. False otherwise.
+fn remove_abandoned(connection: &Connection, run_id: &str, this: &Owner) -> Stored<bool> {
+    let Some(run) = of_run(connection, run_id)? else { return Ok(false) };
+    let is_abandoned = run.epoch.is_none()
+        && !run.has_ended()
+        && run.owner.as_ref().is_some_and(|owner| owner.id != this.id && this.knows_dead(owner));
+    if is_abandoned {
+        change(connection, DELETE, params![run.n])?;
+    }
+    Ok(is_abandoned)
+}
+
+fn duplicate(run_id: &str) -> StorageError {
+    let why = "the ledger has a run with this id; pass a new one, or `onDuplicateRun: 'attach'` for the result of that run";
+    StorageError::new(StorageErrorKind::DuplicateRun, format!("`{run_id}`: {why}")).at("runId")
+}
+
 /// Stores the lease of the run's session. Returns the run as it is now.
-///
-/// A run that was started on an alias has it as its label until now, if an event was stored before its turn was opened.
-pub(crate) fn leased(
-    connection: &Connection,
-    run: RunRow,
-    label: &str,
-    lease: RunLease,
-) -> Stored<RunRow> {
+pub(crate) fn leased(connection: &Connection, run: RunRow, lease: RunLease) -> Stored<RunRow> {
     let RunLease { epoch, context_id } = lease;
     change(connection, &LEASE, params![run.n, epoch, context_id])?;
-    let mut run = RunRow { epoch: Some(epoch), context_id: Some(context_id), ..run };
-    if run.session_label != label {
-        change(connection, &IN_SESSION, params![run.n, label])?;
-        label.clone_into(&mut run.session_label);
-    }
-    Ok(run)
+    Ok(RunRow { epoch: Some(epoch), context_id: Some(context_id), ..run })
 }
 
 /// Marks the run's events as stored by this process.
@@ -302,9 +326,17 @@ pub(crate) fn mark_unarchivable(connection: &Connection, run: &RunRow) -> Stored
     change(connection, &LAST_ENTRY, params![run.n, -run.last_entry()])
 }
 
-/// Removes a run.
+/// Removes a run that has ended: its turn has its id.
 pub(crate) fn remove(connection: &Connection, n: i64) -> Stored<()> {
-    change(connection, "DELETE FROM runs WHERE n = ?1", params![n])
+    change(connection, DELETE, params![n])
+}
+
+/// The error for an id that no run has.
+pub(crate) fn unknown_run(run_id: &str) -> StorageError {
+    StorageError::new(
+        StorageErrorKind::UnknownRun,
+        format!("the ledger has no run `{run_id}`; pass the id of a run that has begun"),
+    )
 }
 
 fn change(connection: &Connection, statement: &str, values: impl Params) -> Stored<()> {

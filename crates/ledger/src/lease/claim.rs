@@ -14,7 +14,7 @@ use crate::sqlite::columns::{columns, list, values};
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
 use base::clock::Clock;
-use model::{StorageError, StorageErrorKind};
+use model::{RunProcess, StorageError, StorageErrorKind};
 use turn::lease::{Holder, Lease, Now, ends_at};
 
 /// What a job of the writer needs for leases: the owner, the clock and the duration.
@@ -90,6 +90,21 @@ impl Claim {
     /// Whether a turn that is open under `epoch` runs somewhere.
     pub(crate) fn runs(&self, connection: &Connection, label: &str, epoch: i64) -> Stored<bool> {
         Ok(self.read(connection, label)?.is_some_and(|lease| lease.runs(epoch, self.now())))
+    }
+
+    /// The process that holds the lease of a session.
+    pub(crate) fn process_of(
+        &self,
+        connection: &Connection,
+        label: &str,
+    ) -> Stored<Option<RunProcess>> {
+        let doing = format_args!("read the lease of session `{label}`");
+        let holder = sql::first(connection, &READ, (label,), doing, |fields| {
+            Ok(fields.next::<LeaseColumns<'_>>()?.owner)
+        })?;
+        let process =
+            |owner: Owner| RunProcess { pid: owner.pid, current: owner.id == self.owner.id };
+        Ok(holder.flatten().map(process))
     }
 
     /// The lease of a session as this process sees it.

@@ -18,7 +18,7 @@ pub(crate) fn unchanged_history(
     label: &str,
     known: Option<&str>,
 ) -> Stored<Option<SessionHistory>> {
-    let session = pointers::visible_head(connection, label)?;
+    let session = pointers::head(connection, label)?;
     match session.as_ref().and_then(|head| head.as_deref()) {
         Some(head) if known != Some(head) => Ok(None),
         Some(_) | None => history_at(connection, session, None, known).map(Some),
@@ -32,7 +32,7 @@ pub(crate) fn session_history(
     at: Option<&str>,
     known: Option<&str>,
 ) -> Stored<SessionHistory> {
-    history_at(connection, pointers::visible_head(connection, label)?, at, known)
+    history_at(connection, pointers::head(connection, label)?, at, known)
 }
 
 /// The history of a session with this head, or of the turn `at`.

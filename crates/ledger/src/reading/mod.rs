@@ -5,6 +5,7 @@ pub(crate) mod history;
 pub(crate) mod lists;
 pub(crate) mod query;
 pub(crate) mod recall;
+pub(crate) mod runs;
 pub(crate) mod turn_diff;
 pub(crate) mod turn_lists;
 pub(crate) mod turn_tree;

@@ -25,7 +25,7 @@ pub(crate) static OTHER_CHILDREN: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// Selects the summaries of turns that have ended.
-fn summaries(from: &str) -> String {
+pub(crate) fn summaries(from: &str) -> String {
     format!("SELECT {} FROM {from} AND t.status NOT IN ('pending', 'streaming')", summary_columns())
 }
 
@@ -147,6 +147,19 @@ pub(crate) fn as_of(
 ) -> Stored<Option<SessionMove>> {
     let doing = format_args!("read the moves of session `{label}`");
     sql::optional(connection, &AS_OF, (label, time), doing)
+}
+
+pub(crate) const WAS_HEAD: &str =
+    "SELECT 1 FROM session_history WHERE session_label = ?1 AND changed_at = ?3 AND thread_id = ?2";
+
+/// Whether the session was moved to the turn at that time.
+pub(crate) fn was_head(
+    connection: &Connection,
+    label: &str,
+    (turn_id, at): (&str, i64),
+) -> Stored<bool> {
+    let doing = format_args!("read the moves of session `{label}`");
+    sql::exists(connection, WAS_HEAD, (label, turn_id, at), doing)
 }
 
 /// The error for a cursor that no page returned.

@@ -1,4 +1,5 @@
-//! The rows of `sessions`: their columns, and reading one. It must never show a session whose first turn has not ended.
+//! The rows of `sessions`: their columns, and reading one. A session exists as soon as its first
+//! turn is opened. It must never show a run in no session as one.
 
 use std::sync::LazyLock;
 
@@ -32,13 +33,13 @@ columns!(SessionRow {
 
 pub(crate) static SESSION: LazyLock<String> = LazyLock::new(|| {
     let columns = columns_with_metadata();
-    format!("SELECT {columns} FROM sessions WHERE label = ?1 AND opening = 0")
+    format!("SELECT {columns} FROM sessions WHERE label = ?1")
 });
 
 /// The condition of the rows that are sessions, and not runs in none: see `model::names_no_session`.
 pub(crate) static IS_SESSION: LazyLock<String> = LazyLock::new(|| {
     let ulid = "[0-9A-HJKMNP-TV-Z]".repeat(26);
-    format!("opening = 0 AND label NOT GLOB 'run:{ulid}'")
+    format!("label NOT GLOB 'run:{ulid}'")
 });
 
 /// The row of that label, which may be that of a run in no session.

@@ -77,6 +77,9 @@ fn kind_of(error: &rusqlite::Error) -> StorageErrorKind {
         Some(ErrorCode::CannotOpen) if lacks_descriptors() => StorageErrorKind::NoDescriptors,
         Some(ErrorCode::NotADatabase) => StorageErrorKind::Foreign,
         Some(ErrorCode::DatabaseCorrupt) => StorageErrorKind::Corrupt,
+        Some(ErrorCode::ConstraintViolation) if is_raised(error, "duplicate_run") => {
+            StorageErrorKind::DuplicateRun
+        }
         Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig) => StorageErrorKind::Constraint,
         Some(_) => StorageErrorKind::Io,
         None => match error {
@@ -87,6 +90,11 @@ fn kind_of(error: &rusqlite::Error) -> StorageErrorKind {
             _ => StorageErrorKind::Io,
         },
     }
+}
+
+/// Whether a trigger of the schema has raised the error with this text.
+fn is_raised(error: &rusqlite::Error, text: &str) -> bool {
+    matches!(error, rusqlite::Error::SqliteFailure(_, Some(raised)) if raised == text)
 }
 
 fn lacks_descriptors() -> bool {
@@ -117,6 +125,8 @@ fn remedy(kind: StorageErrorKind) -> &'static str {
         | StorageErrorKind::UnknownSession
         | StorageErrorKind::UnknownRun
         | StorageErrorKind::EventsExpired
+        | StorageErrorKind::DuplicateRun
+        | StorageErrorKind::RunInterrupted
         | StorageErrorKind::NotRunning
         | StorageErrorKind::UnknownToolCall
         | StorageErrorKind::UnknownApproval

@@ -118,7 +118,7 @@ fn count(connection: &rusqlite::Connection, table: &str) -> i64 {
 fn add_run(connection: &rusqlite::Connection, turn_id: &str) -> i64 {
     let n = run_rows::next(connection).unwrap();
     let owner = Owner::this(&Clock::default());
-    run_rows::add(connection, n, &names(turn_id), NOW, None, Some(&owner)).unwrap().n
+    run_rows::add(connection, n, &names(turn_id), NOW, None, (Some(&owner), &owner)).unwrap().n
 }
 
 /// An empty database with the schema.
@@ -180,6 +180,8 @@ impl LiveRun for Run {
     fn nack(&self) {
         self.nacked.store(true, Ordering::Relaxed);
     }
+
+    fn refuse(&self, _error: &StorageError) {}
 
     fn stop_storing(&self) {
         self.stopped_storing.store(true, Ordering::Relaxed);

@@ -63,11 +63,9 @@ async fn no_reader_sees_a_turn_before_its_end() {
     let epoch = begin(ledger, &first).await;
     ledger.record(step(&first, epoch, 1..2, ToolCallStatus::Running)).await.unwrap();
     let unknown = |error: StorageError| error.kind;
-    assert_eq!(ledger.session("main").await.unwrap(), None);
-    assert_eq!(
-        LedgerRead::history(&**ledger, "main").await.map_err(unknown),
-        Err(StorageErrorKind::UnknownSession)
-    );
+    let session = ledger.session("main").await.unwrap().unwrap();
+    assert_eq!(session.thread_id, None);
+    assert_eq!(LedgerRead::history(&**ledger, "main").await.unwrap(), []);
     assert_eq!(
         LedgerRead::history(&**ledger, "t1").await.map_err(unknown),
         Err(StorageErrorKind::UnknownSession)
@@ -77,7 +75,8 @@ async fn no_reader_sees_a_turn_before_its_end() {
         Err(StorageErrorKind::UnknownTurn)
     );
     assert_eq!(fixture.rows("SELECT * FROM threads").await, "[]");
-    assert!(!Journal::history(&**ledger, "main", None, None).await.unwrap().exists);
+    let read = Journal::history(&**ledger, "main", None, None).await.unwrap();
+    assert_eq!((read.exists, read.head, read.turns.len()), (true, None, 0));
     assert_eq!(
         Journal::history(&**ledger, "main", Some("t1"), None).await.map_err(unknown),
         Err(StorageErrorKind::UnknownTurn)

@@ -46,7 +46,15 @@ fn begin(connection: &Connection, claim: &Claim, id: &str) -> Result<Option<i64>
         resumes: false,
     };
     let lease = RunLease { epoch, context_id: 1 };
-    run_rows::add(connection, run_rows::next(connection)?, &names, NOW, Some(lease), None)?;
+    let this = Owner::this(&Clock::default());
+    run_rows::add(
+        connection,
+        run_rows::next(connection)?,
+        &names,
+        NOW,
+        Some(lease),
+        (None, &this),
+    )?;
     claim.held.begin("main", RunningTurn { turn_id: id.to_owned(), epoch });
     Ok(Some(epoch))
 }

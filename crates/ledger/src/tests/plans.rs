@@ -8,7 +8,7 @@ use crate::journal::{open_turn_reads, profiles};
 use crate::journal_rows::{approval_rows, archive_rows, entry_rows, event_rows, run_rows};
 use crate::lease::waits;
 use crate::queue::{self, item_rows};
-use crate::reading::{history, lists, recall, turn_tree, usage};
+use crate::reading::{history, lists, recall, runs, turn_tree, usage};
 use crate::rows::narrow::strings;
 use crate::rows::{blobs, message_rows, session_rows, tool_call_rows, turn_rows};
 use crate::search::{message_search, search_indexer};
@@ -43,6 +43,10 @@ fn no_statement_scans_a_table_or_sorts() {
                 &run_rows::WITH_LEASE,
                 &run_rows::OF_RUN,
                 &run_rows::OF_SESSION,
+                runs::OF_RUN,
+                &runs::RUNS,
+                &runs::RUNS_OF_SESSION,
+                turn_tree::WAS_HEAD,
                 entry_rows::COMMIT_POINTS,
                 event_rows::NEWEST,
                 event_rows::LAST,
@@ -162,7 +166,7 @@ fn no_statement_scans_a_table_or_sorts() {
             }
             // Only runs with entries in the journal are read.
             for sql in
-                [&*run_rows::OPEN, &*run_rows::OPEN_OF_SESSION, &*run_rows::ENDED, run_rows::OPEN_UNDER]
+                [&*run_rows::OPEN, &*run_rows::NOT_ENDED, &*run_rows::OPEN_OF_SESSION, &*run_rows::ENDED, run_rows::OPEN_UNDER]
             {
                 let runs = plan(connection, sql);
                 assert!(runs.contains("INDEX runs_in_journal"), "{runs}");

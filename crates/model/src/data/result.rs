@@ -279,6 +279,10 @@ pub struct AgentResult {
     /// Why the run failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<AgentError>,
+    /// The reason of the abort, where one was given to the signal or to `abort()`: that very value. Only a run of this process has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "testing", ts(type = "unknown"))]
+    pub abort_reason: Option<Box<RawValue>>,
     /// The compaction of this run, if one was needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compaction: Option<CompactionResult>,

@@ -7,8 +7,8 @@ use std::sync::{Arc, Weak};
 
 use crate::{
     CacheChain, CommitReceipt, CompactionCommit, Expense, LiveRun, OpenTurn, Opened, PortFuture,
-    Recall, Recalled, RunNames, RunRegistration, RunWarning, SessionHistory, SpentBy, TurnEnd,
-    TurnLease, TurnOpening, TurnStep,
+    Recall, Recalled, RunNames, RunRegistration, RunWarning, SessionHistory, SpentBy,
+    StoredRequest, TurnEnd, TurnLease, TurnOpening, TurnStep,
 };
 
 /// Commits and reads turns. A write is submitted before its future is first polled: dropping the future does not undo it,
@@ -34,6 +34,12 @@ pub trait Journal: Send + Sync {
     ) -> PortFuture<'a, Option<Box<CacheChain>>> {
         let _ = session_label;
         Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// The label of the session of a run that was registered with a label or an alias, the same whenever it is requested.
+    fn session_of<'a>(&'a self, turn_id: &'a str, label: &'a str) -> PortFuture<'a, String> {
+        let _ = turn_id;
+        self.session_named(label)
     }
 
     /// The label of the session that a label or an alias names.
@@ -107,6 +113,12 @@ pub trait Journal: Send + Sync {
     /// # Errors
     /// `unknown_turn` for one that is not open; any of storage.
     fn reopen(&self, turn_id: &str) -> PortFuture<'static, Opened<Box<OpenTurn>>>;
+
+    /// The session and the messages of the newest run with the host's id; `None` before its turn is opened.
+    fn request_of<'a>(&'a self, run_id: &'a str) -> PortFuture<'a, Option<StoredRequest>> {
+        let _ = run_id;
+        Box::pin(std::future::ready(Ok(None)))
+    }
 
     /// Registers a run that begins: its events are stored, and other processes can watch and command it. `None` where the
     /// journal does neither.

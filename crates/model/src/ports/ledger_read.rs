@@ -4,10 +4,10 @@
 //! answer but that of [`LedgerRead::turn`]. It must never name a backend.
 
 use crate::{
-    AliasRow, Cursor, DiffOptions, EventPage, Follows, HistoryMessage, Page, PageOptions,
-    PersonaRow, PortFuture, QueryLimits, QueryResult, SearchHit, SearchOptions, SessionFilter,
-    SessionMove, SessionPage, SessionRow, ToolCallFilter, ToolCallRow, TurnDiff, TurnFilter,
-    TurnRow, TurnSummary, UsageFilter, UsageRow,
+    AliasRow, Cursor, DiffOptions, EndedRun, EventPage, Follows, HistoryMessage, Page, PageOptions,
+    PersonaRow, PortFuture, QueryLimits, QueryResult, RunFilter, RunInfo, SearchHit, SearchOptions,
+    SessionFilter, SessionMove, SessionPage, SessionRow, ToolCallFilter, ToolCallRow, TurnDiff,
+    TurnFilter, TurnRow, TurnSummary, UsageFilter, UsageRow,
 };
 
 /// Everything that a host can read of a ledger. Every method may fail with any error of storage; those named at a method
@@ -77,6 +77,22 @@ pub trait LedgerRead: Send + Sync {
     /// # Errors
     /// `invalid_query` for an `after` that is no call.
     fn tool_calls(&self, filter: ToolCallFilter) -> PortFuture<'_, Page<ToolCallRow>>;
+
+    /// The newest run with the host's id.
+    fn run_info<'a>(&'a self, run_id: &'a str) -> PortFuture<'a, Option<RunInfo>>;
+
+    /// The runs that match a filter, the newest first.
+    ///
+    /// # Errors
+    /// `invalid_query` for a `session` that is no label.
+    fn runs(&self, filter: RunFilter) -> PortFuture<'_, Page<RunInfo>>;
+
+    /// The turn of the run with the host's id, once the run has ended: waits until then. Its compaction, if it needed one, is in
+    /// the turn before it.
+    ///
+    /// # Errors
+    /// `unknown_run`; `run_interrupted` when no process runs it.
+    fn ended_run(&self, run_id: String) -> PortFuture<'_, EndedRun>;
 
     /// The messages that contain every word of `text`, newest first.
     fn search(&self, text: String, options: SearchOptions) -> PortFuture<'_, Page<SearchHit, i64>>;

@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use crate::StorageError;
+
 /// The names of a run.
 #[derive(Debug, Clone)]
 pub struct RunNames {
@@ -63,6 +65,9 @@ pub trait LiveRun: Send + Sync {
 
     /// Its events are not stored any more.
     fn stop_storing(&self);
+
+    /// The ledger has a run with its id: it ends without a turn.
+    fn refuse(&self, error: &StorageError);
 }
 
 /// A run among those that run now. Dropping it ends the registration.

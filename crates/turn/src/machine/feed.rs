@@ -113,20 +113,30 @@ impl Machine {
             }
             Interrupt::Timeout => {
                 self.close_calls("interrupted", tick);
-                let error = AgentError {
-                    kind: AgentErrorKind::Timeout,
-                    message: "the run reached `timeoutMs`; raise it, or request less".to_owned(),
-                    retryable: true,
-                    detail: ErrorDetail {
-                        kind: FailureKind::Timeout,
-                        status: None,
-                        code: Some("run_timeout".to_owned()),
-                        retry_after_ms: None,
-                        retry_after_source: None,
-                    },
-                };
-                self.finish(StopReason::Timeout, Some(error));
+                let message = "the run reached `timeoutMs`; raise it, or request less";
+                self.finish(StopReason::Timeout, Some(out_of_time(message, "run_timeout")));
+            }
+            Interrupt::Expired => {
+                self.close_calls("interrupted", tick);
+                let message = "the signal of the run has timed out; pass one with more time";
+                self.finish(StopReason::Timeout, Some(out_of_time(message, "signal_timeout")));
             }
         }
+    }
+}
+
+/// The error of a run whose time is over.
+fn out_of_time(message: &str, code: &str) -> AgentError {
+    AgentError {
+        kind: AgentErrorKind::Timeout,
+        message: message.to_owned(),
+        retryable: true,
+        detail: ErrorDetail {
+            kind: FailureKind::Timeout,
+            status: None,
+            code: Some(code.to_owned()),
+            retry_after_ms: None,
+            retry_after_source: None,
+        },
     }
 }

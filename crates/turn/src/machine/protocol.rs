@@ -43,6 +43,8 @@ pub enum Interrupt {
     Abort,
     /// `timeoutMs` passed.
     Timeout,
+    /// The AbortSignal is one of a time limit, which has passed.
+    Expired,
 }
 
 /// How a tool call ended.

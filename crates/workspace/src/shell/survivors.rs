@@ -3,10 +3,12 @@
 //!
 //! It must never signal a process by its number alone: the number may be another process by then.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// The variable that has the tag.
@@ -19,14 +21,16 @@ const MAX_ENVIRONMENT: u64 = 4 * 1024 * 1024;
 /// Ends every process with this tag; returns how many there were, or nothing if they multiply faster than they end.
 pub(super) fn end_all(tag: &str) -> Option<usize> {
     let wanted = format!("{TAG}={tag}");
-    let mut ended = 0;
+    let mut ended = BTreeSet::new();
     for _ in 0..ROUNDS {
         let found: Vec<Pid> = processes().filter(|pid| has(*pid, wanted.as_bytes())).collect();
         if found.is_empty() {
-            return Some(ended);
+            return Some(ended.len());
         }
         for pid in found {
-            ended += usize::from(end(pid, wanted.as_bytes()));
+            if end(pid, wanted.as_bytes()) {
+                ended.insert(pid.as_raw_nonzero());
+            }
         }
     }
     None
@@ -53,5 +57,11 @@ fn has(pid: Pid, wanted: &[u8]) -> bool {
 fn end(pid: Pid, wanted: &[u8]) -> bool {
     let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { return false };
     // The handle is of the process that had the number when it was opened: does that one have the tag?
-    has(pid, wanted) && pidfd_send_signal(&handle, Signal::KILL).is_ok()
+    if !has(pid, wanted) || pidfd_send_signal(&handle, Signal::KILL).is_err() {
+        return false;
+    }
+    // Until it has ended it still has the tag. One that does not end in time is found again.
+    let most = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+    let _ended = poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&most));
+    true
 }

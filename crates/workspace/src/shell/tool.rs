@@ -153,7 +153,19 @@ pub(crate) fn bash(
         running.signal(Signal::KILL);
     }
     let status = running.reap().map_err(failed)?;
-    result(printed, left, stopped?.map_or_else(|| failure(status), |why| Some(why.sentence(limit))))
+    let ending = match (stopped?, failure(status)) {
+        (Some(why), _) => Ending::Stopped(why.sentence(limit)),
+        (None, Some(why)) => Ending::Failed(why),
+        (None, None) => Ending::Well,
+    };
+    result(printed, left, ending)
+}
+
+/// How a command ended, and what the model reads about it.
+enum Ending {
+    Well,
+    Failed(String),
+    Stopped(String),
 }
 
 impl Stopped {
@@ -269,14 +281,10 @@ fn partial(printed: &Printed) -> Output {
     Output::text(printed.last(SHOWN)).with_details(details)
 }
 
-fn result(
-    mut printed: Printed,
-    left: Option<usize>,
-    failure: Option<String>,
-) -> Result<Output, ToolError> {
+fn result(mut printed: Printed, left: Option<usize>, ending: Ending) -> Result<Output, ToolError> {
     let shown = printed.shown();
     let mut text = printed.text();
-    if text.is_empty() && failure.is_none() {
+    if text.is_empty() && !matches!(ending, Ending::Stopped(_)) {
         text.push_str("(no output)");
     }
     let mut notes = Vec::new();
@@ -286,14 +294,18 @@ fn result(
         Some(count) => notes.push(format!("[{count} processes that it left running were ended]")),
         None => notes.push("[Processes that it left running could not all be ended]".to_owned()),
     }
-    notes.extend(failure.clone());
+    let is_well = matches!(ending, Ending::Well);
+    match ending {
+        Ending::Well => {}
+        Ending::Failed(why) | Ending::Stopped(why) => notes.push(why),
+    }
     for note in notes {
         if !text.is_empty() {
             text.push_str("\n\n");
         }
         text.push_str(&note);
     }
-    if failure.is_some() {
+    if !is_well {
         return Err(ToolError::new(text));
     }
     let details = shown.map(|shown| {

@@ -98,7 +98,10 @@ fn a_command_runs_in_the_workspace_with_a_cleaned_environment() {
     assert!(shells.bash(&format!("cat <&{number}")).is_err());
     assert_eq!(shells.bash("true").unwrap(), "(no output)");
     assert_eq!(shells.bash("echo x; exit 3").unwrap_err(), "x\n\n\nCommand exited with code 3");
-    assert_eq!(shells.bash("kill -9 $$").unwrap_err(), "Command was ended by signal 9");
+    assert_eq!(
+        shells.bash("kill -9 $$").unwrap_err(),
+        "(no output)\n\nCommand was ended by signal 9"
+    );
     assert_eq!(shells.bash("echo $TMPDIR > t; echo x > $TMPDIR/y; cat $TMPDIR/y").unwrap(), "x\n");
     assert_eq!(fs::metadata(shells.dir.path().join("work/t")).unwrap().mode() & 0o777, 0o600);
     let temporary = shells.dir.path().join("tmp");
@@ -178,6 +181,10 @@ fn nothing_is_left_of_a_command_however_it_hides() {
         assert!(text.starts_with("started\n\n\n["), "{command}: {text}");
         assert_eq!(running(&number), 0, "{command}");
     }
+    let one = shells.bash("setsid sleep 1000 & echo started").unwrap();
+    assert_eq!(one, "started\n\n\n[A process that it left running was ended]");
+    let two = shells.bash("sleep 1000 & sleep 1000 & echo started").unwrap();
+    assert_eq!(two, "started\n\n\n[2 processes that it left running were ended]");
 }
 
 #[test]

@@ -234,6 +234,10 @@ pub enum StorageErrorKind {
     UnknownRun,
     /// The run's events were removed.
     EventsExpired,
+    /// The ledger has a run with that id.
+    DuplicateRun,
+    /// The run has not ended, and no process runs it.
+    RunInterrupted,
     /// No run is under way in the session.
     NotRunning,
     /// The turn has no such tool call.
@@ -280,6 +284,8 @@ impl StorageErrorKind {
             Self::UnknownSession => "unknown_session",
             Self::UnknownRun => "unknown_run",
             Self::EventsExpired => "events_expired",
+            Self::DuplicateRun => "duplicate_run",
+            Self::RunInterrupted => "run_interrupted",
             Self::NotRunning => "not_running",
             Self::UnknownToolCall => "unknown_tool_call",
             Self::UnknownApproval => "unknown_approval",

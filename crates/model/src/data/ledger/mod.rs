@@ -8,6 +8,7 @@ pub(crate) mod metadata;
 pub(crate) mod page;
 pub(crate) mod query;
 pub(crate) mod recall;
+pub(crate) mod run;
 pub(crate) mod search;
 pub(crate) mod session;
 pub(crate) mod session_key;
