@@ -116,6 +116,12 @@ export declare class NativeEngine {
   lastEvent(id: number, turn: string): void
   /** Aborts the run of a session, or, with a message, steers it; answers request `id`. */
   command(id: number, args: string): void
+  /** Where a run is, as the JSON of a `RunInfo`; answers request `id`. */
+  runInfo(id: number, run: string): void
+  /** The runs that match `filter`, the JSON of a `RunFilter`; answers request `id`. */
+  runs(id: number, filter: string): void
+  /** The result of a run, once it has ended, as the JSON of an `AgentResult`; answers request `id`, which can be cancelled. */
+  resultOf(id: number, run: string): void
   /**
    * The problems of a context, the JSON of an `AssembledContext` with its whole history: a JSON array of `{ code, path,
    * message }`.
@@ -146,12 +152,6 @@ export declare class NativeEngine {
   resume(run: number, from: ResumePoint, context: string, known: KnownHistory | undefined | null, flags: number): number | null
   /** Closes an interrupted turn as failed; answers request `id`. */
   discard(id: number, turn: string): void
-  /** Where a run is, as the JSON of a `RunInfo`; answers request `id`. */
-  runInfo(id: number, run: string): void
-  /** The runs that match `filter`, the JSON of a `RunFilter`; answers request `id`. */
-  runs(id: number, filter: string): void
-  /** The result of a run, once it has ended, as the JSON of an `AgentResult`; answers request `id`, which can be cancelled. */
-  resultOf(id: number, run: string): void
 }
 
 /**
