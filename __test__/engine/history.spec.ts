@@ -224,6 +224,7 @@ describe('fork', () => {
       createdAt: 'now',
       updatedAt: 'now',
       status: 'active',
+      metadata: null,
     })
     expect(branch.threadId).toBe(first)
     const tip = await ledger.fork(third)

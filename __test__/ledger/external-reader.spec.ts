@@ -310,6 +310,10 @@ describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
 
   const one =
     "(SELECT max(id) FROM turns WHERE status = 'completed' AND turn_type = 'normal' AND depth > 0)"
+  const queued = (status: string) =>
+    `INSERT INTO queue_items (id, session_label, source, mode, principal, is_system, message_json, request_json, status, tries,
+       failures, not_before, turn_id, is_summarized, created_at)
+     VALUES ('i', 's', 'user', 'queue', 'p', 0, '{}', '{}', ${status}, 0, 0, 0, 'nowhere', 0, 0)`
   const last = (table: string, where = '1') =>
     `rowid = (SELECT max(rowid) FROM ${table} WHERE ${where})`
   test.each([
@@ -397,6 +401,8 @@ describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
       "UPDATE sessions SET opening = 1 WHERE label = 'broker'",
     ],
     ['an open turn was opened under a lease there was', 'DELETE FROM session_leases'],
+    ['a message of a queue that a turn has taken is in an open turn', queued("'processing'")],
+    ['a delivered message of a queue has its turn', queued("'delivered'")],
     [
       'threads has every turn that has ended, from its root',
       'DROP VIEW threads; CREATE VIEW threads (turn_id, ancestry, total_tokens, depth, persona_id, thread_key) AS' +
@@ -407,7 +413,7 @@ describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
   })
 
   test('each invariant was broken once', () => {
-    const tried = 24
+    const tried = 26
     expect(Object.keys(INVARIANTS)).toHaveLength(tried)
   })
 

@@ -240,7 +240,9 @@ describe('salvage', () => {
     expect(report.turns).toBeGreaterThan(0)
   })
 
-  test('with any damaged page gives a whole ledger and does not change the damaged one', async () => {
+  test('with any damaged page gives a whole ledger and does not change the damaged one', {
+    timeout: 240_000,
+  }, async () => {
     const { path } = folder()
     mkdirSync(join(path, 'damaged'))
     const file = join(path, 'damaged', 'agent.db')

@@ -49,6 +49,7 @@ describe('writeTurn', () => {
       toolsetName: 'test',
       toolsAvailable: [],
       permissionsGranted: [],
+      metadata: null,
       permissionsUsed: null,
       usage: plain.usage,
       usageEstimated: false,

@@ -137,7 +137,6 @@ describe('tools', () => {
     ['a name beyond ASCII', { name: 'werkzeugä', run }, 'tools[1].name'],
     ['a name of 65 characters', { name: 'x'.repeat(65), run }, 'tools[1].name'],
     ['a name that is there twice', { name: 'first', run }, 'tools[1].name'],
-    ['no function', { name: 't' }, 'tools[1].execute'],
     ['a function of text', { name: 't', run: 'x' }, 'tools[1].execute'],
     ['a description of a number', { name: 't', run, description: 5 }, 'tools[1].description'],
     ['a schema of text', { name: 't', run, parameters: 'object' }, 'tools[1].parameters'],

@@ -247,6 +247,10 @@ function hostileCallbacks(random: Random): unknown {
 
 /** Reads, steers and aborts a run in a random way, and waits for its result. */
 async function finish(random: Random, run: AgentRun) {
+  // A tool whose functions are absent is one that is answered from outside: nobody does.
+  run.stream.onEvent((event) => {
+    if (event.type === 'approval') run.abort()
+  })
   const listened = random.once(2) ? hostileFunction(random) : hostile(random)
   await attempt('onEvent', () => run.stream.onEvent(listened as never))
   if (random.once(4)) await attempt('steer', () => run.steer(hostile(random) as never))

@@ -232,22 +232,3 @@ test('a parked turn that another process aborts ends in both, with the same even
   expectGapless(events)
   expect(events.at(-1)).toMatchObject({ type: 'stream_end', final: true, stopReason: 'aborted' })
 })
-
-test('a turn that waits in two processes is continued by one of them, and ends in both', async () => {
-  const { file, service, engine, result } = await elsewhere()
-  const [turn] = await engine.recover()
-  const args = [file, service.url, 'resume', turn?.turnId as string, 'unsafe']
-  const second = killable(CHILD, args, { SKIP: '1' })
-  const line = second.line('result ')
-  await decide(engine, 'approve', second)
-  const results = [await result(), JSON.parse((await line).slice('result '.length))]
-  expect(await second.ended).toBe(null)
-  const ended = await engine.ledger.turn(turn?.turnId as string)
-  for (const each of results) {
-    expect(each).toMatchObject({ turnId: turn?.turnId, stopReason: 'end_turn', text: 'done' })
-    expect(each.messages).toEqual(ended?.messages)
-  }
-  const calls = ended?.toolCalls.map((call) => ({ ...call, toolName: 'unsafe' })) ?? []
-  expectEffects(service, calls, 'approve', 0)
-  await expectEvents(engine)
-})

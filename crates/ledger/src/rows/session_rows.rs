@@ -33,13 +33,17 @@ columns!(SessionRow {
 
 pub(crate) static SESSION: LazyLock<String> = LazyLock::new(|| {
     let columns = columns_with_metadata();
-    format!("SELECT {columns} FROM sessions WHERE label = ?1")
+    format!("SELECT {columns} FROM sessions WHERE label = ?1 AND {IS_THERE}")
 });
+
+/// A session is there once its first turn is open. A deleted one has a row as long as turns of it are left.
+const IS_THERE: &str = "(opening = 0 OR EXISTS (SELECT 1 FROM runs INDEXED BY runs_in_journal
+     WHERE in_journal = 1 AND session_label = label AND ended_at IS NULL))";
 
 /// The condition of the rows that are sessions, and not runs in none: see `model::names_no_session`.
 pub(crate) static IS_SESSION: LazyLock<String> = LazyLock::new(|| {
     let ulid = "[0-9A-HJKMNP-TV-Z]".repeat(26);
-    format!("label NOT GLOB 'run:{ulid}'")
+    format!("label NOT GLOB 'run:{ulid}' AND {IS_THERE}")
 });
 
 /// The row of that label, which may be that of a run in no session.
