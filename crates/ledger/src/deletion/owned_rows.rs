@@ -1,7 +1,6 @@
 //! The rows that belong to a turn, a session or a run, in every table: the one list that a deletion goes through.
 //!
-//! A module whose rows belong to one of them adds a function here. It must never leave out a table of the schema: a test
-//! compares the list with it.
+//! A module whose rows belong to one of them adds a function here. It must never leave out a table of the schema.
 
 use rusqlite::{Connection, params};
 
