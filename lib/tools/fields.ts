@@ -18,10 +18,17 @@ const POLICY = [
   'reconcile',
 ] as const
 const PLAIN: readonly string[] = ['name', 'label', 'description', 'parameters', 'run', ...POLICY]
-const MADE: readonly string[] = [
-  ...['name', 'label', 'description', 'inputSchema', 'jsonSchema', 'outputSchema', 'run'],
+/** Those that `tool()` is given. */
+const MADE = [
+  'name',
+  'label',
+  'description',
+  'inputSchema',
+  'jsonSchema',
+  'outputSchema',
+  'run',
   ...POLICY,
-]
+] as const
 /** Those of pi's `AgentTool` and `ToolDefinition`. */
 const PI: readonly string[] = [
   ...['name', 'label', 'description', 'parameters', 'execute', 'prepareArguments'],
@@ -105,4 +112,4 @@ function unknown(
   return `is not a field of ${of}; ${way}`
 }
 
-export { refuseUnknown, refuseUnknownOfMade, warnOfUnknown }
+export { MADE, refuseUnknown, refuseUnknownOfMade, warnOfUnknown }

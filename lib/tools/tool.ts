@@ -4,29 +4,13 @@
 import type { ToolCallInfo, TypedTool } from '../../index.d.ts'
 import { refusal } from '../values/errors.ts'
 import { isObject, readNamed } from '../values/reader.ts'
-import { refuseUnknownOfMade } from './fields.ts'
+import { MADE, refuseUnknownOfMade } from './fields.ts'
 import { conclude } from './generator.ts'
 import { isError } from './result.ts'
 import { type Check, readInput, readOutput } from './schema.ts'
 
 const CODE = 'invalid_tool'
 const PATH = 'tool'
-
-const READ = [
-  'name',
-  'label',
-  'description',
-  'inputSchema',
-  'jsonSchema',
-  'outputSchema',
-  'run',
-  'executionMode',
-  'timeoutMs',
-  'replay',
-  'retries',
-  'permission',
-  'reconcile',
-] as const
 
 /** Makes a tool. Everything that is wrong with its definition is refused here, and not when the model calls it. */
 function tool(given: object): TypedTool<never, never> {
@@ -36,7 +20,7 @@ function tool(given: object): TypedTool<never, never> {
   refuseUnknownOfMade(given, PATH)
   const { inputSchema, jsonSchema, outputSchema, run, reconcile, ...rest } = readNamed(
     given,
-    READ,
+    MADE,
     PATH,
     CODE,
     `${PATH}.`,

@@ -4,7 +4,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use model::{SessionKey, SessionKind};
+use model::SessionKey;
 
 /// The number of turns that run at once.
 #[derive(Debug, Clone, Copy)]
@@ -22,16 +22,7 @@ pub(crate) enum LaneKind {
 
 impl LaneKind {
     pub(crate) fn of(label: &str) -> Self {
-        match SessionKey::parse(label).kind {
-            SessionKind::Worker | SessionKind::Subagent => Self::Worker,
-            SessionKind::Main
-            | SessionKind::Dm
-            | SessionKind::Group
-            | SessionKind::Fork
-            | SessionKind::System
-            | SessionKind::Run
-            | SessionKind::Unknown => Self::Main,
-        }
+        if SessionKey::parse(label).kind.is_worker() { Self::Worker } else { Self::Main }
     }
 }
 

@@ -69,7 +69,7 @@ pub(crate) enum Verdict {
 pub(crate) struct Ask {
     /// The arguments to approve, JSON text, if others than those of the model.
     pub(crate) params: Option<String>,
-    /// What the person who decides is told.
+    /// What the person who decides reads.
     pub(crate) question: Option<String>,
     /// After how many milliseconds the approval expires.
     pub(crate) expires_ms: Option<u64>,

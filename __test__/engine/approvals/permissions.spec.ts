@@ -1,4 +1,4 @@
-// Which calls need an approval: the tool's permission, `permissionsGranted`, and `beforeToolCall`; and what a turn tells about it. A gate
+// Which calls need an approval: the tool's permission, `permissionsGranted`, and `beforeToolCall`; and what a turn reports of it. A gate
 // that fails must never allow a call.
 
 import { expect, test } from 'vitest'

@@ -14,9 +14,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use base::clock::Clock;
-use model::{
-    Failure, FailureKind, InputError, LimitState, RateLimits, SessionKey, SessionKind, typed,
-};
+use model::{Failure, FailureKind, InputError, LimitState, RateLimits, SessionKey, typed};
 use turn::governor::{Claim, Lane, Next, Priority};
 use turn::profiles;
 use turn::retry::MAX_RETRY_AFTER;
@@ -385,16 +383,8 @@ impl Governor {
 
 /// The priority of a session's calls.
 pub(crate) fn priority_of(session_label: &str) -> Priority {
-    match SessionKey::parse(session_label).kind {
-        SessionKind::Worker | SessionKind::Subagent => Priority::Worker,
-        SessionKind::Main
-        | SessionKind::Dm
-        | SessionKind::Group
-        | SessionKind::Fork
-        | SessionKind::System
-        | SessionKind::Run
-        | SessionKind::Unknown => Priority::Interactive,
-    }
+    let is_worker = SessionKey::parse(session_label).kind.is_worker();
+    if is_worker { Priority::Worker } else { Priority::Interactive }
 }
 
 #[cfg(test)]

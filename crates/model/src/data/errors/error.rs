@@ -80,6 +80,20 @@ pub enum FailureKind {
     Unknown,
 }
 
+impl AgentErrorKind {
+    /// The kind of a failure of which only this is known.
+    #[must_use]
+    pub fn failure_kind(self) -> FailureKind {
+        match self {
+            Self::ContextOverflow => FailureKind::ContextOverflow,
+            Self::AuthFailure => FailureKind::Auth,
+            Self::RateLimit => FailureKind::RateLimit,
+            Self::Timeout => FailureKind::Timeout,
+            Self::ModelError | Self::CompactionFailure | Self::Unknown => FailureKind::Unknown,
+        }
+    }
+}
+
 impl FailureKind {
     /// The broker interface's kind this one is reported as.
     #[must_use]

@@ -194,15 +194,7 @@ fn stored_error(error: &TurnError, attempts: &[Attempt]) -> AgentError {
         code.as_deref().and_then(named::<FailureKind>).filter(|finer| finer.agent_kind() == kind)
     });
     let detail = ErrorDetail {
-        kind: finer.unwrap_or(match kind {
-            AgentErrorKind::ContextOverflow => FailureKind::ContextOverflow,
-            AgentErrorKind::AuthFailure => FailureKind::Auth,
-            AgentErrorKind::RateLimit => FailureKind::RateLimit,
-            AgentErrorKind::Timeout => FailureKind::Timeout,
-            AgentErrorKind::ModelError
-            | AgentErrorKind::CompactionFailure
-            | AgentErrorKind::Unknown => FailureKind::Unknown,
-        }),
+        kind: finer.unwrap_or_else(|| kind.failure_kind()),
         status: last.and_then(|attempt| attempt.status),
         code,
         retry_after_ms: None,

@@ -29,6 +29,23 @@ pub enum SessionKind {
     Unknown,
 }
 
+impl SessionKind {
+    /// Whether nobody talks to it directly: it works for another session.
+    #[must_use]
+    pub fn is_worker(self) -> bool {
+        match self {
+            Self::Worker | Self::Subagent => true,
+            Self::Main
+            | Self::Dm
+            | Self::Group
+            | Self::Fork
+            | Self::System
+            | Self::Run
+            | Self::Unknown => false,
+        }
+    }
+}
+
 /// The parts of a session's label. Parts that the label lacks are null.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]

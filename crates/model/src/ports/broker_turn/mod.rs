@@ -10,9 +10,9 @@ use serde_json::value::RawValue;
 
 use crate::{
     AgentError, AgentErrorKind, AgentToolCall, AssembledContext, Attempt, Block, CompactionResult,
-    Defaults, ErrorDetail, FailureKind, InputError, Message, OnStaleHead, Role, StopReason,
-    TokenUsage, ToolCallRecord, ToolCallStatus, TurnEnd, TurnHeader, TurnSettings, TurnStatus,
-    optional, parse_message, query_message_ids, required, response_message_id,
+    Defaults, ErrorDetail, InputError, Message, OnStaleHead, Role, StopReason, TokenUsage,
+    ToolCallRecord, ToolCallStatus, TurnEnd, TurnHeader, TurnSettings, TurnStatus, optional,
+    parse_message, query_message_ids, required, response_message_id,
 };
 
 type Parsed<T> = Result<T, InputError>;
@@ -150,15 +150,7 @@ fn moves_pointer(status: TurnStatus, messages: &[Message], calls: &[ToolCallReco
 }
 
 fn error(given: SeedError) -> AgentError {
-    let kind = match given.kind {
-        AgentErrorKind::ContextOverflow => FailureKind::ContextOverflow,
-        AgentErrorKind::AuthFailure => FailureKind::Auth,
-        AgentErrorKind::RateLimit => FailureKind::RateLimit,
-        AgentErrorKind::Timeout => FailureKind::Timeout,
-        AgentErrorKind::ModelError
-        | AgentErrorKind::CompactionFailure
-        | AgentErrorKind::Unknown => FailureKind::Unknown,
-    };
+    let kind = given.kind.failure_kind();
     let bare = ErrorDetail {
         kind,
         status: None,

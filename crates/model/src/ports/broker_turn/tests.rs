@@ -124,7 +124,7 @@ fn a_failed_turn_moves_the_pointer_only_with_something_to_show() {
     let error = commit.error.unwrap();
     assert_eq!(
         (error.kind, error.detail.kind),
-        (AgentErrorKind::RateLimit, FailureKind::RateLimit)
+        (AgentErrorKind::RateLimit, crate::FailureKind::RateLimit)
     );
     result["messages"].as_array_mut().unwrap().truncate(1);
     result["toolCalls"] = json!([]);
