@@ -177,6 +177,9 @@ export interface JsonSchema {
   readonly static?: never
 }
 
+/** What `output` takes. */
+export type OutputSchema = StandardSchema<any, any> | TypeBoxSchema | JsonSchema
+
 /** What a schema takes: the arguments as the model writes them, a result as `run` returns it. */
 export type SchemaInput<Schema> = 0 extends 1 & Schema
   ? any
@@ -440,8 +443,26 @@ export interface AssembledContext extends RunHooks {
   toolChoice?: ToolChoice | undefined
   /** False: at most one call of a tool per answer, where the provider's API has such a setting. */
   parallelToolCalls?: boolean | undefined
-  /** Restricts the answer's text to JSON, where the provider's API can. */
+  /**
+   * Restricts the answer's text to JSON, where the provider's API can. With a `json_schema` the answer is validated and repaired as with
+   * `output`, and `result.output` is its value.
+   */
   responseFormat?: ResponseFormat | undefined
+  /**
+   * The answer is JSON of this schema: JSON Schema, TypeBox, or a library's with Standard Schema (Zod 4, Valibot, ArkType), which then
+   * validates too. It sets the `responseFormat`; `result.output` is the parsed and validated value. A library's schema without JSON Schema of
+   * its own goes beside a `responseFormat` that has it.
+   *
+   * @example
+   * const { output } = await engine.run('Which city is it?', { output: z.object({ city: z.string() }) }).result
+   * console.log(output?.city)
+   */
+  output?: OutputSchema | undefined
+  /**
+   * How often the model repairs an answer that does not fit: 0 to 10, default 1. The request for the repair is a message of the same
+   * turn. Then the run ends with `error.detail.kind` `output_invalid`; the last answer is its text.
+   */
+  outputRetries?: number | undefined
   /** Texts at which the answer ends. */
   stopSequences?: readonly string[] | undefined
   promptCache?: PromptCache | undefined
@@ -769,6 +790,11 @@ export interface BrokerExecution {
   result: Promise<AgentResult>
 }
 
+/** The result of a run whose `output` has a type. */
+export type RunResult<Output> = unknown extends Output
+  ? AgentResult
+  : AgentResult & { output?: Output }
+
 /**
  * A running turn: an async iterator over its events, with its result.
  *
@@ -777,7 +803,8 @@ export interface BrokerExecution {
  * for await (const event of run) if (event.type === 'token') process.stdout.write(event.text)
  * const { stopReason, usage } = await run.result
  */
-export interface AgentRun<Event = StreamEvent> extends AsyncIterableIterator<Event> {
+export interface AgentRun<Event = StreamEvent, Output = unknown>
+  extends AsyncIterableIterator<Event> {
   /** The `runId`: the host's, or the engine's ULID. */
   readonly id: string
   /**
@@ -790,7 +817,7 @@ export interface AgentRun<Event = StreamEvent> extends AsyncIterableIterator<Eve
    * has a run with its id (nothing was sent or written then), and with `result_too_large`
    * where the result's JSON would have more than 256 MiB: the turn is in the ledger.
    */
-  readonly result: Promise<AgentResult>
+  readonly result: Promise<RunResult<Output>>
   readonly stream: BrokerStreamHandle<Event>
   /**
    * Ends the run as aborted; the result settles within a quarter of a second, even when a tool ignores its signal. `result.abortReason` is
@@ -806,7 +833,7 @@ export interface AgentRun<Event = StreamEvent> extends AsyncIterableIterator<Eve
    * @throws {AgentEngineError} `invalid_options`
    */
   events(options?: EventsFrom): AsyncIterableIterator<Event>
-  [Symbol.asyncIterator](): AgentRun<Event>
+  [Symbol.asyncIterator](): AgentRun<Event, Output>
 }
 
 export interface LedgerOptions {
@@ -887,6 +914,8 @@ export interface ResumeOptions extends RunHooks {
   events?: EventsOption | undefined
   /** What becomes of the run if a call waits for a decision. Default `wait`. */
   onApproval?: 'wait' | 'return' | undefined
+  /** The library's schema with which the turn began: without it the answer is compared with its JSON Schema only. */
+  output?: StandardSchema<any, any> | undefined
 }
 
 /** The outcome for an interrupted turn when the engine was opened. */
@@ -1125,6 +1154,10 @@ export declare class AgentEngine {
     message: string | Message,
     options: RunOptions & { events: 'core' },
   ): AgentRun<CoreStreamEvent>
+  run<Schema extends StandardSchema<any, any> | TypeBoxSchema>(
+    message: string | Message,
+    options: Omit<RunOptions, 'output'> & { output: Schema },
+  ): AgentRun<StreamEvent, SchemaOutput<Schema>>
   run(message: string | Message, options?: RunOptions): AgentRun
   /**
    * Runs the context of the broker interface. Unknown fields have no effect: each name is one process warning
@@ -1140,6 +1173,10 @@ export declare class AgentEngine {
     context: AssembledContext & { events: 'core' },
     callbacks?: AgentEngineCallbacks,
   ): AgentRun<CoreStreamEvent>
+  run<Schema extends StandardSchema<any, any> | TypeBoxSchema>(
+    context: Omit<AssembledContext, 'output'> & { output: Schema },
+    callbacks?: AgentEngineCallbacks,
+  ): AgentRun<StreamEvent, SchemaOutput<Schema>>
   run(context: AssembledContext, callbacks?: AgentEngineCallbacks): AgentRun
   /** The known models, built in or declared in the options, by provider and name. */
   models(filter?: ModelFilter): ModelInfo[]
@@ -1219,6 +1256,10 @@ export declare class AgentEngine {
    *
    * @throws {AgentEngineError} `unknown_turn` for a turn that is not interrupted; what {@link AgentEngine.run} throws.
    */
+  resume<Schema extends StandardSchema<any, any>>(
+    turnId: string,
+    options: Omit<ResumeOptions, 'output'> & { output: Schema },
+  ): Promise<AgentRun<StreamEvent, SchemaOutput<Schema>>>
   resume(turnId: string, options?: ResumeOptions): Promise<AgentRun>
   /**
    * Closes an interrupted turn as failed with the code `interrupted`. Its messages and tool calls remain.
@@ -2941,6 +2982,11 @@ durationMs: number,
  */
 error?: AgentError, 
 /**
+ * The value of the answer, as the schema of `output` or `responseFormat` makes it; absent where the run requested none, or ended
+ * without an answer that fits. Not stored: the text is.
+ */
+output?: unknown, 
+/**
  * The reason of the abort, where one was given to the signal or to `abort()`: that very value. Only a run of this process has it.
  */
 abortReason?: unknown, 
@@ -3296,7 +3342,7 @@ export type RetryAfterSource = "provider" | "cooldown";
 /**
  * The finer kinds, and the engine's own.
  */
-export type FailureKind = "context_overflow" | "rate_limit" | "overloaded" | "server_error" | "timeout" | "network" | "billing" | "auth" | "auth_permanent" | "model_not_found" | "format" | "refusal" | "budget_exceeded" | "aborted" | "storage" | "unknown";
+export type FailureKind = "context_overflow" | "rate_limit" | "overloaded" | "server_error" | "timeout" | "network" | "billing" | "auth" | "auth_permanent" | "model_not_found" | "format" | "refusal" | "budget_exceeded" | "output_invalid" | "aborted" | "storage" | "unknown";
 
 /**
  * Why the ledger does not have a turn.

@@ -175,6 +175,9 @@ export interface JsonSchema {
   readonly static?: never
 }
 
+/** What `output` takes. */
+export type OutputSchema = StandardSchema<any, any> | TypeBoxSchema | JsonSchema
+
 /** What a schema takes: the arguments as the model writes them, a result as `run` returns it. */
 export type SchemaInput<Schema> = 0 extends 1 & Schema
   ? any
@@ -438,8 +441,26 @@ export interface AssembledContext extends RunHooks {
   toolChoice?: ToolChoice
   /** False: at most one call of a tool per answer, where the provider's API has such a setting. */
   parallelToolCalls?: boolean
-  /** Restricts the answer's text to JSON, where the provider's API can. */
+  /**
+   * Restricts the answer's text to JSON, where the provider's API can. With a `json_schema` the answer is validated and repaired as with
+   * `output`, and `result.output` is its value.
+   */
   responseFormat?: ResponseFormat
+  /**
+   * The answer is JSON of this schema: JSON Schema, TypeBox, or a library's with Standard Schema (Zod 4, Valibot, ArkType), which then
+   * validates too. It sets the `responseFormat`; `result.output` is the parsed and validated value. A library's schema without JSON Schema of
+   * its own goes beside a `responseFormat` that has it.
+   *
+   * @example
+   * const { output } = await engine.run('Which city is it?', { output: z.object({ city: z.string() }) }).result
+   * console.log(output?.city)
+   */
+  output?: OutputSchema
+  /**
+   * How often the model repairs an answer that does not fit: 0 to 10, default 1. The request for the repair is a message of the same
+   * turn. Then the run ends with `error.detail.kind` `output_invalid`; the last answer is its text.
+   */
+  outputRetries?: number
   /** Texts at which the answer ends. */
   stopSequences?: readonly string[]
   promptCache?: PromptCache
@@ -767,6 +788,11 @@ export interface BrokerExecution {
   result: Promise<AgentResult>
 }
 
+/** The result of a run whose `output` has a type. */
+export type RunResult<Output> = unknown extends Output
+  ? AgentResult
+  : AgentResult & { output?: Output }
+
 /**
  * A running turn: an async iterator over its events, with its result.
  *
@@ -775,7 +801,8 @@ export interface BrokerExecution {
  * for await (const event of run) if (event.type === 'token') process.stdout.write(event.text)
  * const { stopReason, usage } = await run.result
  */
-export interface AgentRun<Event = StreamEvent> extends AsyncIterableIterator<Event> {
+export interface AgentRun<Event = StreamEvent, Output = unknown>
+  extends AsyncIterableIterator<Event> {
   /** The `runId`: the host's, or the engine's ULID. */
   readonly id: string
   /**
@@ -788,7 +815,7 @@ export interface AgentRun<Event = StreamEvent> extends AsyncIterableIterator<Eve
    * has a run with its id (nothing was sent or written then), and with `result_too_large`
    * where the result's JSON would have more than 256 MiB: the turn is in the ledger.
    */
-  readonly result: Promise<AgentResult>
+  readonly result: Promise<RunResult<Output>>
   readonly stream: BrokerStreamHandle<Event>
   /**
    * Ends the run as aborted; the result settles within a quarter of a second, even when a tool ignores its signal. `result.abortReason` is
@@ -804,7 +831,7 @@ export interface AgentRun<Event = StreamEvent> extends AsyncIterableIterator<Eve
    * @throws {AgentEngineError} `invalid_options`
    */
   events(options?: EventsFrom): AsyncIterableIterator<Event>
-  [Symbol.asyncIterator](): AgentRun<Event>
+  [Symbol.asyncIterator](): AgentRun<Event, Output>
 }
 
 export interface LedgerOptions {
@@ -885,6 +912,8 @@ export interface ResumeOptions extends RunHooks {
   events?: EventsOption
   /** What becomes of the run if a call waits for a decision. Default `wait`. */
   onApproval?: 'wait' | 'return'
+  /** The library's schema with which the turn began: without it the answer is compared with its JSON Schema only. */
+  output?: StandardSchema<any, any>
 }
 
 /** The outcome for an interrupted turn when the engine was opened. */
@@ -1123,6 +1152,10 @@ export declare class AgentEngine {
     message: string | Message,
     options: RunOptions & { events: 'core' },
   ): AgentRun<CoreStreamEvent>
+  run<Schema extends StandardSchema<any, any> | TypeBoxSchema>(
+    message: string | Message,
+    options: Omit<RunOptions, 'output'> & { output: Schema },
+  ): AgentRun<StreamEvent, SchemaOutput<Schema>>
   run(message: string | Message, options?: RunOptions): AgentRun
   /**
    * Runs the context of the broker interface. Unknown fields have no effect: each name is one process warning
@@ -1138,6 +1171,10 @@ export declare class AgentEngine {
     context: AssembledContext & { events: 'core' },
     callbacks?: AgentEngineCallbacks,
   ): AgentRun<CoreStreamEvent>
+  run<Schema extends StandardSchema<any, any> | TypeBoxSchema>(
+    context: Omit<AssembledContext, 'output'> & { output: Schema },
+    callbacks?: AgentEngineCallbacks,
+  ): AgentRun<StreamEvent, SchemaOutput<Schema>>
   run(context: AssembledContext, callbacks?: AgentEngineCallbacks): AgentRun
   /** The known models, built in or declared in the options, by provider and name. */
   models(filter?: ModelFilter): ModelInfo[]
@@ -1217,6 +1254,10 @@ export declare class AgentEngine {
    *
    * @throws {AgentEngineError} `unknown_turn` for a turn that is not interrupted; what {@link AgentEngine.run} throws.
    */
+  resume<Schema extends StandardSchema<any, any>>(
+    turnId: string,
+    options: Omit<ResumeOptions, 'output'> & { output: Schema },
+  ): Promise<AgentRun<StreamEvent, SchemaOutput<Schema>>>
   resume(turnId: string, options?: ResumeOptions): Promise<AgentRun>
   /**
    * Closes an interrupted turn as failed with the code `interrupted`. Its messages and tool calls remain.

@@ -53,6 +53,7 @@ import { GivenHistories } from '../run/given-histories.ts'
 import { AgentRun } from '../run/run.ts'
 import {
   ABORTED,
+  CHECKS_OUTPUT,
   DECIDES,
   HOOKED,
   PHASES,
@@ -220,6 +221,7 @@ class AgentEngine implements Declared {
       hooks: own,
       skipped = this.#skipped,
       attaches,
+      output,
     } = readContext(context)
     const hooks = own === undefined ? this.#hooks : { ...this.#hooks, ...own }
     const crossing = this.#given.prepare(fields)
@@ -234,6 +236,7 @@ class AgentEngine implements Declared {
       onRequest,
       hooks,
       skipped,
+      output,
       attachment: attaches
         ? () => attachment(this.#native, fields.runId as string, skipped)
         : undefined,
@@ -244,7 +247,9 @@ class AgentEngine implements Declared {
     const decides = hooks?.beforeToolCall === undefined ? 0 : DECIDES
     const stops = hooks?.stopWhen === undefined ? 0 : STOPS
     const prepares = hooks?.prepareStep === undefined ? 0 : PREPARES
-    const always = hooked | listened | decides | stops | prepares | (skipped << SKIPPED_SHIFT)
+    const checked = output?.check === undefined ? 0 : CHECKS_OUTPUT
+    const decided = decides | stops | prepares | checked
+    const always = hooked | listened | decided | (skipped << SKIPPED_SHIFT)
     // Where results may be replaced, they come to JavaScript anyway.
     const coding = hooks?.afterToolCall === undefined ? offers(tools) : undefined
     const updates = callbacks.onToolUpdate !== undefined || (skipped & GROUPS.toolProgress) === 0

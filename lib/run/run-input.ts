@@ -53,6 +53,8 @@ const FIELDS: Readonly<Record<keyof AssembledContext, true>> = {
   coalesce: true,
   detached: true,
   onDuplicateRun: true,
+  output: true,
+  outputRetries: true,
   events: true,
   maxParallelTools: true,
   beforeToolCall: true,

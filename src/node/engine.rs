@@ -206,6 +206,7 @@ impl NativeEngine {
             stops: flags.stops(),
             prepares: flags.prepares(),
             coding: coding.map(|tools| Arc::new(CodingHost { tools, tasks: self.tasks.clone() })),
+            checks_output: flags.checks_output(),
         };
         let request_hooks = Arc::new(RequestAnswers::default());
         let hook = flags.hooked().then(|| {

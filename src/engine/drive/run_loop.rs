@@ -10,6 +10,7 @@ use super::attempt_outcome::AttemptOutcome;
 use super::driver::Driver;
 use super::finish::finish;
 use super::opening::{NotEntered, enter};
+use super::output::{Settled, settle};
 use super::parked_end::{deliver_end, end_parked, reject_closed, reject_failed, return_parked};
 use super::parking::{Wakes, continued, wait};
 use super::refusal::refuse;
@@ -224,8 +225,19 @@ async fn run_turn(
                 if !continues {
                     return TurnPause::Ended(Vec::new());
                 }
+                let (invalid, active) = match settle(driver, machine).await {
+                    Settled::Ends(invalid) => (invalid, &driver.active),
+                    Settled::Continues(next) => {
+                        message_ended(&driver.active, machine);
+                        step = next;
+                        continue;
+                    }
+                };
                 let steered = active.run.control.take_or_close();
                 if steered.is_empty() {
+                    if let Some(invalid) = invalid {
+                        active.feed(machine, invalid);
+                    }
                     return TurnPause::Ended(Vec::new());
                 }
                 match active.feed(machine, Event::Steered(texts(steered.clone()))) {

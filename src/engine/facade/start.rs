@@ -14,7 +14,7 @@ use super::super::active_run::ActiveRun;
 use super::super::compaction::compactor;
 use super::super::context::offer_recall;
 use super::super::count::{CountParts, count};
-use super::super::drive::{Driver, Fallback, drive};
+use super::super::drive::{Driver, Fallback, OutputCheck, drive};
 use super::super::events::RecordKind;
 use super::super::failover::{FallbackChain, fallback_chain};
 use super::super::parts::{QueuedTurn, RunHandles};
@@ -215,6 +215,7 @@ impl Engine {
         let Some(Fallback { target, compactor }) = fallbacks.first().cloned() else {
             return Err(EngineError::new(ErrorCode::Internal, "a run has no model to call"));
         };
+        let output = OutputCheck::of(&context).map_err(EngineError::context)?;
         let sticky = shared.keys.sticky(&context.session_label, &context.provider);
         let clock = &shared.clock;
         let tool_timeout = context.tool_timeout_ms.or(self.tool_timeout_ms);
@@ -245,6 +246,7 @@ impl Engine {
             pruning: self.pruning,
             host,
             tool_timeout: tool_timeout.map(Duration::from_millis),
+            output,
             recalls: self.recalls(),
             registration: None,
             continues: false,
@@ -269,6 +271,7 @@ impl Engine {
     /// The first that is wrong, by its path.
     pub(crate) fn check_tools(&self, context: &AssembledContext) -> Result<(), InputError> {
         self.tool_sets.get_or_compile(&context.tools_json, &context.tools)?;
+        OutputCheck::of(context)?;
         TurnHeaders::check(&context.request.headers).map(drop)
     }
 

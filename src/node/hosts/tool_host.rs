@@ -16,8 +16,8 @@ use super::coding::{CodingHost, CodingTool};
 use crate::engine::{EventQueue, RecordKind};
 use crate::node::errors::js_error;
 use crate::tools::{
-    Ask, Invocation, ReconcileFuture, Reconciled, ResultSchema, StepFuture, StopFuture, ToolAnswer,
-    ToolFuture, ToolHost, Verdict, VerdictFuture,
+    Ask, Invocation, OutputFuture, ReconcileFuture, Reconciled, ResultSchema, StepFuture,
+    StopFuture, ToolAnswer, ToolFuture, ToolHost, Verdict, VerdictFuture,
 };
 use model::{Block, repair_text};
 
@@ -56,6 +56,13 @@ struct StopRequest<'a> {
     /// `prepareStep` is called, not `stopWhen`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     prepares: bool,
+}
+
+/// The text of an answer that JavaScript checks.
+#[derive(Serialize)]
+struct OutputRequest<'a> {
+    execution: u32,
+    output: &'a str,
 }
 
 #[derive(Deserialize)]
@@ -98,6 +105,8 @@ pub(in crate::node) enum Decision {
     Stop(bool),
     /// What changes for the next call of the model: JSON text.
     Prepare(Option<String>),
+    /// The answer is not the output, for these reasons; `None` where it is.
+    Problems(Option<String>),
 }
 
 /// How a call waits for an approval.
@@ -160,6 +169,8 @@ pub(in crate::node) struct JsToolHost {
     pub(in crate::node) prepares: bool,
     /// The tools that are called without JavaScript.
     pub(in crate::node) coding: Option<Arc<CodingHost>>,
+    /// It has an `output` that only JavaScript can check.
+    pub(in crate::node) checks_output: bool,
 }
 
 /// Notifies JavaScript that a call was cancelled, unless it was answered.
@@ -224,6 +235,23 @@ impl JsToolHost {
     }
 }
 
+impl JsToolHost {
+    async fn check_output(self, output: String) -> Option<String> {
+        let (execution, answer) = self.answers.expect();
+        let mut outstanding = Outstanding { host: &self, execution, answered: false };
+        let request = OutputRequest { execution, output: &output };
+        let json = serde_json::to_string(&request).unwrap_or_default();
+        self.queue.host(RecordKind::Tool, &json);
+        let answer = answer.await;
+        outstanding.answered = answer.is_ok();
+        match answer {
+            Ok(Returned { decision: Some(Decision::Problems(problems)), .. }) => problems,
+            // The environment has ended, and nobody reads the result.
+            Ok(_) | Err(_) => None,
+        }
+    }
+}
+
 impl ToolHost for JsToolHost {
     fn decides(&self) -> bool {
         self.decides
@@ -241,7 +269,7 @@ impl ToolHost for JsToolHost {
                     let params = params.map(|json| repair_text(&json).into_owned());
                     Verdict::Ask(Ask { params, question, expires_ms })
                 }
-                Some(Decision::Stop(_) | Decision::Prepare(_)) | None => {
+                Some(Decision::Stop(_) | Decision::Prepare(_) | Decision::Problems(_)) | None => {
                     Verdict::Deny(UNDECIDED.to_owned())
                 }
             }
@@ -273,11 +301,19 @@ impl ToolHost for JsToolHost {
                     | Decision::Deny(_)
                     | Decision::Params(_)
                     | Decision::Ask(_)
-                    | Decision::Stop(_),
+                    | Decision::Stop(_)
+                    | Decision::Problems(_),
                 )
                 | None => None,
             }
         })
+    }
+
+    fn output_problems(&self, text: String) -> OutputFuture {
+        if !self.checks_output {
+            return Box::pin(std::future::ready(None));
+        }
+        Box::pin(self.clone().check_output(text))
     }
 
     fn execute(&self, invocation: Invocation, _cancel: CancellationToken) -> ToolFuture {

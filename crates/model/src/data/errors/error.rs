@@ -72,6 +72,8 @@ pub enum FailureKind {
     Refusal,
     /// The call could have exceeded a budget, and was not made.
     BudgetExceeded,
+    /// The answer does not fit the schema of the output, also after the repairs.
+    OutputInvalid,
     /// The run was aborted.
     Aborted,
     /// The ledger failed.
@@ -107,7 +109,8 @@ impl FailureKind {
             | Self::Network
             | Self::ModelNotFound
             | Self::Format
-            | Self::Refusal => AgentErrorKind::ModelError,
+            | Self::Refusal
+            | Self::OutputInvalid => AgentErrorKind::ModelError,
             Self::Timeout => AgentErrorKind::Timeout,
             Self::BudgetExceeded | Self::Aborted | Self::Storage | Self::Unknown => {
                 AgentErrorKind::Unknown
@@ -132,6 +135,7 @@ impl FailureKind {
             | Self::Format
             | Self::Refusal
             | Self::BudgetExceeded
+            | Self::OutputInvalid
             | Self::Aborted
             | Self::Storage
             | Self::Unknown => false,
@@ -155,6 +159,7 @@ impl FailureKind {
             Self::Format => "format",
             Self::Refusal => "refusal",
             Self::BudgetExceeded => "budget_exceeded",
+            Self::OutputInvalid => "output_invalid",
             Self::Aborted => "aborted",
             Self::Storage => "storage",
             Self::Unknown => "unknown",

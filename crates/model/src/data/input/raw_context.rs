@@ -75,6 +75,8 @@ pub(super) struct RawContext<'a> {
     #[serde(borrow, default)]
     pub(super) tool_timeout_ms: Option<&'a RawValue>,
     #[serde(borrow, default)]
+    pub(super) output_retries: Option<&'a RawValue>,
+    #[serde(borrow, default)]
     pub(super) max_parallel_tools: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) coalesce: Option<&'a RawValue>,
