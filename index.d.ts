@@ -577,6 +577,10 @@ export interface ApprovalFilter {
   runId?: string | undefined
   /** Default: all. */
   status?: ApprovalStatus | undefined
+  /** The `next` of the previous page: an approval's id. */
+  after?: string | undefined
+  /** The limit of approvals: 1 to 1,000. Default 100. */
+  limit?: number | undefined
 }
 
 /** Options of {@link AgentEngine.approve}. */
@@ -1271,10 +1275,11 @@ export declare class AgentEngine {
    * The tool calls that wait for a decision, or have one, of all processes of the ledger; oldest first.
    *
    * @example
-   * for (const { id, toolName, params } of await engine.approvals({ status: 'pending' })) show(id, toolName, params)
+   * const { items } = await engine.approvals({ status: 'pending' })
+   * for (const { id, toolName, params } of items) show(id, toolName, params)
    * @throws {AgentEngineError} `no_ledger`, `invalid_options`
    */
-  approvals(filter?: ApprovalFilter & CallOptions): Promise<Approval[]>
+  approvals(filter?: ApprovalFilter & CallOptions): Promise<Page<Approval>>
   /**
    * Lets a call run that waits for an approval, also of a run in another process or after a restart: the run continues where its
    * tools are. A decision is final.

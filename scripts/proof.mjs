@@ -124,6 +124,12 @@ const proofs = {
     env: { SOAK_MINUTES: '300' },
     command: spec('engine/soak'),
   },
+  bundlers: {
+    about:
+      'Next.js (installed first, 340 MB) builds and serves a route with a turn; all other bundles',
+    env: { BUNDLERS: 'required' },
+    command: ['bash', join(root, 'scripts', 'runtimes', 'next', 'run.sh')],
+  },
   runtimes: {
     about: 'Bun and Deno (installed first, 200 MB) run the engine with all subpaths',
     env: { RUNTIMES: 'required' },

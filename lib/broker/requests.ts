@@ -2,6 +2,7 @@
 
 import type { Message, NexusRequest, Route, RoutingTarget } from '../../index.d.ts'
 import { refusal } from '../values/errors.ts'
+import { unknownField } from '../values/field-names.ts'
 import { toJson } from '../values/json.ts'
 import { type Fields, isObject, readFields, readName } from '../values/reader.ts'
 import { type ReadOptions, readMode } from './options.ts'
@@ -44,7 +45,7 @@ function readRequest(request: unknown, options: ReadOptions): ReadRequest {
   const fields = readFields(request, 'request', CODE)
   for (const name of Object.keys(fields)) {
     if (!(FIELDS as string[]).includes(name)) {
-      throw refusal(CODE, name, `is not a field of a request; its fields are ${FIELDS.join(', ')}`)
+      throw refusal(CODE, name, unknownField(name, 'a request', FIELDS))
     }
   }
   const to = readFields(fields.to, 'to', 'invalid_target', 'to.') as RoutingTarget

@@ -357,7 +357,7 @@ class AgentEngine implements Declared {
   }
 
   /** The calls that wait for a decision, or have one. */
-  async approvals(filter: ApprovalFilter & CallOptions = {}): Promise<Approval[]> {
+  async approvals(filter: ApprovalFilter & CallOptions = {}): Promise<Page<Approval>> {
     return approvals.list(this.#native, filter)
   }
 

@@ -44,7 +44,7 @@ pub(super) enum Settled {
     /// The model repairs it.
     Continues(Step),
     /// The turn ends, unless a message was sent to it meanwhile. The event is that it has no output though one was requested.
-    Ends(Option<Event>),
+    Ends(Option<Box<Event>>),
 }
 
 /// Judges the last answer, and requests its repair where it is not the output.
@@ -62,7 +62,7 @@ pub(super) async fn settle(driver: &Driver, machine: &mut Machine) -> Settled {
         None => match active.guard(driver.host.output_problems(json.to_owned())).await {
             Ok(None) => return Settled::Ends(None),
             Ok(Some(problems)) => problems,
-            Err(cause) => return Settled::Ends(Some(Event::OutputUnchecked(cause))),
+            Err(cause) => return Settled::Ends(Some(Box::new(Event::OutputUnchecked(cause)))),
         },
     };
     // One that was cut off would be cut off again.
@@ -75,7 +75,7 @@ pub(super) async fn settle(driver: &Driver, machine: &mut Machine) -> Settled {
             next => return Settled::Continues(next),
         }
     }
-    Settled::Ends(Some(Event::OutputInvalid(invalid(&problems, is_cut))))
+    Settled::Ends(Some(Box::new(Event::OutputInvalid(invalid(&problems, is_cut)))))
 }
 
 fn last_answer(machine: &Machine) -> String {

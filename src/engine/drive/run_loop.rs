@@ -236,7 +236,7 @@ async fn run_turn(
                 let steered = active.run.control.take_or_close();
                 if steered.is_empty() {
                     if let Some(invalid) = invalid {
-                        active.feed(machine, invalid);
+                        active.feed(machine, *invalid);
                     }
                     return TurnPause::Ended(Vec::new());
                 }

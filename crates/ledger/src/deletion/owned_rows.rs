@@ -1,6 +1,7 @@
 //! The rows that belong to a turn, a session or a run, in every table: the one list that a deletion goes through.
 //!
-//! A module whose rows belong to one of them adds a function here. It must never leave out a table of the schema.
+//! A module whose rows belong to one of them adds a function here; `tests/host/owned_rows.rs` compares it with the schema. It must never leave out
+//! a table.
 
 use rusqlite::{Connection, params};
 
