@@ -62,6 +62,7 @@ fn blame(kind: FailureKind) -> Blame {
         | FailureKind::Format
         | FailureKind::Refusal
         | FailureKind::BudgetExceeded
+        | FailureKind::PolicyMaxTokens
         | FailureKind::OutputInvalid
         | FailureKind::Aborted
         | FailureKind::Storage

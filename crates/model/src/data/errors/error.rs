@@ -72,6 +72,8 @@ pub enum FailureKind {
     Refusal,
     /// The call could have exceeded a budget, and was not made.
     BudgetExceeded,
+    /// The run has used the tokens that its policy allows.
+    PolicyMaxTokens,
     /// The answer does not fit the schema of the output, also after the repairs.
     OutputInvalid,
     /// The run was aborted.
@@ -112,9 +114,11 @@ impl FailureKind {
             | Self::Refusal
             | Self::OutputInvalid => AgentErrorKind::ModelError,
             Self::Timeout => AgentErrorKind::Timeout,
-            Self::BudgetExceeded | Self::Aborted | Self::Storage | Self::Unknown => {
-                AgentErrorKind::Unknown
-            }
+            Self::BudgetExceeded
+            | Self::PolicyMaxTokens
+            | Self::Aborted
+            | Self::Storage
+            | Self::Unknown => AgentErrorKind::Unknown,
         }
     }
 
@@ -135,6 +139,7 @@ impl FailureKind {
             | Self::Format
             | Self::Refusal
             | Self::BudgetExceeded
+            | Self::PolicyMaxTokens
             | Self::OutputInvalid
             | Self::Aborted
             | Self::Storage
@@ -159,6 +164,7 @@ impl FailureKind {
             Self::Format => "format",
             Self::Refusal => "refusal",
             Self::BudgetExceeded => "budget_exceeded",
+            Self::PolicyMaxTokens => "policy_max_tokens",
             Self::OutputInvalid => "output_invalid",
             Self::Aborted => "aborted",
             Self::Storage => "storage",
