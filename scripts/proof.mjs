@@ -35,6 +35,11 @@ const proofs = {
     env: { APPROVAL_KILLS: '50' },
     command: spec('recovery/approval-kills'),
   },
+  deletions: {
+    about: 'a deletion killed before, after and in the middle of every write and sync, in three ways',
+    env: { DELETION_KILLS: 'all' },
+    command: spec('recovery/deletion-kills'),
+  },
   events: {
     about: 'what a consumer saw is a prefix of what `attach` replays: 250 kills',
     env: { EVENT_KILLS: '250' },

@@ -226,6 +226,18 @@ describe('a repair', () => {
     ])
   })
 
+  test('is not spared by a message that comes too late to be answered', async () => {
+    const steps = [{ text: 'no JSON' }, { gate: 'g' }]
+    const { engine, provider } = scriptedEngine([{ steps }, good])
+    const run = closing(engine).run(context({ output: city, maxIterations: 1 }))
+    for await (const { type } of run.events()) if (type === 'token') break
+    expect(run.steer('As JSON, please.')).toBe(true)
+    provider.open('g')
+    const result = await run.result
+    expect(outcome(result)).toEqual(['error', invalid, undefined])
+    expect(result.undeliveredSteering).toEqual(['As JSON, please.'])
+  })
+
   test('of before a kill counts after it', async () => {
     const { file } = folder()
     const child = killable('runs/output.mjs', [file])
@@ -365,7 +377,7 @@ test('the same submit again has the output of the first run, and no other schema
   expect((await submit(schema)).output).toEqual({ city: 4 })
   expect((await submit(schema)).output).toEqual({ city: 4 })
   const other = z.object({ city: z.string().max(3) })
-  expect(await refusal(submit(other))).toEqual({ code: 'duplicate_run', field: 'output' })
+  expect(await refusal(submit(other))).toEqual({ code: 'invalid_context', field: 'output' })
   expect(provider.requests).toHaveLength(1)
   expect('output' in (await engine.resultOf('r'))).toBe(false)
 })

@@ -65,7 +65,7 @@ function hasOutput({ stopReason, error }: AgentResult): boolean {
 /** The JSON of an answer: the text within a Markdown code fence around all of it, as the engine reads it. */
 function jsonOf(text: string): string {
   const all = text.trim()
-  return /^```(?:json|JSON)?[ \t\r]*\n([\s\S]*)```$/.exec(all)?.[1]?.trim() ?? all
+  return /^```(?:json|JSON)?[ \t\r]*\n([\s\S]*)```$/.exec(all)?.[1] ?? all
 }
 
 export type { Output }

@@ -100,8 +100,9 @@ type Delta = Extract<StreamEvent, { type: 'token' | 'reasoning' }>
 /** The stop reasons of an abort. */
 const END_EARLY: ReadonlySet<string> = new Set(['aborted', 'timeout'])
 
-/** Why a run with another `output` is not the same submit. */
-const OTHER_OUTPUT = 'does not fit the answer of the run with this id; pass the schema of that run:'
+/** Why the result has no output where another run or process made the answer. */
+const OTHER_OUTPUT =
+  'does not fit the answer that another run or process has made; pass the schema of that run:'
 
 class AgentRun implements Declared, hub.RecordTarget {
   readonly id: string
@@ -121,8 +122,8 @@ class AgentRun implements Declared, hub.RecordTarget {
   #onEnd: (run: AgentRun) => void
   #progress: boolean
   #output: Output | undefined
-  /** What the library made of the last answer that it accepted. */
-  #made: unknown
+  /** The last answer that the library accepted, and what it made of it. */
+  #checked: { json: string; value: unknown } | undefined
   #attachment: (() => Attachment) | undefined
   /** The run that it is attached to. */
   #attached: Attachment | undefined
@@ -519,7 +520,7 @@ class AgentRun implements Declared, hub.RecordTarget {
     checkOutput(this.#output, json)
       .then(({ problems, value }) => {
         if (this.#ended) return
-        this.#made = value
+        this.#checked = { json, value }
         this.#native.answerTool(this.#number, execution, JSON.stringify({ decision: { problems } }))
       })
       .catch((error) => this.fail(error))
@@ -550,10 +551,27 @@ class AgentRun implements Declared, hub.RecordTarget {
       if (value !== undefined && call.result !== undefined)
         call.result = value as typeof call.result
     }
-    if (this.#output !== undefined && hasOutput(result)) {
-      const isChecked = this.#output.check !== undefined
-      result.output = isChecked ? this.#made : JSON.parse(jsonOf(result.text))
+    const output = this.#output
+    if (output !== undefined && hasOutput(result)) {
+      const json = jsonOf(result.text)
+      if (output.check === undefined) result.output = JSON.parse(json)
+      else if (this.#checked?.json === json) result.output = this.#checked.value
+      else {
+        // The turn was parked here and has ended in another process.
+        this.#completeChecked(output, result).catch((error) => this.#refuse(error))
+        return
+      }
     }
+    this.#complete(result)
+  }
+
+  /** Completes a result whose answer this run has not checked. */
+  async #completeChecked(output: Output, result: AgentResult): Promise<void> {
+    const { problems, value } = await checkOutput(output, jsonOf(result.text))
+    if (problems !== null) {
+      throw refusal('invalid_context', 'output', `${OTHER_OUTPUT}${problems}`)
+    }
+    result.output = value
     this.#complete(result)
   }
 
@@ -596,13 +614,8 @@ class AgentRun implements Declared, hub.RecordTarget {
     try {
       for await (const event of attached.events(this.#seq)) this.#deliverAttached(event)
       const result = await attached.result()
-      if (this.#output !== undefined && hasOutput(result)) {
-        const { problems, value } = await checkOutput(this.#output, jsonOf(result.text))
-        if (problems !== null)
-          throw refusal('duplicate_run', 'output', `${OTHER_OUTPUT}${problems}`)
-        result.output = value
-      }
-      this.#complete(result)
+      if (this.#output === undefined || !hasOutput(result)) this.#complete(result)
+      else await this.#completeChecked(this.#output, result)
     } catch (error) {
       this.#end(error)
       this.#reject(error)

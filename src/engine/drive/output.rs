@@ -5,8 +5,8 @@
 use super::driver::Driver;
 use crate::tools::ResultSchema;
 use model::{
-    AgentError, AssembledContext, Block, ErrorDetail, FailureKind, InputError, ResponseFormat,
-    Role, StopReason,
+    AgentError, AssembledContext, Block, ErrorDetail, FailureKind, InputError, Message,
+    ResponseFormat, Role, StopReason,
 };
 use turn::machine::{Event, Machine, Step};
 
@@ -51,10 +51,6 @@ pub(super) enum Settled {
 pub(super) async fn settle(driver: &Driver, machine: &mut Machine) -> Settled {
     let Some(check) = &driver.output else { return Settled::Ends(None) };
     let active = &driver.active;
-    if active.run.control.is_steered() {
-        // It is not the last answer.
-        return Settled::Ends(None);
-    }
     let text = last_answer(machine);
     let json = unfenced(&text);
     let problems = match check.schema.mismatch(json) {
@@ -80,17 +76,18 @@ pub(super) async fn settle(driver: &Driver, machine: &mut Machine) -> Settled {
 
 fn last_answer(machine: &Machine) -> String {
     let answer = machine.messages().iter().rfind(|message| message.role == Role::Assistant);
-    answer.map(|it| it.blocks.iter().filter_map(Block::as_text).collect()).unwrap_or_default()
+    answer.map(Message::content).unwrap_or_default()
 }
 
-/// The text within a Markdown code fence around all of it: models without structured output write one.
+/// The text within a Markdown code fence around all of it: models without structured output write one. `lib/run/output.ts` reads it alike.
 fn unfenced(text: &str) -> &str {
-    let all = text.trim();
+    let all = text.trim_matches([' ', '\t', '\r', '\n']);
     let fenced = all.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
     let Some((language, json)) = fenced.and_then(|inner| inner.split_once('\n')) else {
         return all;
     };
-    if matches!(language.trim(), "" | "json" | "JSON") { json.trim() } else { all }
+    let language = language.trim_end_matches([' ', '\t', '\r']);
+    if matches!(language, "" | "json" | "JSON") { json } else { all }
 }
 
 fn repairs(machine: &Machine) -> u32 {
@@ -131,8 +128,8 @@ mod tests {
         for (text, json) in [
             ("{\"a\":1}", "{\"a\":1}"),
             (" \n{\"a\":1}\n", "{\"a\":1}"),
-            ("```json\n{\"a\":1}\n```", "{\"a\":1}"),
-            ("```\n[1]\n```\n", "[1]"),
+            ("```json\n{\"a\":1}\n```", "{\"a\":1}\n"),
+            ("```\n[1]\n```\n", "[1]\n"),
             ("\"```\"", "\"```\""),
             ("```yaml\na: 1\n```", "```yaml\na: 1\n```"),
             ("Here:\n```json\n{}\n```", "Here:\n```json\n{}\n```"),

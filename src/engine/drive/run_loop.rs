@@ -242,31 +242,60 @@ async fn run_turn(
                 if !continues {
                     return TurnPause::Ended(Vec::new());
                 }
-                let (invalid, active) = match settle(driver, machine).await {
-                    Settled::Ends(invalid) => (invalid, &driver.active),
+                let mut undelivered = Vec::new();
+                if driver.output.is_some() {
+                    // It is not the last answer where a message was sent meanwhile.
+                    let steered = active.run.control.take();
+                    if let Some(next) = steer(active, machine, session, steered, &mut undelivered) {
+                        step = next;
+                        continue;
+                    }
+                }
+                let invalid = match settle(driver, machine).await {
+                    Settled::Ends(invalid) => invalid,
                     Settled::Continues(next) => {
                         message_ended(&driver.active, machine);
                         step = next;
                         continue;
                     }
                 };
+                let active = &driver.active;
                 let steered = active.run.control.take_or_close();
-                if steered.is_empty() {
-                    if let Some(invalid) = invalid {
-                        active.feed(machine, *invalid);
-                    }
-                    return TurnPause::Ended(Vec::new());
-                }
-                match active.feed(machine, Event::Steered(texts(steered.clone()))) {
-                    Step::Done => return TurnPause::Ended(texts(steered)),
-                    next => {
-                        take_items(session, &steered);
-                        message_ended(active, machine);
-                        next
+                match steer(active, machine, session, steered, &mut undelivered) {
+                    Some(next) => next,
+                    None => {
+                        if let Some(invalid) = invalid {
+                            active.feed(machine, *invalid);
+                        }
+                        return TurnPause::Ended(undelivered);
                     }
                 }
             }
         };
+    }
+}
+
+/// Continues the turn with messages that arrived during its last answer. `None` where there are none, or the limit of iterations is reached.
+fn steer(
+    active: &ActiveRun,
+    machine: &mut Machine,
+    session: &mut Session,
+    steered: Vec<Steered>,
+    undelivered: &mut Vec<String>,
+) -> Option<Step> {
+    if steered.is_empty() {
+        return None;
+    }
+    match active.feed(machine, Event::Steered(texts(steered.clone()))) {
+        Step::Done => {
+            undelivered.extend(texts(steered));
+            None
+        }
+        next => {
+            take_items(session, &steered);
+            message_ended(active, machine);
+            Some(next)
+        }
     }
 }
 
