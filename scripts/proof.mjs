@@ -52,9 +52,9 @@ const proofs = {
   },
   broker: {
     about:
-      'brokers killed at any step, 50 times alone and 50 times beside two others: every receipt ends once',
+      'brokers killed at any step, 50 times alone and 50 times beside two others: every receipt ends once, every answer is delivered',
     env: { BROKER_KILLS: '50' },
-    command: spec('broker/kills'),
+    command: [...spec('broker/kills'), '__test__/broker/delivery-kills.spec.ts'],
   },
   duplicates: {
     about: 'two processes submit the same run id at once, 200 times: one turn',

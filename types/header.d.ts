@@ -1990,6 +1990,8 @@ export interface BrokerOptions extends AgentsConfig<BrokerAgent> {
   toolsets?: Readonly<Record<string, Toolset>> | undefined
   /** `nexus`: messages of users interrupt, those of workers and timers follow. */
   queue?: QueueOptions | 'nexus' | undefined
+  /** Answers that are not delivered. Default `NO_REPLY` and `HEARTBEAT_OK`. */
+  outbox?: { silent?: readonly string[] | undefined } | undefined
   /** How many turns run at once, those of workers apart. Default 4 and 8. */
   lanes?: { main?: number | undefined; worker?: number | undefined } | undefined
   /** Called first for a target with `smart: true`. What it does not answer within 2 s, or not surely, goes to the given target. */
@@ -2020,8 +2022,10 @@ export interface NexusRequest {
   identity?: unknown
   /** What the sender may do; stored with the turn. */
   permissions?: unknown
-  /** Where the answer goes; passed through in `stream_start`. */
+  /** Where the answer goes; passed through in `stream_start`, and in the turn's {@link Delivery}. */
   target?: unknown
+  /** Whether the turn has a {@link Delivery}, if there is a target. Default `true` for `send`, `false` for `execute`. */
+  outbox?: boolean | undefined
 }
 
 /** The proof that a message is stored: it is delivered, or visibly fails, exactly once. */
@@ -2069,12 +2073,67 @@ export interface MessageExecution extends BrokerExecution {
   readonly runId: string | undefined
 }
 
+/** The answer of an ended turn, for the place where its message came from. */
+export interface Delivery {
+  /** The same whenever it is handed out: the key by which a platform recognises a repetition. */
+  turnId: string
+  sessionLabel: string
+  /** The `target` of the newest message of the turn that has one. */
+  target: unknown
+  /** How the turn has ended: a failed or aborted one may have a part of an answer, or none. */
+  status: 'completed' | 'aborted' | 'failed'
+  text: string
+  /** The parts of the answer. */
+  blocks: Block[]
+  /** Those that are no text. */
+  attachments: Block[]
+  error: TurnError | null
+  /** 1 at first; more where a former attempt has failed, or its process has ended. */
+  attempt: number
+}
+
+/** A row of the outbox. */
+export interface StoredDelivery {
+  turnId: string
+  sessionLabel: string
+  target: unknown
+  status: DeliveryStatus
+  /** How often it was handed out. */
+  tries: number
+  /** How often that failed. */
+  failures: number
+  /** It is not handed out before this time, in Unix milliseconds. */
+  notBefore: number
+  /** The last failure. */
+  error: string | null
+  createdAt: number
+  deliveredAt: number | null
+}
+
+/** Which deliveries are listed. */
+export interface DeliveryListOptions {
+  /** Default `pending`. */
+  status?: DeliveryStatus | undefined
+  session?: string | undefined
+  /** The turn of the last delivery of the previous page. */
+  after?: string | undefined
+  /** 1 to 1,000. Default 100. */
+  limit?: number | undefined
+}
+
 /** What a {@link Broker} emits. */
 export interface BrokerEvents {
   /** A turn has begun here. */
   run: { run: AgentRun; turnId: string; sessionLabel: string; agentId: string; itemIds: string[] }
   /** Messages have ended, wait for another try, or have failed without a turn (`turnId` null). */
   queue: { turnId: string | null; items: QueuedMessage[] }
+  /**
+   * The answer of a turn, to be passed on. It is acknowledged when the function's promise resolves; after a throw it is handed
+   * out again, seven times at most. One listener.
+   */
+  delivery: Delivery
+  /** A delivery has failed seven times, and waits for {@link Broker.redeliver}. */
+  deliveryParked: StoredDelivery
   /** The ledger failed, or a turn could not begin. */
   error: Error
 }
@@ -2132,8 +2191,14 @@ export declare class Broker {
   /** Calls back with what the broker emits. Returns a function that ends it. */
   on<Name extends keyof BrokerEvents>(
     name: Name,
-    listener: (event: BrokerEvents[Name]) => void,
+    listener: (event: BrokerEvents[Name]) => void | Promise<void>,
   ): () => void
+  /** The host has passed the answer of a turn on itself. False where no delivery of it waits. */
+  delivered(turnId: string): Promise<boolean>
+  /** Hands a parked delivery out again. False where it is not parked. */
+  redeliver(turnId: string): Promise<boolean>
+  /** The deliveries with a status, oldest first. */
+  deliveries(options?: DeliveryListOptions): Promise<StoredDelivery[]>
   /**
    * Begins no turn from now on, and waits for those that run; after `drainMs` they are aborted. Messages that wait are taken over by
    * the next broker on the ledger. The engine stays open.

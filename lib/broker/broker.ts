@@ -10,18 +10,22 @@ import type {
   BrokerOptions,
   Broker as Declared,
   AgentEngine as DeclaredEngine,
+  Delivery,
+  DeliveryListOptions,
   MessageExecution,
   NexusRequest,
   QueuedMessage,
   RoutingTarget,
   SendReceipt,
   SessionEvent,
+  StoredDelivery,
 } from '../../index.d.ts'
 import { type AgentEngine, type EngineParts, enginePartsOf } from '../engine/engine.ts'
 import * as addon from '../native/addon.ts'
 import * as hub from '../native/hub.ts'
 import { AgentEngineError, guarded, messageOf, refusal } from '../values/errors.ts'
 import { readFields, readName } from '../values/reader.ts'
+import { Deliveries } from './deliveries.ts'
 import { Execution } from './execution.ts'
 import { type ReadOptions, readBrokerOptions } from './options.ts'
 import { type ReadRequest, readRequest } from './requests.ts'
@@ -35,15 +39,20 @@ type NativeEvent =
   | { type: 'steered'; turnId: string; items: string[] }
   | { type: 'ended'; turnId: string; items: TurnItem[] }
   | { type: 'failed'; items: TurnItem[] }
+  | { type: 'deliver'; delivery: StoredDelivery }
+  | { type: 'parked'; delivery: StoredDelivery }
   | { type: 'error'; code: AgentEngineError['code']; message: string }
 
-type Listeners = { [Name in keyof BrokerEvents]: Set<(event: BrokerEvents[Name]) => void> }
+/** The events that any number of listeners get: a delivery has one. */
+type Emitted = Omit<BrokerEvents, 'delivery'>
+type Listeners = { [Name in keyof Emitted]: Set<(event: Emitted[Name]) => void> }
 
 class Broker implements Declared {
   #engine: AgentEngine
   #parts: EngineParts
   #options: ReadOptions
   #turns: Turns
+  #deliveries: Deliveries
   #native: NativeBroker
   #number: number
   /** The messages that are followed, by id. */
@@ -52,7 +61,12 @@ class Broker implements Declared {
   #runs = new Map<string, AgentRun>()
   /** The turns that this process has tried to resume. */
   #resumed = new Set<string>()
-  #listeners: Listeners = { run: new Set(), queue: new Set(), error: new Set() }
+  #listeners: Listeners = {
+    run: new Set(),
+    queue: new Set(),
+    deliveryParked: new Set(),
+    error: new Set(),
+  }
   #closing: Promise<void> | undefined
 
   constructor(engine: DeclaredEngine, options: BrokerOptions) {
@@ -61,6 +75,7 @@ class Broker implements Declared {
     this.#engine = engine as AgentEngine
     this.#parts = parts
     this.#options = readBrokerOptions(options)
+    this.#deliveries = new Deliveries(this.#engine, () => this.#native)
     this.#turns = new Turns(this.#engine, parts, this.#options)
     this.#number = hub.addBroker((event) => this.#receive(event as NativeEvent))
     try {
@@ -73,7 +88,7 @@ class Broker implements Declared {
   }
 
   async send(request: NexusRequest): Promise<SendReceipt> {
-    return this.#send(readRequest(request, this.#options), this.#parts.native.newId())
+    return this.#send(readRequest(request, this.#options, true), this.#parts.native.newId())
   }
 
   async #send(request: ReadRequest, id: string): Promise<SendReceipt> {
@@ -86,7 +101,7 @@ class Broker implements Declared {
   }
 
   execute(request: NexusRequest): MessageExecution {
-    const read = readRequest(request, this.#options)
+    const read = readRequest(request, this.#options, false)
     const id = this.#parts.native.newId()
     // Registered first: the message's turn may begin before its receipt is here.
     const receipt = Promise.resolve().then(() => this.#send(read, id))
@@ -109,7 +124,7 @@ class Broker implements Declared {
   }
 
   async assembleContext(request: NexusRequest): Promise<AssembledContext> {
-    const read = readRequest(request, this.#options)
+    const read = readRequest(request, this.#options, false)
     const routed = await smartRoute(this.#engine, this.#options, read.to, read.text)
     const label = routed.sessionLabel ?? (await this.#sessionOf(routed))
     const turnId = this.#parts.native.newId()
@@ -196,21 +211,34 @@ class Broker implements Declared {
 
   on<Name extends keyof BrokerEvents>(
     name: Name,
-    listener: (event: BrokerEvents[Name]) => void,
+    listener: (event: BrokerEvents[Name]) => void | Promise<void>,
   ): () => void {
-    if (!Object.hasOwn(this.#listeners, name)) {
-      const names = Object.keys(this.#listeners).join(', ')
+    if (name !== 'delivery' && !Object.hasOwn(this.#listeners, name)) {
+      const names = [...Object.keys(this.#listeners), 'delivery'].join(', ')
       throw refusal('invalid_options', 'name', `is not one of ${names}`)
     }
     if (typeof listener !== 'function') {
       throw refusal('invalid_options', 'listener', 'is not a function')
     }
-    const listeners = this.#listeners[name]
+    if (name === 'delivery') return this.#deliveries.listen(listener as (it: Delivery) => void)
+    const listeners: Set<unknown> = this.#listeners[name as keyof Emitted]
     listeners.add(listener)
     return () => void listeners.delete(listener)
   }
 
-  #emit<Name extends keyof BrokerEvents>(name: Name, event: BrokerEvents[Name]): void {
+  delivered(turnId: string): Promise<boolean> {
+    return this.#deliveries.delivered(turnId)
+  }
+
+  redeliver(turnId: string): Promise<boolean> {
+    return this.#deliveries.redeliver(turnId)
+  }
+
+  deliveries(options?: DeliveryListOptions): Promise<StoredDelivery[]> {
+    return this.#deliveries.list(options)
+  }
+
+  #emit<Name extends keyof Emitted>(name: Name, event: Emitted[Name]): void {
     for (const listener of this.#listeners[name]) {
       try {
         listener(event)
@@ -239,6 +267,12 @@ class Broker implements Declared {
         break
       case 'failed':
         this.#ended(null, event.items)
+        break
+      case 'deliver':
+        this.#deliveries.receive(event.delivery)
+        break
+      case 'parked':
+        this.#emit('deliveryParked', event.delivery)
         break
       case 'error':
         this.#emit('error', new AgentEngineError(event.code, event.message))
@@ -325,8 +359,19 @@ class Broker implements Declared {
     const timer =
       drainMs === undefined ? undefined : setTimeout(() => this.#native.abortAll(), drainMs)
     await closed.finally(() => clearTimeout(timer))
+    await this.#drainDeliveries(drainMs)
     hub.removeBroker(this.#number)
     for (const execution of this.#executions.values()) execution.fail('left in the queue')
+  }
+
+  /** Waits for the deliveries that the host has; after `drainMs` they are left for the next broker. */
+  async #drainDeliveries(drainMs: number | undefined): Promise<void> {
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<void>((resolve) => {
+      if (drainMs !== undefined) timer = setTimeout(resolve, drainMs)
+    })
+    await Promise.race([this.#deliveries.drain(), late]).finally(() => clearTimeout(timer))
+    this.#deliveries.abandon()
   }
 }
 

@@ -9,7 +9,7 @@ import type {
   Toolset,
 } from '../../index.d.ts'
 import { refusal } from '../values/errors.ts'
-import { type Fields, readFields } from '../values/reader.ts'
+import { type Fields, readFields, readName } from '../values/reader.ts'
 import { listAgentIds } from './decisions.ts'
 
 const CODE = 'invalid_options'
@@ -21,6 +21,7 @@ const FIELDS = [
   'personas',
   'toolsets',
   'queue',
+  'outbox',
   'lanes',
   'smartRoute',
   'smartRouteConfidence',
@@ -41,6 +42,7 @@ const MODES: readonly unknown[] = [
   'steer',
   'steer-backlog',
 ] satisfies QueueMode[]
+const SILENT: readonly string[] = ['NO_REPLY', 'HEARTBEAT_OK']
 const DROPS: readonly unknown[] = ['old', 'new', 'summarize']
 /** Messages of users interrupt a manager, those of workers and timers follow. */
 const NEXUS: QueueOptions = {
@@ -57,6 +59,8 @@ interface ReadOptions {
   bySource: Readonly<Record<string, QueueMode>>
   smartRoute: BrokerOptions['smartRoute']
   confidence: number | undefined
+  /** The answers that are not delivered. */
+  silent: readonly string[]
   /** The JSON for the native side. */
   native: string
 }
@@ -94,6 +98,7 @@ function readBrokerOptions(options: unknown): ReadOptions {
     bySource: queue.bySource ?? {},
     smartRoute: (smartRoute ?? undefined) as BrokerOptions['smartRoute'],
     confidence,
+    silent: readSilent(fields.outbox),
     native: JSON.stringify({
       cap: count(queue.cap, 'queue.cap', 20, 1),
       drop: queue.drop ?? 'summarize',
@@ -122,6 +127,15 @@ function readQueue(given: unknown): QueueOptions {
     }
   }
   return queue
+}
+
+function readSilent(given: unknown): readonly string[] {
+  if (given === undefined || given === null) return SILENT
+  const outbox = readFields(given, 'outbox', CODE, 'outbox.')
+  known(outbox, ['silent'], 'outbox.')
+  const { silent = SILENT } = outbox
+  if (!Array.isArray(silent)) throw refusal(CODE, 'outbox.silent', 'is not a list of texts')
+  return silent.map((text, at) => readName(text, `outbox.silent[${at}]`, CODE))
 }
 
 /** A mode of a queue; undefined where there is none. */

@@ -8,14 +8,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::host::TurnHost;
 use super::lanes::LaneLimits;
+use super::outbox::Outbox;
 use super::state::{SessionState, State};
 use crate::engine::{Engine, Tasks};
 use base::clock::Clock;
-use model::{Journal, QueueLimits, QueueStore, StorageError, StorageErrorKind};
+use model::{DeliveryStore, Journal, QueueLimits, QueueStore, StorageError, StorageErrorKind};
 
 /// The parts of a dispatcher.
 pub(crate) struct DispatchParts {
     pub(crate) store: Arc<dyn QueueStore>,
+    pub(crate) deliveries: Arc<dyn DeliveryStore>,
     pub(crate) journal: Arc<dyn Journal>,
     pub(crate) engine: Arc<Engine>,
     pub(crate) host: Arc<dyn TurnHost>,
@@ -31,6 +33,7 @@ pub(crate) struct DispatchParts {
 pub(crate) struct Dispatcher {
     pub(super) parts: DispatchParts,
     state: Mutex<State>,
+    outbox: Mutex<Outbox>,
     closing: CancellationToken,
     /// A turn has ended.
     pub(super) turn_ended: Notify,
@@ -43,6 +46,7 @@ impl Dispatcher {
         let dispatcher = Arc::new(Self {
             parts,
             state,
+            outbox: Mutex::default(),
             closing: CancellationToken::new(),
             turn_ended: Notify::new(),
         });
@@ -53,6 +57,19 @@ impl Dispatcher {
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn outbox(&self) -> MutexGuard<'_, Outbox> {
+        self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits; false if the dispatcher has closed meanwhile.
+    pub(super) async fn waits(&self, wait: Duration) -> bool {
+        tokio::select! {
+            biased;
+            () = self.closing.cancelled() => false,
+            () = tokio::time::sleep(wait) => true,
+        }
     }
 
     pub(super) fn now(&self) -> i64 {
@@ -73,10 +90,9 @@ impl Dispatcher {
                 }
                 Err(error) => self.report(&error),
             }
-            tokio::select! {
-                biased;
-                () = self.closing.cancelled() => return,
-                () = tokio::time::sleep(self.parts.pulse) => {}
+            self.wake_outbox();
+            if !self.waits(self.parts.pulse).await {
+                return;
             }
         }
     }
@@ -142,10 +158,8 @@ impl Dispatcher {
         let wait = Duration::from_millis(at.saturating_sub(self.now()).try_into().unwrap_or(0));
         let (dispatcher, label) = (Arc::clone(self), label.to_owned());
         self.parts.tasks.spawn(async move {
-            tokio::select! {
-                biased;
-                () = dispatcher.closing.cancelled() => return,
-                () = tokio::time::sleep(wait) => {}
+            if !dispatcher.waits(wait).await {
+                return;
             }
             {
                 let mut state = dispatcher.lock();

@@ -1,6 +1,6 @@
 //! The port to what begins turns and hears what became of messages. It must never be awaited.
 
-use model::StoredItem;
+use model::{StoredDelivery, StoredItem};
 
 /// A turn that is to begin.
 pub(crate) struct StartTurn {
@@ -48,6 +48,12 @@ pub(crate) trait TurnHost: Send + Sync {
 
     /// Messages have failed without a turn.
     fn failed(&self, items: Vec<StoredItem>);
+
+    /// Takes a delivery. The host answers it with [`super::Dispatcher::answered`].
+    fn deliver(&self, delivery: StoredDelivery);
+
+    /// A delivery has failed too often.
+    fn delivery_parked(&self, delivery: StoredDelivery);
 
     /// The store failed. What was to happen is tried again.
     fn error(&self, error: &model::StorageError);

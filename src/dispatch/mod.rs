@@ -5,6 +5,7 @@
 mod dispatcher;
 mod host;
 mod lanes;
+mod outbox;
 mod recovery;
 mod sending;
 mod session;

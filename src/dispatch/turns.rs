@@ -166,6 +166,7 @@ impl Dispatcher {
             state.lanes.leave(label)
         };
         self.turn_ended.notify_waiters();
+        self.wake_outbox();
         if let Some(next) = next {
             self.wake(&next);
         }

@@ -29,6 +29,7 @@ pub use data::context::{
     AgentRole, AssembledContext, OnApproval, ThinkingConfig, ThinkingEffort, ThinkingMode,
     TokenBudget,
 };
+pub use data::delivery::{DeliveryStatus, StoredDelivery};
 pub use data::errors::error::{
     AgentError, AgentErrorKind, ErrorDetail, FailureKind, RetryAfterSource, StorageError,
     StorageErrorKind,
@@ -101,6 +102,9 @@ pub use ports::commit::{
     CallStep, CommitReceipt, CompactionCommit, CompactionUsage, OnStaleHead, Opened, Parking,
     QueueEnd, ToolCallRecord, TurnEnd, TurnHeader, TurnLease, TurnOpening, TurnSettings, TurnStep,
     query_message_ids, response_message_id,
+};
+pub use ports::delivery_store::{
+    ClaimedDeliveries, DeliveryFilter, DeliveryOutcome, DeliveryStore,
 };
 pub use ports::future::PortFuture;
 pub use ports::journal::Journal;

@@ -16,15 +16,17 @@ use super::super::errors::js_error;
 use super::super::hub::HubCore;
 use super::super::input::{CrossingContext, KnownHistory, RunFlags};
 use super::super::reply::{Answer, reply};
+use super::json::{delivery_json, item_json, receipt_json};
 use crate::dispatch::{
-    Arming, DispatchParts, Dispatcher, Disposition, EndedTurn, LaneLimits, Receipt, SessionState,
-    StartTurn, SteeredItems, TurnHost,
+    Arming, DispatchParts, Dispatcher, EndedTurn, LaneLimits, SessionState, StartTurn,
+    SteeredItems, TurnHost,
 };
 use crate::engine::{QueuedTurn, Tasks};
 use base::error::{EngineError, ErrorCode};
 use model::{
     Defaults, DropPolicy, InputError, Message, NewItem, QueueItem, QueueLimits, QueueMode,
-    QueueTarget, Role, Route, StorageError, StoredItem, from_json, parse_message, session_label,
+    QueueTarget, Role, Route, StorageError, StoredDelivery, StoredItem, from_json, parse_message,
+    session_label,
 };
 
 /// The options of a broker, as JSON.
@@ -108,59 +110,25 @@ impl TurnHost for JsTurnHost {
         self.event(&json!({ "type": "failed", "items": items }));
     }
 
+    fn deliver(&self, delivery: StoredDelivery) {
+        self.event(&json!({ "type": "deliver", "delivery": delivery_json(&delivery) }));
+    }
+
+    fn delivery_parked(&self, delivery: StoredDelivery) {
+        self.event(&json!({ "type": "parked", "delivery": delivery_json(&delivery) }));
+    }
+
     fn error(&self, error: &StorageError) {
         let (code, message) = (error.kind.code(), &error.message);
         self.event(&json!({ "type": "error", "code": code, "message": message }));
     }
 }
 
-fn item_json(stored: &StoredItem) -> serde_json::Value {
-    let StoredItem { item, .. } = stored;
-    let parsed = |json: &str| serde_json::from_str::<serde_json::Value>(json).unwrap_or_default();
-    json!({
-        "id": item.id,
-        "sessionLabel": stored.session_label,
-        "source": stored.source,
-        "mode": item.mode,
-        "route": item.route,
-        "message": parsed(&stored.message),
-        "request": parsed(&stored.request),
-        "eventId": stored.event_id,
-        "status": stored.status,
-        "reason": stored.reason,
-        "detail": stored.detail,
-        "tries": item.tries,
-        "failures": item.failures,
-        "notBefore": item.not_before,
-        "turnId": stored.turn_id,
-        "createdAt": stored.created_at,
-        "claimedAt": stored.claimed_at,
-        "deliveredAt": stored.delivered_at,
-    })
-}
-
-fn receipt_json(receipt: &Receipt) -> String {
-    let disposition = match receipt.disposition {
-        Disposition::Started => "started",
-        Disposition::Queued => "queued",
-        Disposition::Steered => "steered",
-        Disposition::Duplicate => "duplicate",
-        Disposition::Rejected => "rejected",
-    };
-    json!({
-        "disposition": disposition,
-        "itemId": receipt.item_id,
-        "sessionLabel": receipt.session_label,
-        "isFork": receipt.is_fork,
-    })
-    .to_string()
-}
-
 /// The driver of a broker.
 /// @internal
 #[napi]
 pub struct NativeBroker {
-    dispatcher: Arc<Dispatcher>,
+    pub(super) dispatcher: Arc<Dispatcher>,
     hub: Arc<HubCore>,
     tasks: Tasks,
 }
@@ -189,6 +157,7 @@ impl NativeBroker {
         let hub = Arc::clone(engine.hub());
         let dispatcher = Dispatcher::start(DispatchParts {
             store: ledger.queue,
+            deliveries: ledger.deliveries,
             journal: ledger.journal,
             engine: Arc::clone(engine.engine()),
             host: Arc::new(JsTurnHost { hub: Arc::downgrade(&hub), number }),
@@ -205,7 +174,7 @@ impl NativeBroker {
         Ok(Self { dispatcher, hub, tasks })
     }
 
-    fn answer(&self, id: u32, work: impl Future<Output = Answer> + Send + 'static) {
+    pub(super) fn answer(&self, id: u32, work: impl Future<Output = Answer> + Send + 'static) {
         let hub = Arc::clone(&self.hub);
         self.tasks.spawn(async move { reply(&hub, id, work.await) });
     }

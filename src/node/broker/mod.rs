@@ -2,3 +2,5 @@
 
 mod decisions;
 mod dispatch;
+mod json;
+mod outbox;
