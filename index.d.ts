@@ -2123,6 +2123,57 @@ export interface DeliveryListOptions {
   limit?: number | undefined
 }
 
+/** What becomes of the times of a schedule that passed while no process could take them. `once`: the latest counts. */
+export type MisfirePolicy = 'skip' | 'once'
+
+/** A message that is sent at times. Exactly one of `cron`, `at` and `every`. */
+export interface ScheduleOptions {
+  /** The host's id. The same schedule defined again stays as it is; another one replaces it. */
+  id: string
+  /** Minute, hour, day of the month, month, weekday; or `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`. */
+  cron?: string | undefined
+  /** The time zone of `cron`, such as `Europe/Berlin`. Default that of this process. */
+  zone?: string | undefined
+  /** Once, at this time: an ISO text or Unix milliseconds. */
+  at?: Date | string | number | undefined
+  /** An interval in milliseconds, from 1,000 on. */
+  every?: number | undefined
+  /** A time from which intervals are counted. Default 1970, so that `3_600_000` is every full hour of UTC. */
+  from?: Date | string | number | undefined
+  /** Default `once`. A time is missed when it is a minute late. */
+  misfire?: MisfirePolicy | undefined
+  /** Where it goes; no `thread`, and no `smart`. */
+  to: RoutingTarget
+  message: string | Message
+  /** Default `timer`. */
+  source?: string | undefined
+  mode?: QueueMode | undefined
+  route?: Route | undefined
+  identity?: unknown
+  permissions?: unknown
+  target?: unknown
+  /** Default `true`, as for `send`. */
+  outbox?: boolean | undefined
+}
+
+/** A schedule, as it is stored. */
+export interface Schedule {
+  id: string
+  cron: string | null
+  zone: string | null
+  at: number | null
+  every: number | null
+  from: number | null
+  misfire: MisfirePolicy
+  sessionLabel: string
+  message: Message
+  /** When it is due next, in Unix milliseconds; null where no time comes. */
+  nextAt: number | null
+  /** The last due time for which a message was sent. */
+  lastAt: number | null
+  createdAt: number
+}
+
 /** What a {@link Broker} emits. */
 export interface BrokerEvents {
   /** A turn has begun here. */
@@ -2193,8 +2244,18 @@ export declare class Broker {
   /** Calls back with what the broker emits. Returns a function that ends it. */
   on<Name extends keyof BrokerEvents>(
     name: Name,
-    listener: (event: BrokerEvents[Name]) => void | Promise<void>,
+    listener: (event: BrokerEvents[Name]) => void,
   ): () => void
+  /**
+   * Sends a message at times: each due time has one message, whichever process with a broker takes it. Its event id is
+   * `schedule:<id>:<due time>`.
+   *
+   * @throws {AgentEngineError} `invalid_target`, `invalid_options`; any of storage
+   */
+  schedule(schedule: ScheduleOptions): Promise<Schedule>
+  /** Removes a schedule. False where there is none. */
+  unschedule(id: string): Promise<boolean>
+  schedules(): Promise<Schedule[]>
   /** The host has passed the answer of a turn on itself. False where no delivery of it waits. */
   delivered(turnId: string): Promise<boolean>
   /** Hands a parked delivery out again. False where it is not parked. */
@@ -5979,15 +6040,15 @@ export type Route = {
 /**
  * The platform: `telegram`, `discord`, …
  */
-channel?: string, 
+channel?: string | undefined, 
 /**
  * The account of the host on it.
  */
-account?: string, 
+account?: string | undefined, 
 /**
  * The thread.
  */
-thread?: string, };
+thread?: string | undefined, };
 
 /**
  * What became of a delivery so far.

@@ -52,9 +52,13 @@ const proofs = {
   },
   broker: {
     about:
-      'brokers killed at any step, 50 times alone and 50 times beside two others: every receipt ends once, every answer is delivered',
+      'brokers killed at any step, 50 times alone and 50 times beside two others: every receipt ends once, every answer is delivered, every due time has one message',
     env: { BROKER_KILLS: '50' },
-    command: [...spec('broker/kills'), '__test__/broker/delivery-kills.spec.ts'],
+    command: [
+      ...spec('broker/kills'),
+      '__test__/broker/delivery-kills.spec.ts',
+      '__test__/broker/schedule-kills.spec.ts',
+    ],
   },
   duplicates: {
     about: 'two processes submit the same run id at once, 200 times: one turn',

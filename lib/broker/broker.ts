@@ -16,6 +16,8 @@ import type {
   NexusRequest,
   QueuedMessage,
   RoutingTarget,
+  Schedule,
+  ScheduleOptions,
   SendReceipt,
   SessionEvent,
   StoredDelivery,
@@ -30,6 +32,7 @@ import { Execution } from './execution.ts'
 import { type ReadOptions, readBrokerOptions } from './options.ts'
 import { type ReadRequest, readRequest } from './requests.ts'
 import { type Routed, route, smartRoute } from './routes.ts'
+import { Schedules, type StoredSchedule } from './schedules/schedules.ts'
 import { type BegunTurn, type StartTurn, type TurnItem, Turns } from './turns.ts'
 
 /** What the native side emits. */
@@ -41,6 +44,7 @@ type NativeEvent =
   | { type: 'failed'; items: TurnItem[] }
   | { type: 'deliver'; delivery: StoredDelivery }
   | { type: 'parked'; delivery: StoredDelivery }
+  | { type: 'due'; schedules: StoredSchedule[] }
   | { type: 'error'; code: AgentEngineError['code']; message: string }
 
 /** The events that any number of listeners get: a delivery has one. */
@@ -53,6 +57,7 @@ class Broker implements Declared {
   #options: ReadOptions
   #turns: Turns
   #deliveries: Deliveries
+  #schedules: Schedules
   #native: NativeBroker
   #number: number
   /** The messages that are followed, by id. */
@@ -76,6 +81,11 @@ class Broker implements Declared {
     this.#parts = parts
     this.#options = readBrokerOptions(options)
     this.#deliveries = new Deliveries(this.#engine, () => this.#native)
+    this.#schedules = new Schedules(
+      this.#options,
+      () => this.#native,
+      () => parts.native.newId(),
+    )
     this.#turns = new Turns(this.#engine, parts, this.#options)
     this.#number = hub.addBroker((event) => this.#receive(event as NativeEvent))
     try {
@@ -211,7 +221,7 @@ class Broker implements Declared {
 
   on<Name extends keyof BrokerEvents>(
     name: Name,
-    listener: (event: BrokerEvents[Name]) => void | Promise<void>,
+    listener: (event: BrokerEvents[Name]) => void,
   ): () => void {
     if (name !== 'delivery' && !Object.hasOwn(this.#listeners, name)) {
       const names = [...Object.keys(this.#listeners), 'delivery'].join(', ')
@@ -236,6 +246,19 @@ class Broker implements Declared {
 
   deliveries(options?: DeliveryListOptions): Promise<StoredDelivery[]> {
     return this.#deliveries.list(options)
+  }
+
+  async schedule(schedule: ScheduleOptions): Promise<Schedule> {
+    this.#refuseClosed()
+    return this.#schedules.define(schedule)
+  }
+
+  unschedule(id: string): Promise<boolean> {
+    return this.#schedules.remove(id)
+  }
+
+  schedules(): Promise<Schedule[]> {
+    return this.#schedules.list()
   }
 
   #emit<Name extends keyof Emitted>(name: Name, event: Emitted[Name]): void {
@@ -273,6 +296,11 @@ class Broker implements Declared {
         break
       case 'parked':
         this.#emit('deliveryParked', event.delivery)
+        break
+      case 'due':
+        this.#schedules.take(event.schedules).catch((error) => {
+          if (!closes(error)) this.#emit('error', error)
+        })
         break
       case 'error':
         this.#emit('error', new AgentEngineError(event.code, event.message))

@@ -12,12 +12,15 @@ use super::outbox::Outbox;
 use super::state::{SessionState, State};
 use crate::engine::{Engine, Tasks};
 use base::clock::Clock;
-use model::{DeliveryStore, Journal, QueueLimits, QueueStore, StorageError, StorageErrorKind};
+use model::{
+    DeliveryStore, Journal, QueueLimits, QueueStore, ScheduleStore, StorageError, StorageErrorKind,
+};
 
 /// The parts of a dispatcher.
 pub(crate) struct DispatchParts {
     pub(crate) store: Arc<dyn QueueStore>,
     pub(crate) deliveries: Arc<dyn DeliveryStore>,
+    pub(crate) schedules: Arc<dyn ScheduleStore>,
     pub(crate) journal: Arc<dyn Journal>,
     pub(crate) engine: Arc<Engine>,
     pub(crate) host: Arc<dyn TurnHost>,
@@ -37,6 +40,8 @@ pub(crate) struct Dispatcher {
     closing: CancellationToken,
     /// A turn has ended.
     pub(super) turn_ended: Notify,
+    /// A schedule has another due time.
+    pub(super) schedules_changed: Notify,
 }
 
 impl Dispatcher {
@@ -49,6 +54,7 @@ impl Dispatcher {
             outbox: Mutex::default(),
             closing: CancellationToken::new(),
             turn_ended: Notify::new(),
+            schedules_changed: Notify::new(),
         });
         let pulse = Arc::clone(&dispatcher);
         dispatcher.parts.tasks.spawn(async move { pulse.beat().await });
@@ -91,8 +97,27 @@ impl Dispatcher {
                 Err(error) => self.report(&error),
             }
             self.wake_outbox();
-            if !self.waits(self.parts.pulse).await {
+            if !self.waits_for_schedules().await {
                 return;
+            }
+        }
+    }
+
+    /// Takes the due times of schedules until the next pulse; false if the dispatcher has closed.
+    async fn waits_for_schedules(self: &Arc<Self>) -> bool {
+        let clock = &self.parts.clock;
+        let pulse = clock.instant() + self.parts.pulse;
+        loop {
+            let wait = self.check_schedules().await;
+            let left = pulse.saturating_duration_since(clock.instant());
+            if left.is_zero() {
+                return !self.closing.is_cancelled();
+            }
+            tokio::select! {
+                biased;
+                () = self.closing.cancelled() => return false,
+                () = tokio::time::sleep(wait.min(left)) => {}
+                () = self.schedules_changed.notified() => {}
             }
         }
     }

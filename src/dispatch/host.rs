@@ -1,6 +1,6 @@
 //! The port to what begins turns and hears what became of messages. It must never be awaited.
 
-use model::{StoredDelivery, StoredItem};
+use model::{StoredDelivery, StoredItem, StoredSchedule};
 
 /// A turn that is to begin.
 pub(crate) struct StartTurn {
@@ -54,6 +54,9 @@ pub(crate) trait TurnHost: Send + Sync {
 
     /// A delivery has failed too often.
     fn delivery_parked(&self, delivery: StoredDelivery);
+
+    /// Schedules are due. The host takes their times with [`super::Dispatcher::fire`].
+    fn due(&self, schedules: Vec<StoredSchedule>);
 
     /// The store failed. What was to happen is tried again.
     fn error(&self, error: &model::StorageError);

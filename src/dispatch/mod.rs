@@ -7,6 +7,7 @@ mod host;
 mod lanes;
 mod outbox;
 mod recovery;
+mod schedules;
 mod sending;
 mod session;
 mod state;

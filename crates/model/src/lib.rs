@@ -92,6 +92,7 @@ pub use data::result::{
     AgentResult, AgentToolCall, Attempt, CallPurpose, CompactionResult, PersistError, RunWarning,
     StopReason, ToolCallStatus,
 };
+pub use data::schedule::StoredSchedule;
 pub use data::tool::{
     ExecutionMode, OUTCOME_UNKNOWN, OUTCOME_UNKNOWN_TEXT, ReplayClass, ToolDefinition,
     ToolPermission,
@@ -117,3 +118,4 @@ pub use ports::queue_store::{
     Enqueued, NewItem, QueueLease, QueueStore, QueueTarget, SessionQueue,
 };
 pub use ports::ratios::{RatioStore, TokenRatio};
+pub use ports::schedule_store::{Firing, ScheduleStore};

@@ -16,7 +16,7 @@ use super::super::errors::js_error;
 use super::super::hub::HubCore;
 use super::super::input::{CrossingContext, KnownHistory, RunFlags};
 use super::super::reply::{Answer, reply};
-use super::json::{delivery_json, item_json, receipt_json};
+use super::json::{delivery_json, item_json, receipt_json, schedule_json};
 use crate::dispatch::{
     Arming, DispatchParts, Dispatcher, EndedTurn, LaneLimits, SessionState, StartTurn,
     SteeredItems, TurnHost,
@@ -25,8 +25,8 @@ use crate::engine::{QueuedTurn, Tasks};
 use base::error::{EngineError, ErrorCode};
 use model::{
     Defaults, DropPolicy, InputError, Message, NewItem, QueueItem, QueueLimits, QueueMode,
-    QueueTarget, Role, Route, StorageError, StoredDelivery, StoredItem, from_json, parse_message,
-    session_label,
+    QueueTarget, Role, Route, StorageError, StoredDelivery, StoredItem, StoredSchedule, from_json,
+    parse_message, session_label,
 };
 
 /// The options of a broker, as JSON.
@@ -118,6 +118,11 @@ impl TurnHost for JsTurnHost {
         self.event(&json!({ "type": "parked", "delivery": delivery_json(&delivery) }));
     }
 
+    fn due(&self, schedules: Vec<StoredSchedule>) {
+        let schedules: Vec<_> = schedules.iter().map(schedule_json).collect();
+        self.event(&json!({ "type": "due", "schedules": schedules }));
+    }
+
     fn error(&self, error: &StorageError) {
         let (code, message) = (error.kind.code(), &error.message);
         self.event(&json!({ "type": "error", "code": code, "message": message }));
@@ -158,6 +163,7 @@ impl NativeBroker {
         let dispatcher = Dispatcher::start(DispatchParts {
             store: ledger.queue,
             deliveries: ledger.deliveries,
+            schedules: ledger.schedules,
             journal: ledger.journal,
             engine: Arc::clone(engine.engine()),
             host: Arc::new(JsTurnHost { hub: Arc::downgrade(&hub), number }),
@@ -379,7 +385,7 @@ fn checked(label: &str) -> Result<String> {
         .map_err(|error| js_error(&EngineError::at(ErrorCode::InvalidLabel, error)))
 }
 
-fn new_item(args: &str) -> std::result::Result<NewItem, EngineError> {
+pub(super) fn new_item(args: &str) -> std::result::Result<NewItem, EngineError> {
     let sent: Sent = from_json(args).map_err(EngineError::option)?;
     let to = match (sent.thread, sent.session) {
         (Some(turn_id), _) => QueueTarget::Thread { turn_id, fork: format!("fork-{}", sent.id) },

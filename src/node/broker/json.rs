@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::dispatch::{Disposition, Receipt};
-use model::{StoredDelivery, StoredItem};
+use model::{StoredDelivery, StoredItem, StoredSchedule};
 
 pub(super) fn item_json(stored: &StoredItem) -> serde_json::Value {
     let StoredItem { item, .. } = stored;
@@ -61,4 +61,16 @@ pub(super) fn receipt_json(receipt: &Receipt) -> String {
         "isFork": receipt.is_fork,
     })
     .to_string()
+}
+
+pub(super) fn schedule_json(stored: &StoredSchedule) -> serde_json::Value {
+    let parsed = |json: &str| serde_json::from_str::<serde_json::Value>(json).unwrap_or_default();
+    json!({
+        "id": stored.id,
+        "spec": parsed(&stored.spec),
+        "item": parsed(&stored.item),
+        "nextAt": stored.next_at,
+        "lastAt": stored.last_at,
+        "createdAt": stored.created_at,
+    })
 }

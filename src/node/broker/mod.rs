@@ -4,3 +4,4 @@ mod decisions;
 mod dispatch;
 mod json;
 mod outbox;
+mod schedules;

@@ -9,3 +9,4 @@ pub(crate) mod journal_impl;
 pub(crate) mod ledger;
 pub(crate) mod queue_impl;
 mod read_impl;
+mod schedule_impl;

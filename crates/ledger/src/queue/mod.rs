@@ -1,4 +1,5 @@
-//! The queues of a broker and its outbox: the tables `queue_items`, `queue_events`, `queue_suspensions` and `deliveries`.
+//! The queues of a broker and its outbox: the tables `queue_items`, `queue_events`, `queue_suspensions`, `deliveries` and
+//! `schedules`.
 //!
 //! `crates/broker` decides what is admitted and what becomes of a message or a delivery; it must never be decided here.
 
@@ -8,4 +9,5 @@ pub(crate) mod delivery_rows;
 pub(crate) mod enqueue;
 pub(crate) mod item_rows;
 pub(crate) mod reads;
+pub(crate) mod schedules;
 pub(crate) mod turn_items;

@@ -21,4 +21,5 @@ pub(crate) mod message;
 pub(crate) mod profile;
 pub(crate) mod queue;
 pub(crate) mod result;
+pub(crate) mod schedule;
 pub(crate) mod tool;

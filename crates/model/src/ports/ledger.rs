@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::{
     ApprovalStore, DeliveryStore, Journal, LedgerAdmin, LedgerRead, ProfileStore, QueueStore,
-    RatioStore,
+    RatioStore, ScheduleStore,
 };
 
 /// The ports of an open ledger.
@@ -28,6 +28,8 @@ pub struct LedgerPorts {
     pub queue: Arc<dyn QueueStore>,
     /// The broker's outbox.
     pub deliveries: Arc<dyn DeliveryStore>,
+    /// The broker's schedules.
+    pub schedules: Arc<dyn ScheduleStore>,
 }
 
 impl LedgerPorts {
@@ -43,6 +45,7 @@ impl LedgerPorts {
             + LedgerAdmin
             + QueueStore
             + DeliveryStore
+            + ScheduleStore
             + 'static,
     {
         Self {
@@ -54,6 +57,7 @@ impl LedgerPorts {
             admin: Arc::clone(backend) as Arc<dyn LedgerAdmin>,
             queue: Arc::clone(backend) as Arc<dyn QueueStore>,
             deliveries: Arc::clone(backend) as Arc<dyn DeliveryStore>,
+            schedules: Arc::clone(backend) as Arc<dyn ScheduleStore>,
         }
     }
 }
