@@ -60,6 +60,11 @@ const proofs = {
       '__test__/broker/schedule-kills.spec.ts',
     ],
   },
+  queue: {
+    about: 'the rules of a queue against 100,000 random histories of sends, ends, crashes and clock steps',
+    env: { PROPTEST_CASES: '100000' },
+    command: core('every_message_ends_exactly_once'),
+  },
   duplicates: {
     about: 'two processes submit the same run id at once, 200 times: one turn',
     env: { DUPLICATE_ROUNDS: '200' },

@@ -1954,6 +1954,21 @@ export interface BrokerAgent extends AgentConfig {
   timeoutMs?: number | undefined
   /** What its turns may do at most. Holds together with the engine's `policy`. */
   policy?: RunPolicy | readonly RunPolicy[] | undefined
+  /** When a session of the agent starts another thread, or a function of the session's label. Default: never. */
+  reset?: SessionReset | ((sessionLabel: string) => SessionReset | null | undefined) | undefined
+}
+
+/**
+ * When the thread of a session is over: its next turn starts another one under the same label, and knows nothing of the old
+ * one, which stays in the ledger. With both, the sooner counts.
+ */
+export interface SessionReset {
+  /** After so many milliseconds without a turn. */
+  idleMs?: number | undefined
+  /** At the first turn after this time of the day, such as `04:00`. */
+  dailyAt?: string | undefined
+  /** The time zone of `dailyAt`. Default that of this process. */
+  zone?: string | undefined
 }
 
 /** The turn that tools are for. */
@@ -2248,6 +2263,17 @@ export declare class Broker {
   /** The queue of a session accepts messages, and neither begins, steers nor aborts a turn. */
   suspendQueue(label: string): Promise<void>
   resumeQueue(label: string): Promise<void>
+  /** A new session that begins at a turn, whatever follows that turn; with a message, its first one is sent. */
+  fork(
+    turnId: string,
+    message?: string | Message,
+  ): Promise<{ sessionLabel: string; receipt: SendReceipt | null }>
+  /** The calls that wait for a decision, or have one. See {@link AgentEngine.approvals}. */
+  approvals(filter?: ApprovalFilter & CallOptions): Promise<Approval[]>
+  /** Lets a call run that waits for an approval. See {@link AgentEngine.approve}. */
+  approve(approvalId: string, options?: ApproveOptions & CallOptions): Promise<Approval>
+  /** Refuses a call that waits for an approval, with a reason for the model. See {@link AgentEngine.deny}. */
+  deny(approvalId: string, options?: string | (DenyOptions & CallOptions)): Promise<Approval>
   /** The events of all runs in a session, in any process. See {@link Ledger.watch}. */
   subscribe(label: string): AsyncIterableIterator<SessionEvent>
   /** Calls back with what the broker emits. Returns a function that ends it. */

@@ -3,15 +3,21 @@
 
 import type { NativeBroker } from '../../binding.d.ts'
 import type {
+  AgentResult,
   AgentRun,
+  Approval,
+  ApprovalFilter,
+  ApproveOptions,
   AssembledContext,
   BrokerEvents,
   BrokerExecution,
   BrokerOptions,
+  CallOptions,
   Broker as Declared,
   AgentEngine as DeclaredEngine,
   Delivery,
   DeliveryListOptions,
+  DenyOptions,
   MessageExecution,
   NexusRequest,
   QueuedMessage,
@@ -45,6 +51,7 @@ type NativeEvent =
   | { type: 'deliver'; delivery: StoredDelivery }
   | { type: 'parked'; delivery: StoredDelivery }
   | { type: 'due'; schedules: StoredSchedule[] }
+  | { type: 'abortParked'; sessionLabel: string }
   | { type: 'error'; code: AgentEngineError['code']; message: string }
 
 /** The events that any number of listeners get: a delivery has one. */
@@ -198,7 +205,11 @@ class Broker implements Declared {
     }
     // First, or the next message would begin.
     if (queue === 'clear') await hub.request<void>((id) => this.#native.clear(id, label))
-    if (this.#native.abort(label)) return
+    if (!this.#native.abort(label)) await this.#abortSession(label)
+  }
+
+  /** Aborts the turn of a session that this broker does not run. */
+  async #abortSession(label: string): Promise<void> {
     try {
       await this.#engine.abortSession(label)
     } catch (error) {
@@ -213,6 +224,29 @@ class Broker implements Declared {
 
   resumeQueue(label: string): Promise<void> {
     return hub.request((id) => this.#native.suspend(id, label, false))
+  }
+
+  async fork(
+    turnId: string,
+    message?: string | NexusRequest['message'],
+  ): Promise<{ sessionLabel: string; receipt: SendReceipt | null }> {
+    this.#refuseClosed()
+    const { label: sessionLabel } = await this.#engine.ledger.fork(turnId)
+    const request = { to: { session: sessionLabel }, message } as NexusRequest
+    return { sessionLabel, receipt: message === undefined ? null : await this.send(request) }
+  }
+
+  approvals(filter?: ApprovalFilter & CallOptions): Promise<Approval[]> {
+    return this.#engine.approvals(filter)
+  }
+
+  approve(approvalId: string, options?: ApproveOptions & CallOptions): Promise<Approval> {
+    return this.#engine.approve(approvalId, options)
+  }
+
+  deny(approvalId: string, options?: string | (DenyOptions & CallOptions)): Promise<Approval> {
+    const given = typeof options === 'string' ? { reason: options } : options
+    return this.#engine.deny(approvalId, given)
   }
 
   subscribe(label: string): AsyncIterableIterator<SessionEvent> {
@@ -291,6 +325,9 @@ class Broker implements Declared {
       case 'failed':
         this.#ended(null, event.items)
         break
+      case 'abortParked':
+        this.#abortSession(event.sessionLabel).catch((error) => this.#emit('error', error))
+        break
       case 'deliver':
         this.#deliveries.receive(event.delivery)
         break
@@ -359,12 +396,21 @@ class Broker implements Declared {
 
   #ended(turnId: string | null, items: TurnItem[]): void {
     const all = items.map(publicItem)
-    for (const item of all) this.#executions.get(item.id)?.end(item)
+    for (const item of all) {
+      this.#executions.get(item.id)?.end(item, turnId, () => this.#resultOf(item.turnId))
+    }
     if (turnId !== null) {
       this.#runs.delete(turnId)
       if (all.every(({ status }) => status !== 'processing')) this.#resumed.delete(turnId)
     }
     this.#emit('queue', { turnId, items: all })
+  }
+
+  /** The result of a turn that another process has run. */
+  async #resultOf(turnId: string | null): Promise<AgentResult> {
+    const turn = turnId === null ? null : await this.#engine.ledger.turn(turnId)
+    if (turn !== null) return this.#engine.resultOf(turn.runId)
+    throw new AgentEngineError('not_delivered', 'the turn of the message was deleted')
   }
 
   #refuseClosed(): void {

@@ -11,6 +11,7 @@ import type {
 import { refusal } from '../values/errors.ts'
 import { type Fields, readFields, readName } from '../values/reader.ts'
 import { listAgentIds } from './decisions.ts'
+import { readReset } from './resets.ts'
 
 const CODE = 'invalid_options'
 const FIELDS = [
@@ -80,7 +81,10 @@ function readBrokerOptions(options: unknown): ReadOptions {
     throw refusal(CODE, 'smartRoute', 'is not a function')
   }
   const toolsets = readToolsets(fields.toolsets)
-  for (const id of ids) checkAgent(config, id, toolsets)
+  for (const id of ids) {
+    checkAgent(config, id, toolsets)
+    checkReset(config, id)
+  }
   const queue = readQueue(fields.queue)
   const lanes = fields.lanes === undefined ? {} : readFields(fields.lanes, 'lanes', CODE, 'lanes.')
   known(lanes, ['main', 'worker'], 'lanes.')
@@ -166,6 +170,11 @@ function checkAgent(
     const names = [...toolsets.keys()].join(', ') || 'none'
     throw refusal(CODE, `agents.${id}.toolset`, `is not one of \`toolsets\`: ${names}`)
   }
+}
+
+function checkReset(config: AgentsConfig<BrokerAgent>, id: string): void {
+  const reset = config.agents[id]?.reset ?? config.defaults?.reset
+  if (typeof reset !== 'function') readReset(reset, `agents.${id}.reset`)
 }
 
 function known(fields: Fields, names: readonly string[], prefix: string): void {

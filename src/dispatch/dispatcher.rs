@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::claims::Outbox;
 use super::host::TurnHost;
 use super::lanes::LaneLimits;
-use super::outbox::Outbox;
 use super::state::{SessionState, State};
 use crate::engine::{Engine, Tasks};
 use base::clock::Clock;

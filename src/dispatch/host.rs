@@ -46,6 +46,12 @@ pub(crate) trait TurnHost: Send + Sync {
     /// A turn has ended.
     fn ended(&self, turn: EndedTurn);
 
+    /// Messages that were queued here have ended in another process.
+    fn ended_elsewhere(&self, items: Vec<StoredItem>);
+
+    /// A message interrupts a turn of the session that waits for a decision, and that the dispatcher does not run.
+    fn abort_parked(&self, session_label: &str);
+
     /// Messages have failed without a turn.
     fn failed(&self, items: Vec<StoredItem>);
 

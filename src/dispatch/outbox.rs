@@ -2,7 +2,6 @@
 //!
 //! It must never have two deliveries of one session, nor decide what becomes of a failure: `broker::outbox` does.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,23 +10,6 @@ use model::{DeliveryFilter, DeliveryOutcome, DeliveryStatus, StorageError, Store
 
 /// How many deliveries a host has at once.
 const MOST: usize = 16;
-
-/// What the outbox of this process is doing.
-#[derive(Default)]
-pub(super) struct Outbox {
-    /// A host takes deliveries.
-    is_listening: bool,
-    /// A task is claiming.
-    is_claiming: bool,
-    /// Something was added or has ended meanwhile.
-    has_changed: bool,
-    /// A task renews the claims.
-    is_renewing: bool,
-    /// When it looks again, in Unix milliseconds.
-    timer: Option<i64>,
-    /// The deliveries that the host has, with the epochs of their claims.
-    claims: HashMap<String, i64>,
-}
 
 impl Dispatcher {
     /// A host takes deliveries from now on, or no more.

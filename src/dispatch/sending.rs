@@ -127,6 +127,9 @@ impl Dispatcher {
                 Err(error) => self.report(&error),
             }
         }
+        for stored in &items {
+            self.lock().session(&stored.session_label).own.remove(&stored.item.id);
+        }
         if !items.is_empty() {
             self.parts.host.failed(items);
         }

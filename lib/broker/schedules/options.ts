@@ -7,7 +7,7 @@ import type { ReadOptions } from '../options.ts'
 import { readRequest } from '../requests.ts'
 import { route } from '../routes.ts'
 import { cronOf, nextTime, type ScheduleSpec } from './times.ts'
-import { wallAt } from './zone.ts'
+import { readZone } from './zone.ts'
 
 const CODE = 'invalid_options'
 const TIMES = ['cron', 'at', 'every'] as const
@@ -75,7 +75,7 @@ function readSpec(fields: Fields): ScheduleSpec {
   }
   switch (kind) {
     case 'cron':
-      return { cron: readCron(fields.cron), zone: readZone(fields.zone), misfire }
+      return { cron: readCron(fields.cron), zone: readZone(fields.zone, 'zone'), misfire }
     case 'at':
       return { at: readTime(fields.at, 'at'), misfire }
     case 'every': {
@@ -97,18 +97,6 @@ function readCron(given: unknown): string {
     throw refusal(CODE, 'cron', (error as Error).message)
   }
   return cron
-}
-
-function readZone(given: unknown): string {
-  // That of this process: another one may have another.
-  if (given === undefined) return Intl.DateTimeFormat().resolvedOptions().timeZone
-  const zone = readName(given, 'zone', CODE)
-  try {
-    wallAt(zone, 0)
-  } catch {
-    throw refusal(CODE, 'zone', 'is not a time zone, such as `Europe/Berlin`')
-  }
-  return zone
 }
 
 /** A time as Unix milliseconds. */

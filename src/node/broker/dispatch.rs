@@ -105,6 +105,15 @@ impl TurnHost for JsTurnHost {
         self.event(&json!({ "type": "ended", "turnId": turn.turn_id, "items": items }));
     }
 
+    fn ended_elsewhere(&self, items: Vec<StoredItem>) {
+        // As those that have failed here: each has the turn in which it ended.
+        self.failed(items);
+    }
+
+    fn abort_parked(&self, session_label: &str) {
+        self.event(&json!({ "type": "abortParked", "sessionLabel": session_label }));
+    }
+
     fn failed(&self, items: Vec<StoredItem>) {
         let items: Vec<_> = items.iter().map(item_json).collect();
         self.event(&json!({ "type": "failed", "items": items }));
@@ -246,7 +255,8 @@ impl NativeBroker {
     fn queued(&self, turn: &QueuedTurnArgs, earlier: Vec<Message>) -> (QueuedTurn, Arming) {
         let (guard, arming) = self.dispatcher.guard(&turn.session_label, &turn.turn_id);
         let (turn_id, items) = (turn.turn_id.clone(), turn.items.clone());
-        (QueuedTurn { turn_id, items, earlier, ended: Box::new(guard) }, arming)
+        let leaves = turn.leaves.clone();
+        (QueuedTurn { turn_id, items, earlier, leaves, ended: Box::new(guard) }, arming)
     }
 
     fn begun(
@@ -376,6 +386,8 @@ pub struct QueuedTurnArgs {
     pub items: Vec<String>,
     /// The JSON of the user messages before its current one.
     pub earlier: String,
+    /// The head of its session, if the turn starts another thread in place of following it.
+    pub leaves: Option<String>,
     /// The number of its newest stored event; 0 for a new turn.
     pub last_event: u32,
 }
