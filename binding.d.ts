@@ -40,6 +40,26 @@ export declare class NativeBroker {
   close(id: number): void
   /** Aborts all turns that run here. */
   abortAll(): void
+  /** JavaScript takes deliveries from now on, or no more. */
+  listen(isListening: boolean): void
+  /** JavaScript answers none of its deliveries any more. */
+  abandonDeliveries(): void
+  /** Answers the delivery of a turn: `delivered`, `failed` with the reason, or `released`; answers request `id` when that is stored. */
+  answerDelivery(id: number, turnId: string, outcome: string, error?: string | undefined | null): void
+  /** JavaScript has passed the answer of a turn on itself; answers request `id` with whether something waited for that. */
+  delivered(id: number, turnId: string): void
+  /** Hands a parked delivery out again; answers request `id` with whether it was parked. */
+  redeliver(id: number, turnId: string): void
+  /** The deliveries of a filter, as JSON; answers request `id`. */
+  deliveries(id: number, filter: string): void
+  /** Defines a schedule; answers request `id` with what is stored. */
+  schedule(id: number, args: string): void
+  /** Removes a schedule; answers request `id` with whether there was one. */
+  unschedule(id: number, name: string): void
+  /** All schedules; answers request `id`. */
+  schedules(id: number): void
+  /** Takes a due time of a schedule and queues its message; answers request `id` with the receipt, or null. */
+  fire(id: number, args: string): void
 }
 
 /**

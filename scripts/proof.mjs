@@ -57,9 +57,18 @@ const proofs = {
   },
   broker: {
     about:
-      'brokers killed at any step, 50 times alone and 50 times beside two others: every receipt ends once',
+      'brokers killed at any step, 50 times alone and 50 times beside two others: every receipt ends once, every answer is delivered, every due time has one message',
     env: { BROKER_KILLS: '50' },
-    command: spec('broker/kills'),
+    command: [
+      ...spec('broker/kills'),
+      '__test__/broker/delivery-kills.spec.ts',
+      '__test__/broker/schedule-kills.spec.ts',
+    ],
+  },
+  queue: {
+    about: 'the rules of a queue against 100,000 random histories of sends, ends, crashes and clock steps',
+    env: { PROPTEST_CASES: '100000' },
+    command: core('every_message_ends_exactly_once'),
   },
   duplicates: {
     about: 'two processes submit the same run id at once, 200 times: one turn',

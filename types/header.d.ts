@@ -2000,6 +2000,21 @@ export interface BrokerAgent extends AgentConfig {
   timeoutMs?: number | undefined
   /** What its turns may do at most. Holds together with the engine's `policy`. */
   policy?: RunPolicy | readonly RunPolicy[] | undefined
+  /** When a session of the agent starts another thread, or a function of the session's label. Default: never. */
+  reset?: SessionReset | ((sessionLabel: string) => SessionReset | null | undefined) | undefined
+}
+
+/**
+ * When the thread of a session is over: its next turn starts another one under the same label, and knows nothing of the old
+ * one, which stays in the ledger. With both, the sooner counts.
+ */
+export interface SessionReset {
+  /** After so many milliseconds without a turn. */
+  idleMs?: number | undefined
+  /** At the first turn after this time of the day, such as `04:00`. */
+  dailyAt?: string | undefined
+  /** The time zone of `dailyAt`. Default that of this process. */
+  zone?: string | undefined
 }
 
 /** The turn that tools are for. */
@@ -2047,6 +2062,8 @@ export interface BrokerOptions extends AgentsConfig<BrokerAgent> {
   toolsets?: Readonly<Record<string, Toolset>> | undefined
   /** `nexus`: messages of users interrupt, those of workers and timers follow. */
   queue?: QueueOptions | 'nexus' | undefined
+  /** Answers that are not delivered. Default `NO_REPLY` and `HEARTBEAT_OK`. */
+  outbox?: { silent?: readonly string[] | undefined } | undefined
   /** How many turns run at once, those of workers apart. Default 4 and 8. */
   lanes?: { main?: number | undefined; worker?: number | undefined } | undefined
   /** Called first for a target with `smart: true`. What it does not answer within 2 s, or not surely, goes to the given target. */
@@ -2077,8 +2094,10 @@ export interface NexusRequest {
   identity?: unknown
   /** What the sender may do; stored with the turn. */
   permissions?: unknown
-  /** Where the answer goes; passed through in `stream_start`. */
+  /** Where the answer goes; passed through in `stream_start`, and in the turn's {@link Delivery}. */
   target?: unknown
+  /** Whether the turn has a {@link Delivery}, if there is a target. Default `true` for `send`, `false` for `execute`. */
+  outbox?: boolean | undefined
 }
 
 /** The proof that a message is stored: it is delivered, or visibly fails, exactly once. */
@@ -2126,12 +2145,118 @@ export interface MessageExecution extends BrokerExecution {
   readonly runId: string | undefined
 }
 
+/** The answer of an ended turn, for the place where its message came from. */
+export interface Delivery {
+  /** The same whenever it is handed out: the key by which a platform recognises a repetition. */
+  turnId: string
+  sessionLabel: string
+  /** The `target` of the newest message of the turn that has one. */
+  target: unknown
+  /** How the turn has ended: a failed or aborted one may have a part of an answer, or none. */
+  status: 'completed' | 'aborted' | 'failed'
+  text: string
+  /** The parts of the answer. */
+  blocks: Block[]
+  /** Those that are no text. */
+  attachments: Block[]
+  error: TurnError | null
+  /** 1 at first; more where a former attempt has failed, or its process has ended. */
+  attempt: number
+}
+
+/** A row of the outbox. */
+export interface StoredDelivery {
+  turnId: string
+  sessionLabel: string
+  target: unknown
+  status: DeliveryStatus
+  /** How often it was handed out. */
+  tries: number
+  /** How often that failed. */
+  failures: number
+  /** It is not handed out before this time, in Unix milliseconds. */
+  notBefore: number
+  /** The last failure. */
+  error: string | null
+  createdAt: number
+  deliveredAt: number | null
+}
+
+/** Which deliveries are listed. */
+export interface DeliveryListOptions {
+  /** Default `pending`. */
+  status?: DeliveryStatus | undefined
+  session?: string | undefined
+  /** The turn of the last delivery of the previous page. */
+  after?: string | undefined
+  /** 1 to 1,000. Default 100. */
+  limit?: number | undefined
+}
+
+/** What becomes of the times of a schedule that passed while no process could take them. `once`: the latest counts. */
+export type MisfirePolicy = 'skip' | 'once'
+
+/** A message that is sent at times. Exactly one of `cron`, `at` and `every`. */
+export interface ScheduleOptions {
+  /** The host's id. The same schedule defined again stays as it is; another one replaces it. */
+  id: string
+  /** Minute, hour, day of the month, month, weekday; or `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`. */
+  cron?: string | undefined
+  /** The time zone of `cron`, such as `Europe/Berlin`. Default that of this process. */
+  zone?: string | undefined
+  /** Once, at this time: an ISO text or Unix milliseconds. */
+  at?: Date | string | number | undefined
+  /** An interval in milliseconds, from 1,000 on. */
+  every?: number | undefined
+  /** A time from which intervals are counted. Default 1970, so that `3_600_000` is every full hour of UTC. */
+  from?: Date | string | number | undefined
+  /** Default `once`. A time is missed when it is a minute late. */
+  misfire?: MisfirePolicy | undefined
+  /** Where it goes; no `thread`, and no `smart`. */
+  to: RoutingTarget
+  message: string | Message
+  /** Default `timer`. */
+  source?: string | undefined
+  mode?: QueueMode | undefined
+  route?: Route | undefined
+  identity?: unknown
+  permissions?: unknown
+  target?: unknown
+  /** Default `true`, as for `send`. */
+  outbox?: boolean | undefined
+}
+
+/** A schedule, as it is stored. */
+export interface Schedule {
+  id: string
+  cron: string | null
+  zone: string | null
+  at: number | null
+  every: number | null
+  from: number | null
+  misfire: MisfirePolicy
+  sessionLabel: string
+  message: Message
+  /** When it is due next, in Unix milliseconds; null where no time comes. */
+  nextAt: number | null
+  /** The last due time for which a message was sent. */
+  lastAt: number | null
+  createdAt: number
+}
+
 /** What a {@link Broker} emits. */
 export interface BrokerEvents {
   /** A turn has begun here. */
   run: { run: AgentRun; turnId: string; sessionLabel: string; agentId: string; itemIds: string[] }
   /** Messages have ended, wait for another try, or have failed without a turn (`turnId` null). */
   queue: { turnId: string | null; items: QueuedMessage[] }
+  /**
+   * The answer of a turn, to be passed on. It is acknowledged when the function's promise resolves; after a throw it is handed
+   * out again, seven times at most. One listener.
+   */
+  delivery: Delivery
+  /** A delivery has failed seven times, and waits for {@link Broker.redeliver}. */
+  deliveryParked: StoredDelivery
   /** The ledger failed, or a turn could not begin. */
   error: Error
 }
@@ -2184,6 +2309,17 @@ export declare class Broker {
   /** The queue of a session accepts messages, and neither begins, steers nor aborts a turn. */
   suspendQueue(label: string): Promise<void>
   resumeQueue(label: string): Promise<void>
+  /** A new session that begins at a turn, whatever follows that turn; with a message, its first one is sent. */
+  fork(
+    turnId: string,
+    message?: string | Message,
+  ): Promise<{ sessionLabel: string; receipt: SendReceipt | null }>
+  /** The calls that wait for a decision, or have one. See {@link AgentEngine.approvals}. */
+  approvals(filter?: ApprovalFilter & CallOptions): Promise<Approval[]>
+  /** Lets a call run that waits for an approval. See {@link AgentEngine.approve}. */
+  approve(approvalId: string, options?: ApproveOptions & CallOptions): Promise<Approval>
+  /** Refuses a call that waits for an approval, with a reason for the model. See {@link AgentEngine.deny}. */
+  deny(approvalId: string, options?: string | (DenyOptions & CallOptions)): Promise<Approval>
   /** The events of all runs in a session, in any process. See {@link Ledger.watch}. */
   subscribe(label: string): AsyncIterableIterator<SessionEvent>
   /** Calls back with what the broker emits. Returns a function that ends it. */
@@ -2191,6 +2327,22 @@ export declare class Broker {
     name: Name,
     listener: (event: BrokerEvents[Name]) => void,
   ): () => void
+  /**
+   * Sends a message at times: each due time has one message, whichever process with a broker takes it. Its event id is
+   * `schedule:<id>:<due time>`.
+   *
+   * @throws {AgentEngineError} `invalid_target`, `invalid_options`; any of storage
+   */
+  schedule(schedule: ScheduleOptions): Promise<Schedule>
+  /** Removes a schedule. False where there is none. */
+  unschedule(id: string): Promise<boolean>
+  schedules(): Promise<Schedule[]>
+  /** The host has passed the answer of a turn on itself. False where no delivery of it waits. */
+  delivered(turnId: string): Promise<boolean>
+  /** Hands a parked delivery out again. False where it is not parked. */
+  redeliver(turnId: string): Promise<boolean>
+  /** The deliveries with a status, oldest first. */
+  deliveries(options?: DeliveryListOptions): Promise<StoredDelivery[]>
   /**
    * Begins no turn from now on, and waits for those that run; after `drainMs` they are aborted. Messages that wait are taken over by
    * the next broker on the ledger. The engine stays open.

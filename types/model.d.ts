@@ -3832,6 +3832,11 @@ account?: string,
 thread?: string, };
 
 /**
+ * What became of a delivery so far.
+ */
+export type DeliveryStatus = "pending" | "delivered" | "parked";
+
+/**
  * Which message a full queue drops.
  */
 export type DropPolicy = "old" | "new" | "summarize";

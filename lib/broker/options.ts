@@ -9,8 +9,9 @@ import type {
   Toolset,
 } from '../../index.d.ts'
 import { refusal } from '../values/errors.ts'
-import { type Fields, readFields } from '../values/reader.ts'
+import { type Fields, readFields, readName } from '../values/reader.ts'
 import { listAgentIds } from './decisions.ts'
+import { readReset } from './resets.ts'
 
 const CODE = 'invalid_options'
 const FIELDS = [
@@ -21,6 +22,7 @@ const FIELDS = [
   'personas',
   'toolsets',
   'queue',
+  'outbox',
   'lanes',
   'smartRoute',
   'smartRouteConfidence',
@@ -41,6 +43,7 @@ const MODES: readonly unknown[] = [
   'steer',
   'steer-backlog',
 ] satisfies QueueMode[]
+const SILENT: readonly string[] = ['NO_REPLY', 'HEARTBEAT_OK']
 const DROPS: readonly unknown[] = ['old', 'new', 'summarize']
 /** Messages of users interrupt a manager, those of workers and timers follow. */
 const NEXUS: QueueOptions = {
@@ -57,6 +60,8 @@ interface ReadOptions {
   bySource: Readonly<Record<string, QueueMode>>
   smartRoute: BrokerOptions['smartRoute']
   confidence: number | undefined
+  /** The answers that are not delivered. */
+  silent: readonly string[]
   /** The JSON for the native side. */
   native: string
 }
@@ -76,7 +81,10 @@ function readBrokerOptions(options: unknown): ReadOptions {
     throw refusal(CODE, 'smartRoute', 'is not a function')
   }
   const toolsets = readToolsets(fields.toolsets)
-  for (const id of ids) checkAgent(config, id, toolsets)
+  for (const id of ids) {
+    checkAgent(config, id, toolsets)
+    checkReset(config, id)
+  }
   const queue = readQueue(fields.queue)
   const lanes = fields.lanes === undefined ? {} : readFields(fields.lanes, 'lanes', CODE, 'lanes.')
   known(lanes, ['main', 'worker'], 'lanes.')
@@ -94,6 +102,7 @@ function readBrokerOptions(options: unknown): ReadOptions {
     bySource: queue.bySource ?? {},
     smartRoute: (smartRoute ?? undefined) as BrokerOptions['smartRoute'],
     confidence,
+    silent: readSilent(fields.outbox),
     native: JSON.stringify({
       cap: count(queue.cap, 'queue.cap', 20, 1),
       drop: queue.drop ?? 'summarize',
@@ -124,6 +133,15 @@ function readQueue(given: unknown): QueueOptions {
   return queue
 }
 
+function readSilent(given: unknown): readonly string[] {
+  if (given === undefined || given === null) return SILENT
+  const outbox = readFields(given, 'outbox', CODE, 'outbox.')
+  known(outbox, ['silent'], 'outbox.')
+  const { silent = SILENT } = outbox
+  if (!Array.isArray(silent)) throw refusal(CODE, 'outbox.silent', 'is not a list of texts')
+  return silent.map((text, at) => readName(text, `outbox.silent[${at}]`, CODE))
+}
+
 /** A mode of a queue; undefined where there is none. */
 function readMode(mode: unknown, path: string): QueueMode | undefined {
   if (mode === undefined || MODES.includes(mode)) return mode as QueueMode | undefined
@@ -152,6 +170,11 @@ function checkAgent(
     const names = [...toolsets.keys()].join(', ') || 'none'
     throw refusal(CODE, `agents.${id}.toolset`, `is not one of \`toolsets\`: ${names}`)
   }
+}
+
+function checkReset(config: AgentsConfig<BrokerAgent>, id: string): void {
+  const reset = config.agents[id]?.reset ?? config.defaults?.reset
+  if (typeof reset !== 'function') readReset(reset, `agents.${id}.reset`)
 }
 
 function known(fields: Fields, names: readonly string[], prefix: string): void {

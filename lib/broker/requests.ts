@@ -19,6 +19,7 @@ const FIELDS = [
   'identity',
   'permissions',
   'target',
+  'outbox',
 ] satisfies (keyof NexusRequest)[]
 
 /** The part of a request that is stored beside its message. */
@@ -26,6 +27,8 @@ interface StoredRequest {
   identity?: unknown
   permissions?: unknown
   target?: unknown
+  /** Set where its turn has a delivery: the answers that are not delivered. */
+  outbox?: { silent: readonly string[] } | undefined
 }
 
 /** A request, read. */
@@ -41,7 +44,8 @@ interface ReadRequest {
   row(id: string, routed: Routed): string
 }
 
-function readRequest(request: unknown, options: ReadOptions): ReadRequest {
+/** `delivers` is whether the turn of a message has a delivery where the request does not say it. */
+function readRequest(request: unknown, options: ReadOptions, delivers: boolean): ReadRequest {
   const fields = readFields(request, 'request', CODE)
   for (const name of Object.keys(fields)) {
     if (!(FIELDS as string[]).includes(name)) {
@@ -54,8 +58,15 @@ function readRequest(request: unknown, options: ReadOptions): ReadRequest {
   const mode = readMode(fields.mode, 'mode') ?? options.bySource[source] ?? options.mode
   const eventId =
     fields.eventId === undefined ? undefined : readName(fields.eventId, 'eventId', CODE)
-  const { identity, permissions, target } = fields
-  const stored: StoredRequest = { identity, permissions, target }
+  const { identity, permissions, target, outbox = delivers } = fields
+  if (typeof outbox !== 'boolean') throw refusal(CODE, 'outbox', 'is not a boolean')
+  const isDelivered = outbox && target !== undefined && target !== null
+  const stored: StoredRequest = {
+    identity,
+    permissions,
+    target,
+    outbox: isDelivered ? { silent: options.silent } : undefined,
+  }
   const requestJson = toJson(stored, 'request', () => CODE)
   const route = fields.route === undefined ? routeOf(to) : readRoute(fields.route)
   const messageJson = toJson(

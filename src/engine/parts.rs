@@ -40,6 +40,8 @@ pub(crate) struct QueuedTurn {
     pub items: Vec<String>,
     /// The user messages before the context's current one.
     pub earlier: Vec<Message>,
+    /// If the session's head is this turn, the new one starts a thread of its own under the same label.
+    pub leaves: Option<String>,
     /// Dropped when the run has ended.
     pub ended: Box<dyn Send>,
 }

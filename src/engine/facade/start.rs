@@ -119,8 +119,8 @@ impl Engine {
         let queue = Arc::clone(&handles.queue);
         let mut handles = handles;
         let (queued, ended) = match handles.queued.take() {
-            Some(QueuedTurn { turn_id, items, earlier, ended }) => {
-                (Some((turn_id, TurnItems { items, earlier })), Some(ended))
+            Some(QueuedTurn { turn_id, items, earlier, leaves, ended }) => {
+                (Some((turn_id, TurnItems { items, earlier, leaves })), Some(ended))
             }
             None => (None, None),
         };
@@ -191,7 +191,8 @@ impl Engine {
         let Resolved { entry, model, tool_set, headers } = resolved;
         let RunHandles { host, queue, control, hook, queued: _ } = handles;
         let resumes = resumed.is_some();
-        let (named, queued) = queued.unzip();
+        let (named, mut queued) = queued.unzip();
+        let leaves = queued.as_mut().and_then(|it: &mut TurnItems| it.leaves.take());
         let shared = &self.shared;
         let FallbackChain { targets, candidates, warnings } = fallback_chain(
             &self.providers,
@@ -224,6 +225,7 @@ impl Engine {
             resumes,
             turn_id: resumed.or(named).unwrap_or_else(|| clock.new_id()),
             queued,
+            leaves,
             tool_set,
             target,
             plan: Plan::new(candidates, sticky.clone()).waiting_at_most(self.failover.max_wait()),

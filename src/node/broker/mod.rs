@@ -2,3 +2,6 @@
 
 mod decisions;
 mod dispatch;
+mod json;
+mod outbox;
+mod schedules;

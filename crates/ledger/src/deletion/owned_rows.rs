@@ -159,16 +159,20 @@ fn commands(connection: &Connection, label: &str) -> Stored<()> {
     sql::exec(connection, delete, params![label], DOING).map(drop)
 }
 
-/// The messages of a broker that the turn had. Their events are still known.
+/// The messages of a broker that the turn had, and its delivery. Their events are still known.
 fn queued(connection: &Connection, turn: &OwnedTurn, _: &mut Deleted) -> Stored<()> {
     let delete = "DELETE FROM queue_items WHERE turn_id = ?1";
-    sql::exec(connection, delete, params![turn.id], DOING).map(drop)
+    sql::exec(connection, delete, params![turn.id], DOING)?;
+    let delivery = "DELETE FROM deliveries WHERE turn_id = ?1";
+    sql::exec(connection, delivery, params![turn.id], DOING).map(drop)
 }
 
 /// The messages of a broker for the session, also those that wait.
 fn queue(connection: &Connection, label: &str) -> Stored<()> {
     let items = "DELETE FROM queue_items WHERE session_label = ?1";
     sql::exec(connection, items, params![label], DOING)?;
+    let deliveries = "DELETE FROM deliveries WHERE session_label = ?1";
+    sql::exec(connection, deliveries, params![label], DOING)?;
     let suspension = "DELETE FROM queue_suspensions WHERE session_label = ?1";
     sql::exec(connection, suspension, params![label], DOING).map(drop)
 }
