@@ -24,6 +24,7 @@ import type {
   EngineCapabilities,
   InterruptedTurn,
   LimitState,
+  McpServers,
   Message,
   ModelFilter,
   ModelInfo,
@@ -57,6 +58,7 @@ import {
   HOOKED,
   PHASES,
   PREPARES,
+  REPLACES,
   SKIPPED_SHIFT,
   STOPS,
   TIMED_OUT,
@@ -72,6 +74,7 @@ import * as approvals from './approvals.ts'
 import { readClosing } from './closing.ts'
 import { compact } from './compaction.ts'
 import { requestKey } from './key-functions.ts'
+import { mcpServers } from './mcp-servers.ts'
 import { noteOptionProblems, readOptions } from './options.ts'
 import { readResumption, recoverAtOpen } from './recovery.ts'
 import { resultOf, runInfo, runs } from './runs.ts'
@@ -115,6 +118,8 @@ class AgentEngine implements Declared {
   #runs = new Set<AgentRun>()
   #ended = (run: AgentRun): void => void this.#runs.delete(run)
   #ledger: Ledger | undefined
+  /** Its MCP servers. */
+  readonly mcp: McpServers
   #defaults: Readonly<Fields>
   /** The number that identifies the key functions for the native side; 0 where no key is a function. */
   #keys = 0
@@ -153,6 +158,7 @@ class AgentEngine implements Declared {
     for (const [name, provider] of Object.entries(providers)) {
       if (ScriptedProvider.is(provider)) provider.attach(this.#native, name)
     }
+    this.mcp = mcpServers(this.#native)
     if (recovery.ledger) this.#ledger = new Ledger(this.#native)
     this.recovered = recoverAtOpen(this, recovery)
     // It need not be awaited: failures are in its list, and a ledger that cannot be read fails the next call.
@@ -244,7 +250,9 @@ class AgentEngine implements Declared {
     const decides = hooks?.beforeToolCall === undefined ? 0 : DECIDES
     const stops = hooks?.stopWhen === undefined ? 0 : STOPS
     const prepares = hooks?.prepareStep === undefined ? 0 : PREPARES
-    const always = hooked | listened | decides | stops | prepares | (skipped << SKIPPED_SHIFT)
+    const replaces = hooks?.afterToolCall === undefined ? 0 : REPLACES
+    const asked = hooked | listened | decides | stops | prepares | replaces
+    const always = asked | (skipped << SKIPPED_SHIFT)
     // Where results may be replaced, they come to JavaScript anyway.
     const coding = hooks?.afterToolCall === undefined ? offers(tools) : undefined
     const updates = callbacks.onToolUpdate !== undefined || (skipped & GROUPS.toolProgress) === 0

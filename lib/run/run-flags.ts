@@ -15,7 +15,9 @@ const STOPS = 16
 const PREPARES = 32
 /** The reason of its aborted signal is that of a time limit. */
 const TIMED_OUT = 64
+/** It has an `afterToolCall`. */
+const REPLACES = 128
 /** From this bit on: the groups of events that do not cross (`event-groups.ts`). */
 const SKIPPED_SHIFT = 8
 
-export { ABORTED, DECIDES, HOOKED, PHASES, PREPARES, SKIPPED_SHIFT, STOPS, TIMED_OUT }
+export { ABORTED, DECIDES, HOOKED, PHASES, PREPARES, REPLACES, SKIPPED_SHIFT, STOPS, TIMED_OUT }

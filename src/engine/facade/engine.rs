@@ -35,7 +35,7 @@ pub(crate) struct Engine {
     pub(super) pruning: Option<PruningOptions>,
     pub(super) failover: FailoverOptions,
     pub(super) tool_timeout_ms: Option<u64>,
-    pub(super) tool_sets: ToolSetCache,
+    pub(super) tool_sets: Arc<ToolSetCache>,
     pub(super) tasks: Tasks,
     pub(super) closed: AtomicBool,
 }
@@ -77,7 +77,7 @@ impl Engine {
             pruning: parts.pruning,
             failover: parts.failover,
             tool_timeout_ms: parts.tool_timeout_ms,
-            tool_sets: ToolSetCache::default(),
+            tool_sets: Arc::default(),
             tasks: parts.tasks,
             closed: AtomicBool::new(false),
         }

@@ -12,6 +12,7 @@ use crate::engine::{
 };
 use base::config::Environment;
 use base::error::EngineError;
+use mcp::{ServerSettings, parse_servers};
 use model::{Catalogue, InputError, ModelDeclaration, from_json, typed};
 use provider::{KeyHost, ProviderKeys, ProviderSet, parse_hosted_providers};
 
@@ -27,6 +28,7 @@ pub(in crate::node) struct ReadOptions {
     pub(in crate::node) budgets: Budgets,
     pub(in crate::node) governor: Option<GovernorOptions>,
     pub(in crate::node) failover: FailoverOptions,
+    pub(in crate::node) mcp: Vec<ServerSettings>,
 }
 
 impl ReadOptions {
@@ -92,6 +94,7 @@ impl ReadOptions {
             budgets: Budgets::parse(options.budgets)?,
             governor: GovernorOptions::parse(options.rate_governor)?,
             failover,
+            mcp: parse_servers(options.mcp, environment)?,
         })
     }
 }

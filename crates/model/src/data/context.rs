@@ -228,6 +228,8 @@ pub struct AssembledContext {
     pub on_approval: OnApproval,
     /// After how many milliseconds an approval expires, where `beforeToolCall` sets nothing else.
     pub approval_expires_ms: Option<u64>,
+    /// Names and patterns of the tools of MCP servers that the run has; `None` for all.
+    pub mcp: Option<Vec<String>>,
 }
 
 /// What becomes of a run while a call waits for an approval.

@@ -197,6 +197,8 @@ struct StoredContext<'a> {
     detached: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     approval_expires_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mcp: Option<&'a [String]>,
 }
 
 fn choice<S: Serializer>(choice: &Option<&ToolChoice>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -248,6 +250,7 @@ impl AssembledContext {
             coalesce: self.coalesce,
             detached: self.detached,
             approval_expires_ms: self.approval_expires_ms,
+            mcp: self.mcp.as_deref(),
         };
         // Strings, numbers, and parsed JSON: serde_json cannot fail on them.
         serde_json::to_string(&stored).unwrap_or_default()
