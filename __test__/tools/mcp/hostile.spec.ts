@@ -154,7 +154,7 @@ test('tools whose schemas cannot be used are left out, with the reason', async (
   ]
   const { engine } = engineWith({ s: scriptedServer({ tools: lies }) })
   const tools = (await engine.mcp.tools()).map(({ name }) => name)
-  expect(tools).toContain('s__a_name_with_spaces_20cfca0e')
+  expect(tools).toContain('s__a_name_with_spaces_6ce1bf11')
   expect(tools.filter((name) => name === 's__echo')).toHaveLength(1)
   const refused = engine.mcp.servers()[0]?.refused.map(({ tool, reason }) => `${tool}: ${reason}`)
   expect(refused?.map((line) => line.slice(0, 60))).toEqual([

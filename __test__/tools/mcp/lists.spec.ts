@@ -49,7 +49,10 @@ test('resources and prompts are listed and read', async () => {
 test('what cannot be had rejects with mcp_failed', async () => {
   const { engine } = engineWith({ s: scriptedServer() })
   const why = async (promise: Promise<unknown>) => {
-    const error = await promise.catch((error) => error)
+    const error: AgentEngineError = await promise.then(
+      () => undefined,
+      (error) => error,
+    )
     expect(error).toBeInstanceOf(AgentEngineError)
     return [error.code, error.message]
   }

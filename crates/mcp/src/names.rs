@@ -39,8 +39,8 @@ mod tests {
     #[test]
     fn a_name_is_valid_for_every_api_and_two_tools_never_share_one() {
         assert_eq!(exposed("files", "read_file"), "files__read_file");
-        assert_eq!(exposed("files", "read file"), "files__read_file_bd0a6e40");
-        assert_eq!(exposed("files", "read.file"), "files__read_file_b3f6c1f0");
+        assert_eq!(exposed("files", "read file"), "files__read_file_3ce3f81c");
+        assert_eq!(exposed("files", "read.file"), "files__read_file_b44bad66");
         assert_ne!(exposed("a", &"x".repeat(100)), exposed("a", &"x".repeat(101)));
         for name in [exposed("a", &"ü".repeat(100)), exposed("a", ""), distinct("files", "read")] {
             assert!(name.len() <= 64, "{name}");
