@@ -132,6 +132,7 @@ class Turns {
       maxResponseTokens: agent.maxResponseTokens,
       temperature: agent.temperature,
       timeoutMs: agent.timeoutMs,
+      policy: agent.policy,
       permissionsGranted: Array.isArray(permissions) ? permissions : undefined,
       sourceEventId: eventId,
       target,

@@ -61,6 +61,7 @@ const FIELDS: Readonly<Record<keyof AssembledContext, true>> = {
   prepareStep: true,
   onApproval: true,
   approvalExpiresMs: true,
+  policy: true,
   mcp: true,
 }
 const CONTEXT: readonly string[] = Object.keys(FIELDS)

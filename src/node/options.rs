@@ -36,6 +36,8 @@ pub(super) struct Options<'a> {
     #[serde(borrow, default)]
     pub(super) budgets: Option<&'a RawValue>,
     #[serde(borrow, default)]
+    pub(super) policy: Option<&'a RawValue>,
+    #[serde(borrow, default)]
     pub(super) mcp: Option<&'a RawValue>,
     /// The options that `lib/engine/options.ts` handles in JavaScript: listed here so that an error names every option.
     #[serde(default)]

@@ -237,3 +237,14 @@ test('the tools of a run are frozen when it begins, and a change takes effect at
     ['s__grow', 's__grown'],
   ])
 })
+
+test('policies allow and deny tools of servers by either form of their names', async () => {
+  const { engine, provider } = engineWith(
+    { s: scriptedServer({}, { tools: { allow: ['echo', 'slow', 'twice'] } }) },
+    [callTools(['s__twice'], ['s__echo', { n: 1 }]), 'done'],
+    { policy: { deniedTools: ['s.twice'] } },
+  )
+  const { texts } = await callAll({ engine, provider }, { policy: { allowedTools: ['s.*'] } })
+  expect(provider.requests[0]?.tools).toEqual(['s__echo', 's__slow'])
+  expect(texts).toEqual(['error: Tool s__twice is not allowed (policy `deniedTools`)', '{"n":1}'])
+})

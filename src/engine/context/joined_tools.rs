@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::engine::state::Run;
 use crate::tools::{ToolSet, ToolSetCache};
 use model::{InputError, RunWarning, ToolDefinition};
+use turn::permits::policy::Limits;
 
 /// The tools, with names that no tool of the host has.
 #[derive(Debug, Default)]
@@ -34,7 +35,9 @@ pub(crate) async fn join_tools(run: &mut Run, joining: Joining) -> Vec<RunWarnin
         () = run.bounds.abort.cancelled() => return Vec::new(),
         () = tokio::time::sleep_until(run.bounds.deadline) => return Vec::new(),
     };
-    let JoinedTools { tools, mut warnings } = joined;
+    let JoinedTools { mut tools, mut warnings } = joined;
+    let limits = Limits::of(&run.context.policies);
+    tools.retain(|tool| limits.forbidding(&tool.name).is_none());
     if tools.is_empty() {
         return warnings;
     }

@@ -85,5 +85,7 @@ pub(super) struct RawContext<'a> {
     #[serde(borrow, default)]
     pub(super) approval_expires_ms: Option<&'a RawValue>,
     #[serde(borrow, default)]
+    pub(super) policy: Option<&'a RawValue>,
+    #[serde(borrow, default)]
     pub(super) mcp: Option<&'a RawValue>,
 }
