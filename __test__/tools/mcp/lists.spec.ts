@@ -114,7 +114,7 @@ test('wrong options are refused together, each by its path, and wrong contexts t
   expect(() => new AgentEngine({ mcp: { e: [] as never } })).toThrow(/`mcp\.e`: is a list/)
   const { engine } = engineWith(undefined)
   expect(() => engine.run(context({ mcp: 'all' as never }))).toThrow(
-    /`mcp` is neither true, false nor a list/,
+    /`mcp`: is neither true, false nor a list/,
   )
   expect(() => engine.run(context({ mcp: [1] as never }))).toThrow(/mcp\[0\]/)
 })
