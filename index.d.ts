@@ -530,6 +530,11 @@ export interface AssembledContext extends RunHooks {
   onApproval?: 'wait' | 'return' | undefined
   /** After how many milliseconds an approval expires, which denies the call. Default: never. */
   approvalExpiresMs?: number | undefined
+  /**
+   * Which tools of the engine's MCP servers the run has: all (`true`, the default), none (`false`), or those of a list. An entry is
+   * a server (`github`), a tool (`github.create_issue` or `github__create_issue`), or either with `*` for any text.
+   */
+  mcp?: boolean | readonly string[] | undefined
 }
 
 /** A tool call as the hooks of a run receive it. */
@@ -999,6 +1004,150 @@ export interface AgentEngineOptions extends RunHooks {
    * policy: { deniedTools: ['bash'], maxToolCalls: 50 }
    */
   policy?: RunPolicy | readonly RunPolicy[] | undefined
+  /**
+   * MCP servers by name. Their tools are in every run as `name__tool`, unless its context's `mcp` says otherwise. A server is
+   * started when a run, or `engine.mcp`, first needs it.
+   *
+   * @example
+   * mcp: { files: { command: 'npx', args: ['-y', '@modelcontextprotocol/server-filesystem', '/data'] } }
+   */
+  mcp?: Readonly<Record<string, McpServerOptions>> | undefined
+}
+
+/** An MCP server that the engine starts. */
+export interface McpServerOptions {
+  /** The program: a path, or a name in `PATH`. */
+  command: string
+  args?: readonly string[] | undefined
+  /**
+   * Variables for the server, beside `PATH`, `HOME`, `USER`, `LOGNAME`, `SHELL`, `LANG`, `TERM`, `TZ` and `TMPDIR` of this process. No other
+   * variable of this process is passed on.
+   */
+  env?: Readonly<Record<string, string>> | undefined
+  /** Where it runs. Default: the directory of this process. */
+  cwd?: string | undefined
+  /**
+   * The revision of the protocol: one with a handshake (`2025-11-25` and older), or the one without (`2026-07-28`). Default `auto`: the
+   * handshake is tried first.
+   */
+  protocol?: 'auto' | '2025-11-25' | '2026-07-28' | undefined
+  /** How long it may take to start and to list its tools; a run waits that long for it. Default 30,000. */
+  startTimeoutMs?: number | undefined
+  /** Limit of one call of a tool in milliseconds. Default: the context's or the engine's `toolTimeoutMs`, else 60,000. */
+  timeoutMs?: number | undefined
+  /** Which of its tools are used: their names, or patterns with `*`. `deny` wins. Default: all. */
+  tools?: { allow?: readonly string[] | undefined; deny?: readonly string[] | undefined } | undefined
+  /** Whether calls of its tools need a permission. Default: `ask` in runs with a `beforeToolCall`, else `allow`. */
+  permission?: ToolPermission | undefined
+  /** How its tools run beside others. Default `sequential`. */
+  executionMode?: ExecutionMode | undefined
+  /**
+   * Whether what the server says about its own tools counts: one that only reads then needs no permission, runs in parallel and may run again
+   * after a crash; one that destroys asks. Default false.
+   */
+  trustAnnotations?: boolean | undefined
+}
+
+/** An MCP server, as it is now. */
+export interface McpServerState {
+  name: string
+  /** `idle`: not started yet. `failed`: it does not run, and is started again when it is needed. */
+  state: 'idle' | 'connecting' | 'ready' | 'failed' | 'closed'
+  /** The revision of the protocol, once it is known. */
+  protocol?: string
+  /** What it calls itself. */
+  server?: { name: string; version: string }
+  /** The names of its tools in runs. */
+  tools: string[]
+  /** Tools of it that cannot be used. */
+  refused: { tool: string; reason: string }[]
+  /** Why it failed last. */
+  error?: string
+  /** The end of what it printed to standard error. */
+  log?: string
+}
+
+/** A tool of an MCP server. */
+export interface McpToolInfo {
+  /** Its name in runs. */
+  name: string
+  server: string
+  /** Its name at the server. */
+  tool: string
+  description: string
+  /** The JSON Schema of its arguments. */
+  parameters: Record<string, unknown>
+  /** The JSON Schema of its structured result. */
+  outputSchema: Record<string, unknown> | null
+  replay: ReplayClass
+}
+
+/** A resource, as its server lists it. */
+export interface McpResource {
+  uri: string
+  name: string
+  title?: string
+  description?: string
+  mimeType?: string
+  [field: string]: unknown
+}
+
+/** A family of resources, as its server lists it. */
+export interface McpResourceTemplate {
+  uriTemplate: string
+  name: string
+  title?: string
+  description?: string
+  mimeType?: string
+  [field: string]: unknown
+}
+
+/** The contents of a resource: a text, or bytes in base64. */
+export interface McpResourceContents {
+  uri: string
+  mimeType?: string
+  text?: string
+  blob?: string
+  [field: string]: unknown
+}
+
+/** A prompt, as its server lists it. */
+export interface McpPrompt {
+  name: string
+  title?: string
+  description?: string
+  arguments?: { name: string; description?: string; required?: boolean }[]
+  [field: string]: unknown
+}
+
+/** A prompt with its arguments filled in. */
+export interface McpPromptResult {
+  description?: string
+  messages: { role: 'user' | 'assistant'; content: Record<string, unknown> }[]
+  [field: string]: unknown
+}
+
+/**
+ * The MCP servers of an engine. A server that is needed and does not run is started. What cannot be had rejects with `mcp_failed`. Lists and
+ * contents are the server's own words: treat them as untrusted.
+ */
+export interface McpServers {
+  /** Each server, as it is now. */
+  servers(): McpServerState[]
+  /** The tools that a run would get. Those of servers that cannot be started are missing. */
+  tools(options?: CallOptions): Promise<McpToolInfo[]>
+  resources(server: string, options?: CallOptions): Promise<McpResource[]>
+  resourceTemplates(server: string, options?: CallOptions): Promise<McpResourceTemplate[]>
+  readResource(server: string, uri: string, options?: CallOptions): Promise<McpResourceContents[]>
+  prompts(server: string, options?: CallOptions): Promise<McpPrompt[]>
+  getPrompt(
+    server: string,
+    name: string,
+    args?: Readonly<Record<string, string>>,
+    options?: CallOptions,
+  ): Promise<McpPromptResult>
+  /** Ends a server and starts it again; all of them, where none is named. Runs under way keep the tools that they began with. */
+  reload(server?: string, options?: CallOptions): Promise<void>
 }
 
 /** The argument of a key function. */
@@ -1193,6 +1342,8 @@ export declare class AgentEngine {
   run(context: AssembledContext, callbacks?: AgentEngineCallbacks): AgentRun
   /** The known models, built in or declared in the options, by provider and name. */
   models(filter?: ModelFilter): ModelInfo[]
+  /** The MCP servers of the options. */
+  readonly mcp: McpServers
   /** The balances of the budgets that were used so far, in the order of the options. */
   budgets(): BudgetState[]
   /** What this machine enforces for coding tools. */
@@ -1779,6 +1930,7 @@ export type AgentEngineErrorCode =
   | 'invalid_query'
   | 'provider_failed'
   | 'compaction_failed'
+  | 'mcp_failed'
   | 'result_too_large'
   | 'addon_not_loaded'
   | 'internal'

@@ -24,6 +24,7 @@ import type {
   EngineCapabilities,
   InterruptedTurn,
   LimitState,
+  McpServers,
   Message,
   ModelFilter,
   ModelInfo,
@@ -58,6 +59,7 @@ import {
   HOOKED,
   PHASES,
   PREPARES,
+  REPLACES,
   SKIPPED_SHIFT,
   STOPS,
   TIMED_OUT,
@@ -73,6 +75,7 @@ import * as approvals from './approvals.ts'
 import { readClosing } from './closing.ts'
 import { compact } from './compaction.ts'
 import { requestKey } from './key-functions.ts'
+import { mcpServers } from './mcp-servers.ts'
 import { noteOptionProblems, readOptions } from './options.ts'
 import { readResumption, recoverAtOpen } from './recovery.ts'
 import { resultOf, runInfo, runs } from './runs.ts'
@@ -116,6 +119,8 @@ class AgentEngine implements Declared {
   #runs = new Set<AgentRun>()
   #ended = (run: AgentRun): void => void this.#runs.delete(run)
   #ledger: Ledger | undefined
+  /** Its MCP servers. */
+  readonly mcp: McpServers
   #defaults: Readonly<Fields>
   /** The number that identifies the key functions for the native side; 0 where no key is a function. */
   #keys = 0
@@ -154,6 +159,7 @@ class AgentEngine implements Declared {
     for (const [name, provider] of Object.entries(providers)) {
       if (ScriptedProvider.is(provider)) provider.attach(this.#native, name)
     }
+    this.mcp = mcpServers(this.#native)
     if (recovery.ledger) this.#ledger = new Ledger(this.#native)
     this.recovered = recoverAtOpen(this, recovery)
     // It need not be awaited: failures are in its list, and a ledger that cannot be read fails the next call.
@@ -248,8 +254,9 @@ class AgentEngine implements Declared {
     const stops = hooks?.stopWhen === undefined ? 0 : STOPS
     const prepares = hooks?.prepareStep === undefined ? 0 : PREPARES
     const checked = output?.check === undefined ? 0 : CHECKS_OUTPUT
-    const decided = decides | stops | prepares | checked
-    const always = hooked | listened | decided | (skipped << SKIPPED_SHIFT)
+    const replaces = hooks?.afterToolCall === undefined ? 0 : REPLACES
+    const asked = decides | stops | prepares | checked | replaces
+    const always = hooked | listened | asked | (skipped << SKIPPED_SHIFT)
     // Where results may be replaced, they come to JavaScript anyway.
     const coding = hooks?.afterToolCall === undefined ? offers(tools) : undefined
     const updates = callbacks.onToolUpdate !== undefined || (skipped & GROUPS.toolProgress) === 0

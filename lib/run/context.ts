@@ -43,6 +43,7 @@ const OPTIONAL: ReadonlySet<string> = new Set<keyof AssembledContext>([
   'onApproval',
   'approvalExpiresMs',
   'policy',
+  'mcp',
 ])
 /** Fields that are objects: native parsing would read a list as their fields in order. */
 const OBJECTS: ReadonlySet<string> = new Set<keyof AssembledContext>([

@@ -17,8 +17,10 @@ const PREPARES = 32
 const TIMED_OUT = 64
 /** It has an `output` that only JavaScript can check. */
 const CHECKS_OUTPUT = 128
+/** It has an `afterToolCall`. */
+const REPLACES = 256
 /** From this bit on: the groups of events that do not cross (`event-groups.ts`). */
-const SKIPPED_SHIFT = 8
+const SKIPPED_SHIFT = 9
 
 export {
   ABORTED,
@@ -27,6 +29,7 @@ export {
   HOOKED,
   PHASES,
   PREPARES,
+  REPLACES,
   SKIPPED_SHIFT,
   STOPS,
   TIMED_OUT,

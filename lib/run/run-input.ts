@@ -64,6 +64,7 @@ const FIELDS: Readonly<Record<keyof AssembledContext, true>> = {
   onApproval: true,
   approvalExpiresMs: true,
   policy: true,
+  mcp: true,
 }
 const CONTEXT: readonly string[] = Object.keys(FIELDS)
 const KNOWN: ReadonlySet<string> = new Set(CONTEXT)

@@ -8,7 +8,7 @@ use model::{ApprovalStore, Catalogue, Journal, Message, ProfileStore, RatioStore
 use provider::RequestHost;
 
 use super::compaction::{CompactionOptions, PruningOptions};
-use super::context::ContextGuard;
+use super::context::{ContextGuard, JoiningTools};
 use super::events::EventQueue;
 use super::failover::FailoverOptions;
 use super::limits::{Budgets, GovernorOptions};
@@ -28,6 +28,8 @@ pub(crate) struct RunHandles {
     pub control: Arc<RunControl>,
     /// Inspects its requests before they are sent.
     pub hook: Option<Arc<dyn RequestHost>>,
+    /// Tools that join it when it begins.
+    pub joining: Option<JoiningTools>,
     /// The messages of its session's queue that its turn takes; `None` for a run that no queue has started.
     pub queued: Option<QueuedTurn>,
 }

@@ -18,7 +18,7 @@ use super::step::{may_stop, prepare, stops};
 use super::tool_batch::{self, BatchEnd};
 use crate::engine::active_run::ActiveRun;
 use crate::engine::call::{NextCall, announce_wait};
-use crate::engine::context::Session;
+use crate::engine::context::{Joining, Session, join_tools};
 use crate::engine::limits::policy;
 use crate::engine::state::{JournalState, LaneTicket, RunUsage, Steered, millis};
 use model::{
@@ -28,14 +28,19 @@ use model::{
 use turn::machine::{Event, Interrupt, Machine, Step};
 
 /// Runs to the end: commit, terminal event, result. `ticket` is the run's ticket of its session's queue, if there is one;
-/// `notes` are warnings from before the run.
+/// `notes` are warnings from before the run, `joining` the tools that it waits for.
 pub(crate) async fn drive(
     mut driver: Box<Driver>,
     mut ticket: Option<LaneTicket>,
     mut notes: Vec<RunWarning>,
+    joining: Option<Joining>,
 ) {
     let mut usage = RunUsage::of(&driver.active.run.target.model);
     usage.notes.append(&mut notes);
+    if let Some(joining) = joining {
+        let mut missing = Box::pin(join_tools(&mut driver.active.run, joining)).await;
+        usage.notes.append(&mut missing);
+    }
     // Once, and again after each time that the turn was parked.
     while let Some(parked) = drive_once(&mut driver, ticket.take(), usage).await {
         let ParkedRun { approvals, usage: before } = parked;

@@ -12,7 +12,7 @@ use futures_util::FutureExt as _;
 
 use super::super::active_run::ActiveRun;
 use super::super::compaction::compactor;
-use super::super::context::offer_recall;
+use super::super::context::{Joining, offer_recall};
 use super::super::count::{CountParts, count};
 use super::super::drive::{Driver, Fallback, OutputCheck, drive};
 use super::super::events::RecordKind;
@@ -46,6 +46,8 @@ struct PreparedRun {
     driver: Box<Driver>,
     /// Warnings from before the run.
     notes: Vec<RunWarning>,
+    /// The tools that it waits for.
+    joining: Option<Joining>,
 }
 
 impl Engine {
@@ -125,7 +127,7 @@ impl Engine {
             None => (None, None),
         };
         let prepared = self.prepare(context, (resumed, queued), resolved, handles)?;
-        let PreparedRun { mut driver, notes } = prepared;
+        let PreparedRun { mut driver, notes, joining } = prepared;
         driver.registration = driver.active.register();
         let (run, shared) = (&driver.active.run, &self.shared);
         let ticket =
@@ -147,7 +149,7 @@ impl Engine {
             &run.context.model,
         );
         // On the heap before anything wraps it: each wrapper would copy it.
-        let driving = Box::pin(drive(driver, ticket, notes)).instrument(span);
+        let driving = Box::pin(drive(driver, ticket, notes, joining)).instrument(span);
         let task = AssertUnwindSafe(driving).catch_unwind();
         self.tasks.spawn(async move {
             if task.await.is_err() {
@@ -189,7 +191,7 @@ impl Engine {
         handles: RunHandles,
     ) -> Result<PreparedRun, EngineError> {
         let Resolved { entry, model, tool_set, headers } = resolved;
-        let RunHandles { host, queue, control, hook, queued: _ } = handles;
+        let RunHandles { host, queue, control, hook, joining, queued: _ } = handles;
         let resumes = resumed.is_some();
         let (named, mut queued) = queued.unzip();
         let leaves = queued.as_mut().and_then(|it: &mut TurnItems| it.leaves.take());
@@ -254,7 +256,8 @@ impl Engine {
             registration: None,
             continues: false,
         };
-        Ok(PreparedRun { driver: Box::new(driver), notes: warnings })
+        let joining = joining.map(|tools| Joining { tools, sets: Arc::clone(&self.tool_sets) });
+        Ok(PreparedRun { driver: Box::new(driver), notes: warnings, joining })
     }
 
     /// Whether the model gets the tool `recall`.

@@ -200,6 +200,8 @@ struct StoredContext<'a> {
     approval_expires_ms: Option<u64>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     policy: &'a [RunPolicy],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mcp: Option<&'a [String]>,
 }
 
 fn choice<S: Serializer>(choice: &Option<&ToolChoice>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -253,6 +255,7 @@ impl AssembledContext {
             detached: self.detached,
             approval_expires_ms: self.approval_expires_ms,
             policy: &self.policies,
+            mcp: self.mcp.as_deref(),
         };
         // Strings, numbers, and parsed JSON: serde_json cannot fail on them.
         serde_json::to_string(&stored).unwrap_or_default()

@@ -88,4 +88,6 @@ pub(super) struct RawContext<'a> {
     pub(super) approval_expires_ms: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) policy: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) mcp: Option<&'a RawValue>,
 }
