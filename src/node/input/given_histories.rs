@@ -170,6 +170,6 @@ impl RunFlags {
 
     /// The bits of the event groups that its reader does not receive.
     pub(in crate::node) fn skipped(self) -> u32 {
-        self.0 >> 8
+        self.0 >> 9
     }
 }
