@@ -2469,7 +2469,7 @@ export declare class Broker {
     message?: string | Message,
   ): Promise<{ sessionLabel: string; receipt: SendReceipt | null }>
   /** The calls that wait for a decision, or have one. See {@link AgentEngine.approvals}. */
-  approvals(filter?: ApprovalFilter & CallOptions): Promise<Approval[]>
+  approvals(filter?: ApprovalFilter & CallOptions): Promise<Page<Approval>>
   /** Lets a call run that waits for an approval. See {@link AgentEngine.approve}. */
   approve(approvalId: string, options?: ApproveOptions & CallOptions): Promise<Approval>
   /** Refuses a call that waits for an approval, with a reason for the model. See {@link AgentEngine.deny}. */

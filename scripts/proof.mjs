@@ -36,7 +36,8 @@ const proofs = {
     command: spec('recovery/approval-kills'),
   },
   deletions: {
-    about: 'a deletion killed before, after and in the middle of every write and sync, in three ways',
+    about:
+      'a deletion killed before, after and in the middle of every write and sync, in three ways',
     env: { DELETION_KILLS: 'all' },
     command: spec('recovery/deletion-kills'),
   },
@@ -66,7 +67,8 @@ const proofs = {
     ],
   },
   queue: {
-    about: 'the rules of a queue against 100,000 random histories of sends, ends, crashes and clock steps',
+    about:
+      'the rules of a queue against 100,000 random histories of sends, ends, crashes and clock steps',
     env: { PROPTEST_CASES: '100000' },
     command: core('every_message_ends_exactly_once'),
   },

@@ -34,7 +34,7 @@ test('a parked turn holds no slot of its lane, and the messages to its session w
   asked.answer('to hi')
   expect((await other.result).text).toBe('to hi')
   expect(ran).toEqual([])
-  expect(await broker.approvals({ status: 'pending' })).toEqual([approval])
+  expect((await broker.approvals({ status: 'pending' })).items).toEqual([approval])
   await broker.approve(approval.id)
   const paid = await next()
   expect([paid.texts, ran]).toEqual([['pay'], [{ to: 'shop', amount: 7 }]])
@@ -73,7 +73,7 @@ test('an interrupt ends a parked turn, whose call is never run', async () => {
   expect(asked.texts.at(-1)).toBe('stop')
   asked.answer('stopped')
   expect((await second.result).text).toBe('stopped')
-  const [decided] = await broker.approvals()
+  const [decided] = (await broker.approvals()).items
   expect([decided?.id, decided?.status, ran]).toEqual([id, 'cancelled', []])
 })
 

@@ -20,6 +20,7 @@ import type {
   DenyOptions,
   MessageExecution,
   NexusRequest,
+  Page,
   QueuedMessage,
   RoutingTarget,
   Schedule,
@@ -236,7 +237,7 @@ class Broker implements Declared {
     return { sessionLabel, receipt: message === undefined ? null : await this.send(request) }
   }
 
-  approvals(filter?: ApprovalFilter & CallOptions): Promise<Approval[]> {
+  approvals(filter?: ApprovalFilter & CallOptions): Promise<Page<Approval>> {
     return this.#engine.approvals(filter)
   }
 
