@@ -280,6 +280,8 @@ export interface QueuedTurnArgs {
   items: Array<string>
   /** The JSON of the user messages before its current one. */
   earlier: string
+  /** The head of its session, if the turn starts another thread in place of following it. */
+  leaves?: string
   /** The number of its newest stored event; 0 for a new turn. */
   lastEvent: number
 }

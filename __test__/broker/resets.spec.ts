@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest'
 import { Broker, type BrokerAgent, type SessionReset } from '../../index.js'
-import { isOver } from '../../lib/broker/resets.ts'
+import { isOver } from '../../lib/broker/thread-age.ts'
 import { askedServer, brokerAt, echoing, userTexts } from '../support/broker.js'
 import { afterwards, closing } from '../support/cleanup.js'
 import { engineAt } from '../support/engine.js'

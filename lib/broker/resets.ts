@@ -1,10 +1,9 @@
-// When a session's thread is over, so that its next turn starts another one. It must never change a session.
+// Reads when a session's thread is over, so that its next turn starts another one. It must never change a session.
 
 import type { SessionReset } from '../../index.d.ts'
 import { refusal } from '../values/errors.ts'
 import { type Fields, readFields } from '../values/reader.ts'
-import { nextTime } from './schedules/times.ts'
-import { readZone } from './schedules/zone.ts'
+import { readZone } from './schedules/read-zone.ts'
 
 const CODE = 'invalid_options'
 const NAMES: readonly string[] = ['idleMs', 'dailyAt', 'zone'] satisfies (keyof SessionReset)[]
@@ -35,14 +34,4 @@ function readReset(given: unknown, path: string): SessionReset | undefined {
   return { idleMs, dailyAt, zone: readZone(zone, `${path}.zone`) } as SessionReset
 }
 
-/** Whether the thread of a session that was last used at a time is over now. */
-function isOver({ idleMs, dailyAt, zone }: SessionReset, usedAt: number, now: number): boolean {
-  if (idleMs !== undefined && now - usedAt >= idleMs) return true
-  if (dailyAt === undefined) return false
-  const [hour, minute] = dailyAt.split(':').map(Number)
-  const cron = `${minute} ${hour} * * *`
-  const next = nextTime({ cron, zone, misfire: 'once' }, usedAt)
-  return next !== undefined && next <= now
-}
-
-export { isOver, readReset }
+export { readReset }

@@ -20,7 +20,8 @@ import type { Fields } from '../values/reader.ts'
 import { buildSystemPrompt, resolveAgentConfig, resolveSessionAgentId } from './decisions.ts'
 import type { ReadOptions } from './options.ts'
 import type { StoredRequest } from './requests.ts'
-import { isOver, readReset } from './resets.ts'
+import { readReset } from './resets.ts'
+import { isOver } from './thread-age.ts'
 
 /** A message of a queue, as the native side gives it to a turn. */
 type TurnItem = QueuedMessage & { request: StoredRequest }

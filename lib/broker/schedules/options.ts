@@ -6,8 +6,8 @@ import { type Fields, readFields, readName } from '../../values/reader.ts'
 import type { ReadOptions } from '../options.ts'
 import { readRequest } from '../requests.ts'
 import { route } from '../routes.ts'
+import { readZone } from './read-zone.ts'
 import { cronOf, nextTime, type ScheduleSpec } from './times.ts'
-import { readZone } from './zone.ts'
 
 const CODE = 'invalid_options'
 const TIMES = ['cron', 'at', 'every'] as const

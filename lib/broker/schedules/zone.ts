@@ -1,8 +1,5 @@
 // The clock of a time zone, from the zone data of the JavaScript runtime. It must never read the current time.
 
-import { refusal } from '../../values/errors.ts'
-import { readName } from '../../values/reader.ts'
-
 const DAY = 86_400_000
 const formats = new Map<string, Intl.DateTimeFormat>()
 
@@ -24,18 +21,6 @@ function formatOf(zone: string): Intl.DateTimeFormat {
     formats.set(zone, format)
   }
   return format
-}
-
-/** The name of a zone that is known. Default: that of this process, because another one may have another. */
-function readZone(given: unknown, path: string): string {
-  if (given === undefined) return Intl.DateTimeFormat().resolvedOptions().timeZone
-  const zone = readName(given, path, 'invalid_options')
-  try {
-    formatOf(zone)
-  } catch {
-    throw refusal('invalid_options', path, 'is not a time zone, such as `Europe/Berlin`')
-  }
-  return zone
 }
 
 /** The wall clock of a zone at an instant, as if it were UTC. */
@@ -85,4 +70,4 @@ class ZoneDay {
   }
 }
 
-export { DAY, readZone, wallAt, ZoneDay }
+export { DAY, formatOf, wallAt, ZoneDay }
