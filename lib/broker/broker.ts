@@ -8,6 +8,7 @@ import type {
   BrokerEvents,
   BrokerExecution,
   BrokerOptions,
+  Dispatch,
   Broker as Declared,
   AgentEngine as DeclaredEngine,
   MessageExecution,
@@ -22,6 +23,7 @@ import * as addon from '../native/addon.ts'
 import * as hub from '../native/hub.ts'
 import { AgentEngineError, guarded, messageOf, refusal } from '../values/errors.ts'
 import { readFields, readName } from '../values/reader.ts'
+import { AgentStore } from './agents/store.ts'
 import { Execution } from './execution.ts'
 import { type ReadOptions, readBrokerOptions } from './options.ts'
 import { type ReadRequest, readRequest } from './requests.ts'
@@ -43,6 +45,7 @@ class Broker implements Declared {
   #engine: AgentEngine
   #parts: EngineParts
   #options: ReadOptions
+  #agents: AgentStore
   #turns: Turns
   #native: NativeBroker
   #number: number
@@ -61,7 +64,8 @@ class Broker implements Declared {
     this.#engine = engine as AgentEngine
     this.#parts = parts
     this.#options = readBrokerOptions(options)
-    this.#turns = new Turns(this.#engine, parts, this.#options)
+    this.#agents = new AgentStore(() => this.#native)
+    this.#turns = new Turns(this.#engine, parts, this.#options, this.#agents)
     this.#number = hub.addBroker((event) => this.#receive(event as NativeEvent))
     try {
       const { native } = this.#options
@@ -160,6 +164,18 @@ class Broker implements Declared {
   async cancel(itemId: string): Promise<boolean> {
     readName(itemId, 'itemId', 'invalid_options')
     return hub.request((id) => this.#native.cancel(id, itemId))
+  }
+
+  async dispatch(id: string): Promise<Dispatch | null> {
+    return this.#agents.dispatch(readName(id, 'id', 'invalid_options'))
+  }
+
+  async dispatches(label: string): Promise<Dispatch[]> {
+    return this.#agents.madeBy(readName(label, 'label', 'invalid_options'))
+  }
+
+  async cancelDispatch(id: string): Promise<Dispatch | null> {
+    return this.#agents.cancel(readName(id, 'id', 'invalid_options'))
   }
 
   #cancelFollowed(itemId: string): void {

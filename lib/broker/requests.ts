@@ -25,6 +25,8 @@ interface StoredRequest {
   identity?: unknown
   permissions?: unknown
   target?: unknown
+  /** The messages before that of a task: those of the turn at which its session begins. */
+  earlier?: Message[]
 }
 
 /** A request, read. */

@@ -11,11 +11,15 @@ use super::lanes::LaneLimits;
 use super::state::{SessionState, State};
 use crate::engine::{Engine, Tasks};
 use base::clock::Clock;
-use model::{Journal, QueueLimits, QueueStore, StorageError, StorageErrorKind};
+use model::{
+    DispatchStore, Journal, LedgerAdmin, QueueLimits, QueueStore, StorageError, StorageErrorKind,
+};
 
 /// The parts of a dispatcher.
 pub(crate) struct DispatchParts {
     pub(crate) store: Arc<dyn QueueStore>,
+    pub(crate) dispatches: Arc<dyn DispatchStore>,
+    pub(crate) admin: Arc<dyn LedgerAdmin>,
     pub(crate) journal: Arc<dyn Journal>,
     pub(crate) engine: Arc<Engine>,
     pub(crate) host: Arc<dyn TurnHost>,
@@ -32,8 +36,10 @@ pub(crate) struct Dispatcher {
     pub(super) parts: DispatchParts,
     state: Mutex<State>,
     closing: CancellationToken,
-    /// A turn has ended.
-    pub(super) turn_ended: Notify,
+    /// Nothing can begin any more: the engine closes, or the environment of the host has ended.
+    pub(super) ended: CancellationToken,
+    /// A turn has ended, parks or goes on, or a message has ended without one.
+    pub(super) changed: Arc<Notify>,
 }
 
 impl Dispatcher {
@@ -44,7 +50,8 @@ impl Dispatcher {
             parts,
             state,
             closing: CancellationToken::new(),
-            turn_ended: Notify::new(),
+            ended: CancellationToken::new(),
+            changed: Arc::default(),
         });
         let pulse = Arc::clone(&dispatcher);
         dispatcher.parts.tasks.spawn(async move { pulse.beat().await });
@@ -63,7 +70,10 @@ impl Dispatcher {
     async fn beat(self: Arc<Self>) {
         loop {
             if !self.parts.host.is_alive() {
-                self.close();
+                self.end();
+            }
+            if let Err(error) = self.tend_dispatches().await {
+                self.report(&error);
             }
             match self.parts.store.waiting_sessions().await {
                 Ok(mut labels) => {
@@ -84,7 +94,7 @@ impl Dispatcher {
     /// Reports an error of the store, unless the dispatcher closes. It closes with its ledger.
     pub(super) fn report(&self, error: &StorageError) {
         if error.kind == StorageErrorKind::Closed {
-            self.close();
+            self.end();
         }
         if !self.closing.is_cancelled() {
             self.parts.host.error(error);
@@ -102,7 +112,7 @@ impl Dispatcher {
     /// Whether the caller is the one that decides the session's next steps.
     pub(super) fn begin_stepping(&self, label: &str) -> bool {
         let mut state = self.lock();
-        if state.is_closing {
+        if state.refuses(label) {
             return false;
         }
         let session = state.session(label);
@@ -142,9 +152,10 @@ impl Dispatcher {
         let wait = Duration::from_millis(at.saturating_sub(self.now()).try_into().unwrap_or(0));
         let (dispatcher, label) = (Arc::clone(self), label.to_owned());
         self.parts.tasks.spawn(async move {
+            // A session for which a running turn waits has its turn also while the dispatcher closes.
             tokio::select! {
                 biased;
-                () = dispatcher.closing.cancelled() => return,
+                () = dispatcher.ended.cancelled() => return,
                 () = tokio::time::sleep(wait) => {}
             }
             {
@@ -177,11 +188,19 @@ impl Dispatcher {
         self.closing.cancel();
     }
 
+    /// Begins no turn from now on, also none that a running one waits for.
+    pub(super) fn end(&self) {
+        self.close();
+        self.lock().awaited.clear();
+        self.ended.cancel();
+    }
+
     /// Waits until no turn runs here.
     pub(crate) async fn quiet(&self) {
         loop {
-            let turn_ended = self.turn_ended.notified();
+            let turn_ended = self.changed.notified();
             if self.lock().sessions.values().all(|session| session.turn.is_none()) {
+                self.end();
                 return;
             }
             turn_ended.await;

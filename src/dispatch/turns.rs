@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::agents::ended_task;
 use super::dispatcher::Dispatcher;
 use super::host::EndedTurn;
 use crate::engine::RunControl;
@@ -70,6 +71,7 @@ impl Dispatcher {
             if turn.is_ending {
                 control.abort();
             }
+            control.watch(Arc::clone(&self.changed));
             turn.control = Some(control);
         }
         // A message may have come meanwhile that enters it, or ends it.
@@ -94,7 +96,7 @@ impl Dispatcher {
 
     /// A turn cannot begin or be resumed, because the engine closes: its messages are left for the next broker.
     pub(crate) fn abandon(self: &Arc<Self>, label: &str, turn_id: &str) {
-        self.close();
+        self.end();
         self.turn_ended(label, turn_id);
     }
 
@@ -124,7 +126,8 @@ impl Dispatcher {
     }
 
     /// Reports to the host what became of the messages of a turn that has ended.
-    async fn settle(&self, label: &str, turn_id: &str) -> Result<(), StorageError> {
+    async fn settle(self: &Arc<Self>, label: &str, turn_id: &str) -> Result<(), StorageError> {
+        let has_children = self.lock().turn(label, turn_id).is_some_and(|turn| turn.has_children);
         let found = self.lock().turn(label, turn_id).map(|turn| {
             let tries: Vec<(String, Option<u32>)> =
                 turn.items.iter().map(|(id, tries)| (id.clone(), Some(*tries))).collect();
@@ -151,8 +154,12 @@ impl Dispatcher {
         if !is_stored {
             self.lock().session(label).held_until = self.now().saturating_add(HOLD);
         }
+        let tasks: Vec<String> = items.iter().filter_map(ended_task).collect();
         self.parts.host.ended(EndedTurn { turn_id: turn_id.to_owned(), items });
-        Ok(())
+        for id in tasks {
+            self.dispatch_ended(&id).await?;
+        }
+        if has_children { self.stop_dispatches().await } else { Ok(()) }
     }
 
     /// The session is free for its next turn, and the lane for its next session.
@@ -162,10 +169,9 @@ impl Dispatcher {
             if state.turn(label, turn_id).is_none() {
                 return;
             }
-            state.session(label).turn = None;
-            state.lanes.leave(label)
+            state.end_turn(label)
         };
-        self.turn_ended.notify_waiters();
+        self.changed.notify_waiters();
         if let Some(next) = next {
             self.wake(&next);
         }

@@ -29,6 +29,10 @@ pub use data::context::{
     AgentRole, AssembledContext, OnApproval, ThinkingConfig, ThinkingEffort, ThinkingMode,
     TokenBudget,
 };
+pub use data::dispatch::{
+    AgentMessageKind, Dispatch, DispatchCancel, DispatchKind, DispatchStatus, MessageSender,
+    SubagentLimits,
+};
 pub use data::errors::error::{
     AgentError, AgentErrorKind, ErrorDetail, FailureKind, RetryAfterSource, StorageError,
     StorageErrorKind,
@@ -101,6 +105,9 @@ pub use ports::commit::{
     CallStep, CommitReceipt, CompactionCommit, CompactionUsage, OnStaleHead, Opened, Parking,
     QueueEnd, ToolCallRecord, TurnEnd, TurnHeader, TurnLease, TurnOpening, TurnSettings, TurnStep,
     query_message_ids, response_message_id,
+};
+pub use ports::dispatch_store::{
+    AgentSent, AgentTask, DispatchFilter, DispatchStore, NewAgentMessage,
 };
 pub use ports::future::PortFuture;
 pub use ports::journal::Journal;

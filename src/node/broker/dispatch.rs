@@ -84,7 +84,7 @@ impl TurnHost for JsTurnHost {
         let items: Vec<_> = turn.items.iter().map(item_json).collect();
         self.event(&json!({
             "type": "start", "turnId": turn.turn_id, "runId": turn.run_id, "sessionLabel": turn.session_label,
-            "items": items, "dropped": turn.dropped, "note": turn.note,
+            "items": items, "dropped": turn.dropped, "note": turn.note, "timeoutMs": turn.timeout_ms,
         }));
     }
 
@@ -126,6 +126,7 @@ fn item_json(stored: &StoredItem) -> serde_json::Value {
         "message": parsed(&stored.message),
         "request": parsed(&stored.request),
         "eventId": stored.event_id,
+        "from": stored.sender,
         "status": stored.status,
         "reason": stored.reason,
         "detail": stored.detail,
@@ -160,7 +161,7 @@ fn receipt_json(receipt: &Receipt) -> String {
 /// @internal
 #[napi]
 pub struct NativeBroker {
-    dispatcher: Arc<Dispatcher>,
+    pub(super) dispatcher: Arc<Dispatcher>,
     hub: Arc<HubCore>,
     tasks: Tasks,
 }
@@ -189,6 +190,8 @@ impl NativeBroker {
         let hub = Arc::clone(engine.hub());
         let dispatcher = Dispatcher::start(DispatchParts {
             store: ledger.queue,
+            dispatches: ledger.dispatches,
+            admin: ledger.admin,
             journal: ledger.journal,
             engine: Arc::clone(engine.engine()),
             host: Arc::new(JsTurnHost { hub: Arc::downgrade(&hub), number }),
@@ -205,7 +208,7 @@ impl NativeBroker {
         Ok(Self { dispatcher, hub, tasks })
     }
 
-    fn answer(&self, id: u32, work: impl Future<Output = Answer> + Send + 'static) {
+    pub(super) fn answer(&self, id: u32, work: impl Future<Output = Answer> + Send + 'static) {
         let hub = Arc::clone(&self.hub);
         self.tasks.spawn(async move { reply(&hub, id, work.await) });
     }
@@ -405,7 +408,7 @@ pub struct QueuedTurnArgs {
     pub last_event: u32,
 }
 
-fn checked(label: &str) -> Result<String> {
+pub(super) fn checked(label: &str) -> Result<String> {
     session_label("label", label)
         .map_err(|error| js_error(&EngineError::at(ErrorCode::InvalidLabel, error)))
 }
@@ -437,6 +440,7 @@ fn new_item(args: &str) -> std::result::Result<NewItem, EngineError> {
         message: sent.message,
         request: sent.request,
         event_id: sent.event_id,
+        sender: None,
     })
 }
 

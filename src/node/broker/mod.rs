@@ -1,4 +1,5 @@
 //! The broker for JavaScript: its decisions as functions, and its driver. It must never decide anything.
 
+mod agents;
 mod decisions;
 mod dispatch;

@@ -168,6 +168,8 @@ fn queued(connection: &Connection, turn: &OwnedTurn, _: &mut Deleted) -> Stored<
 fn queue(connection: &Connection, label: &str) -> Stored<()> {
     let items = "DELETE FROM queue_items WHERE session_label = ?1";
     sql::exec(connection, items, params![label], DOING)?;
+    let dispatches = "DELETE FROM dispatches WHERE parent_session = ?1 OR session_label = ?1";
+    sql::exec(connection, dispatches, params![label], DOING)?;
     let suspension = "DELETE FROM queue_suspensions WHERE session_label = ?1";
     sql::exec(connection, suspension, params![label], DOING).map(drop)
 }

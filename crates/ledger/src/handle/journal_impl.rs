@@ -16,7 +16,7 @@ use crate::lease::claim;
 use crate::lease::held::RunningTurn;
 use crate::lease::waits;
 use crate::open::registry::OpenLedger;
-use crate::queue::turn_items;
+use crate::queue::{dispatch_changes, turn_items};
 use crate::reading::{expense, history, recall, runs};
 use crate::rows::turn_rows;
 use crate::sessions::{persona, pointers};
@@ -284,7 +284,10 @@ impl Journal for Ledger {
                 }
                 let receipt = commit::commit_turn(connection, &turn, run.as_ref(), &clock)?;
                 if let Some(queue) = &turn.queue {
-                    turn_items::end(connection, &turn, queue, &receipt, clock.now_ms())?;
+                    turn_items::end(connection, &turn, queue, &receipt, &clock)?;
+                }
+                if dispatch_changes::may_have_children(&turn) {
+                    dispatch_changes::parent_ended(connection, &turn, &clock)?;
                 }
                 let n = match run {
                     Some(run) => Some(run.n),

@@ -1,8 +1,12 @@
-//! The queues of a broker: the tables `queue_items`, `queue_events` and `queue_suspensions`.
+//! The queues of a broker: the tables `queue_items`, `queue_events`, `queue_suspensions` and `dispatches`.
 //!
 //! `crates/broker` decides what is admitted and what becomes of a message; it must never be decided here.
 
+pub(crate) mod agent_messages;
 pub(crate) mod changes;
+pub(crate) mod dispatch_changes;
+pub(crate) mod dispatch_end;
+pub(crate) mod dispatch_rows;
 pub(crate) mod enqueue;
 pub(crate) mod item_rows;
 pub(crate) mod reads;

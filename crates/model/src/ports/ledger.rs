@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use crate::{
-    ApprovalStore, Journal, LedgerAdmin, LedgerRead, ProfileStore, QueueStore, RatioStore,
+    ApprovalStore, DispatchStore, Journal, LedgerAdmin, LedgerRead, ProfileStore, QueueStore,
+    RatioStore,
 };
 
 /// The ports of an open ledger.
@@ -25,6 +26,8 @@ pub struct LedgerPorts {
     pub admin: Arc<dyn LedgerAdmin>,
     /// The port of the broker's queues.
     pub queue: Arc<dyn QueueStore>,
+    /// The port of messages between agents.
+    pub dispatches: Arc<dyn DispatchStore>,
 }
 
 impl LedgerPorts {
@@ -39,6 +42,7 @@ impl LedgerPorts {
             + LedgerRead
             + LedgerAdmin
             + QueueStore
+            + DispatchStore
             + 'static,
     {
         Self {
@@ -49,6 +53,7 @@ impl LedgerPorts {
             read: Arc::clone(backend) as Arc<dyn LedgerRead>,
             admin: Arc::clone(backend) as Arc<dyn LedgerAdmin>,
             queue: Arc::clone(backend) as Arc<dyn QueueStore>,
+            dispatches: Arc::clone(backend) as Arc<dyn DispatchStore>,
         }
     }
 }

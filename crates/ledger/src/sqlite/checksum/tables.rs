@@ -33,7 +33,7 @@ const REMOVED: [Table; 2] = [
 ];
 
 /// Every table with a checksum.
-pub(crate) const TABLES: [Table; 29] = [
+pub(crate) const TABLES: [Table; 30] = [
     Table {
         name: "schema_meta",
         columns: "ledger_id, created_at, engine_version",
@@ -153,7 +153,7 @@ pub(crate) const TABLES: [Table; 29] = [
         // `n` is missing, because only the order of the rows is used.
         name: "queue_items",
         columns: "id, session_label, source, mode, channel, account, thread, principal, is_system, message_json, \
-                  request_json, event_id, status, reason, detail, tries, failures, not_before, turn_id, is_summarized, \
+                  request_json, event_id, sender_json, status, reason, detail, tries, failures, not_before, turn_id, is_summarized, \
                   created_at, claimed_at, delivered_at",
         subject: "id",
     },
@@ -166,6 +166,13 @@ pub(crate) const TABLES: [Table; 29] = [
         name: "queue_suspensions",
         columns: "session_label, created_at",
         subject: "session_label",
+    },
+    Table {
+        name: "dispatches",
+        columns: "id, kind, status, parent_session, parent_turn_id, session_label, agent_id, model, is_new, depth, \
+                  hops, is_detached, cancelled, deadline, turn_id, text, usage_json, cost, result_item_id, channel, \
+                  account, thread, principal, request_json, created_at, ended_at",
+        subject: "id",
     },
     Table { name: "search_progress", columns: "indexed_through", subject: "NULL" },
     Table {
