@@ -2097,6 +2097,21 @@ export interface BrokerEvents {
   run: { run: AgentRun; turnId: string; sessionLabel: string; agentId: string; itemIds: string[] }
   /** Messages have ended, wait for another try, or have failed without a turn (`turnId` null). */
   queue: { turnId: string | null; items: QueuedMessage[] }
+  /** A session has begun to run, to answer, to compact, or does nothing any more. Emitted for the turns of this process. */
+  session: {
+    sessionLabel: string
+    agentId: string
+    turnId: string
+    state: 'idle' | 'running' | 'streaming' | 'compacting'
+  }
+  /** What a turn of this process has used, its compactions apart; `cost` in US dollars is null where a price is unknown. */
+  usage: {
+    sessionLabel: string
+    agentId: string
+    turnId: string
+    usage: TokenUsage
+    cost: number | null
+  }
   /** The ledger failed, or a turn could not begin. */
   error: Error
 }
@@ -3830,9 +3845,8 @@ secretAccessKey: KeyText,
 sessionToken?: KeyText | undefined, };
 
 /**
- * A hard limit on spending. A call that could exceed it is not made: its run ends with `budget_exceeded`. What was
- * spent before is read from the ledger when a session, an agent or a day first spends; later runs of other processes are
- * not counted.
+ * A hard limit on spending. A call that could exceed it is not made: its run ends with `budget_exceeded`. With a ledger it holds
+ * over all processes that have the budget: each call is reserved there at its maximum, and settled at what it has used.
  */
 export type BudgetOptions = { 
 /**
@@ -3853,9 +3867,10 @@ maxTokens?: number | undefined,
 maxCost?: number | undefined, };
 
 /**
- * What a budget is counted over: one run, all runs of a session, of an agent, or of a day (UTC).
+ * What a budget is counted over: one run, a run with those of the agents that work for it (`tree`), all runs of a session, of an
+ * agent, or of a day (UTC).
  */
-export type BudgetPer = "run" | "session" | "agent" | "day";
+export type BudgetPer = "run" | "tree" | "session" | "agent" | "day";
 
 /**
  * The balance of a budget.
@@ -3866,7 +3881,7 @@ export type BudgetState = {
  */
 per: BudgetPer, 
 /**
- * Its key: the turn's id, the session's label, the agent's id, or the date (UTC, `2026-01-31`).
+ * Its key: the turn's id (of a tree that at its top), the session's label, the agent's id, or the date (UTC, `2026-01-31`).
  */
 key: string, 
 /**
@@ -5972,6 +5987,10 @@ parentSession: string,
  * The turn that made it.
  */
 parentTurnId: string, 
+/**
+ * The turn at the top of the tree: no dispatch began it.
+ */
+rootTurnId: string, 
 /**
  * The session that has it.
  */

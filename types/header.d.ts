@@ -2095,6 +2095,21 @@ export interface BrokerEvents {
   run: { run: AgentRun; turnId: string; sessionLabel: string; agentId: string; itemIds: string[] }
   /** Messages have ended, wait for another try, or have failed without a turn (`turnId` null). */
   queue: { turnId: string | null; items: QueuedMessage[] }
+  /** A session has begun to run, to answer, to compact, or does nothing any more. Emitted for the turns of this process. */
+  session: {
+    sessionLabel: string
+    agentId: string
+    turnId: string
+    state: 'idle' | 'running' | 'streaming' | 'compacting'
+  }
+  /** What a turn of this process has used, its compactions apart; `cost` in US dollars is null where a price is unknown. */
+  usage: {
+    sessionLabel: string
+    agentId: string
+    turnId: string
+    usage: TokenUsage
+    cost: number | null
+  }
   /** The ledger failed, or a turn could not begin. */
   error: Error
 }

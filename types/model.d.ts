@@ -1661,9 +1661,8 @@ secretAccessKey: KeyText,
 sessionToken?: KeyText, };
 
 /**
- * A hard limit on spending. A call that could exceed it is not made: its run ends with `budget_exceeded`. What was
- * spent before is read from the ledger when a session, an agent or a day first spends; later runs of other processes are
- * not counted.
+ * A hard limit on spending. A call that could exceed it is not made: its run ends with `budget_exceeded`. With a ledger it holds
+ * over all processes that have the budget: each call is reserved there at its maximum, and settled at what it has used.
  */
 export type BudgetOptions = { 
 /**
@@ -1684,9 +1683,10 @@ maxTokens?: number,
 maxCost?: number, };
 
 /**
- * What a budget is counted over: one run, all runs of a session, of an agent, or of a day (UTC).
+ * What a budget is counted over: one run, a run with those of the agents that work for it (`tree`), all runs of a session, of an
+ * agent, or of a day (UTC).
  */
-export type BudgetPer = "run" | "session" | "agent" | "day";
+export type BudgetPer = "run" | "tree" | "session" | "agent" | "day";
 
 /**
  * The balance of a budget.
@@ -1697,7 +1697,7 @@ export type BudgetState = {
  */
 per: BudgetPer, 
 /**
- * Its key: the turn's id, the session's label, the agent's id, or the date (UTC, `2026-01-31`).
+ * Its key: the turn's id (of a tree that at its top), the session's label, the agent's id, or the date (UTC, `2026-01-31`).
  */
 key: string, 
 /**
@@ -3803,6 +3803,10 @@ parentSession: string,
  * The turn that made it.
  */
 parentTurnId: string, 
+/**
+ * The turn at the top of the tree: no dispatch began it.
+ */
+rootTurnId: string, 
 /**
  * The session that has it.
  */

@@ -3,14 +3,15 @@
 
 import type { NativeBroker } from '../../binding.d.ts'
 import type {
+  AgentResult,
   AgentRun,
   AssembledContext,
   BrokerEvents,
   BrokerExecution,
   BrokerOptions,
-  Dispatch,
   Broker as Declared,
   AgentEngine as DeclaredEngine,
+  Dispatch,
   MessageExecution,
   NexusRequest,
   QueuedMessage,
@@ -55,7 +56,13 @@ class Broker implements Declared {
   #runs = new Map<string, AgentRun>()
   /** The turns that this process has tried to resume. */
   #resumed = new Set<string>()
-  #listeners: Listeners = { run: new Set(), queue: new Set(), error: new Set() }
+  #listeners: Listeners = {
+    run: new Set(),
+    queue: new Set(),
+    session: new Set(),
+    usage: new Set(),
+    error: new Set(),
+  }
   #closing: Promise<void> | undefined
 
   constructor(engine: DeclaredEngine, options: BrokerOptions) {
@@ -303,6 +310,31 @@ class Broker implements Declared {
     this.#runs.set(turnId, run)
     this.#follow(itemIds, run)
     this.#emit('run', { run, turnId, sessionLabel, agentId, itemIds })
+    const about = { sessionLabel, agentId, turnId }
+    // Without a listener, nothing of the run crosses for it.
+    if (this.#listeners.session.size > 0) this.#watch(run, about)
+    if (this.#listeners.usage.size > 0) {
+      const used = ({ usage, cost }: AgentResult) =>
+        this.#emit('usage', { ...about, usage, cost: cost ?? null })
+      run.result.then(used, () => {})
+    }
+  }
+
+  /** Emits the states of a session while a run of it is under way. */
+  #watch(run: AgentRun, about: { sessionLabel: string; agentId: string; turnId: string }): void {
+    const emit = (state: BrokerEvents['session']['state']) =>
+      this.#emit('session', { ...about, state })
+    emit('running')
+    let isAnswering = false
+    run.stream.onEvent((event) => {
+      if (event.type === 'compaction') emit(event.phase === 'start' ? 'compacting' : 'running')
+      else if (event.type === 'token' && !isAnswering) emit('streaming')
+      else if (event.type !== 'token' && isAnswering) emit('running')
+      else return
+      isAnswering = event.type === 'token'
+    })
+    const ended = () => emit('idle')
+    run.result.then(ended, ended)
   }
 
   /** The messages are in a run. */

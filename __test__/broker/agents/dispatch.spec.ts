@@ -40,7 +40,9 @@ function toolResult(asked: Asked): string {
 function ended(broker: Broker, fits: (item: QueuedMessage) => boolean): Promise<QueuedMessage> {
   return new Promise((resolve) => {
     const leave = broker.on('queue', ({ items }) => {
-      const found = items.find((it) => it.status !== 'pending' && it.status !== 'processing' && fits(it))
+      const found = items.find(
+        (it) => it.status !== 'pending' && it.status !== 'processing' && fits(it),
+      )
       if (found === undefined) return
       leave()
       resolve(found)
@@ -55,7 +57,11 @@ test('the result of a task is a message of the session that gave it, for the sam
   const target = { channel: 'chat' }
   const identity = { id: 'owner' }
   const { result } = broker.execute({ to: { session: label }, message: 'go', identity, target })
-  ;(await manager()).calls(['1', 'agent_send', { op: 'dispatch', target: 'coder', content: 'Task' }])
+  ;(await manager()).calls([
+    '1',
+    'agent_send',
+    { op: 'dispatch', target: 'coder', content: 'Task' },
+  ])
   const task = await worker()
   expect(task.texts).toEqual(['Task'])
   const sent = await manager()
@@ -109,7 +115,9 @@ test('agents write to each other at most five times in a row', async () => {
     const writer = isManager ? await manager() : await worker()
     if (hop > 0) {
       const other = isManager ? 'coder' : 'main'
-      const tag = new RegExp(`<agent_message nonce="\\w+" from="${other}" session="agent:${other}:main">\nping`)
+      const tag = new RegExp(
+        `<agent_message nonce="\\w+" from="${other}" session="agent:${other}:main">\nping`,
+      )
       expect(writer.texts.at(-1)).toMatch(tag)
     }
     writer.calls([...write(isManager ? 'coder' : 'main')])
@@ -154,7 +162,11 @@ test('a role has its tools, and a worker writes to its parent only', async () =>
 test('a cancelled task is told as aborted, whether it waits or runs', async () => {
   const { broker, manager, worker } = await dispatching()
   const { result } = broker.execute({ to: { session: label }, message: 'go' })
-  ;(await manager()).calls(['1', 'agent_send', { op: 'dispatch', target: 'coder', content: 'Task' }])
+  ;(await manager()).calls([
+    '1',
+    'agent_send',
+    { op: 'dispatch', target: 'coder', content: 'Task' },
+  ])
   await worker()
   const sent = await manager()
   const [dispatch] = await broker.dispatches(label)
@@ -199,9 +211,7 @@ test('the abort of a turn ends what it has dispatched, and a detached task goes 
     ['ok', null],
   ])
   // The result of the other one is stored, and nothing follows from it.
-  const results = await Promise.all(
-    dispatches.map(({ resultItemId }) => resultItemId),
-  )
+  const results = await Promise.all(dispatches.map(({ resultItemId }) => resultItemId))
   expect(results.every((id) => id !== null)).toBe(true)
   expect(await broker.queue(label)).toEqual([])
 })

@@ -152,9 +152,7 @@ test('an abort of the parent aborts the child and its child', async () => {
   await broker.abort(label)
   expect((await result).stopReason).toBe('aborted')
   await ended
-  const { rows } = await engine.ledger.query(
-    'SELECT status, depth FROM dispatches ORDER BY depth',
-  )
+  const { rows } = await engine.ledger.query('SELECT status, depth FROM dispatches ORDER BY depth')
   expect(rows).toEqual([
     { status: 'aborted', depth: 1 },
     { status: 'aborted', depth: 2 },
@@ -169,7 +167,9 @@ test('a child that fails, and one whose time is over, are errors of the call', a
   ;(await next()).calls(['1', 'spawn_agent', { task: 'a' }])
   ;(await next()).refuse(400, 'no such thing')
   const second = await next()
-  expect(JSON.stringify(second.seen.body.messages.at(-1))).toMatch(/not finished: error.*no such thing/)
+  expect(JSON.stringify(second.seen.body.messages.at(-1))).toMatch(
+    /not finished: error.*no such thing/,
+  )
   second.calls(['2', 'spawn_agent', { task: 'b', timeoutMs: 1 }])
   const third = await next()
   const asked = third.texts[0] === 'b' ? await next() : third
@@ -187,7 +187,9 @@ test('an agent without the options has none of the tools, and wrong options are 
   const { server } = await askedServer()
   const wrong = (subagents: unknown) => () =>
     brokerAt(server.url, { agents: { main: { ...model, subagents } as never } })
-  expect(wrong({ maxDepth: 0 })).toThrow('`agents.main.subagents.maxDepth` is not a whole number')
-  expect(wrong({ allowAgents: ['x'] })).toThrow('`agents.main.subagents.allowAgents[0]` is not one of main')
-  expect(wrong({ depth: 1 })).toThrow('`agents.main.subagents.depth` is not an option')
+  expect(wrong({ maxDepth: 0 })).toThrow('`agents.main.subagents.maxDepth`: is not a whole number')
+  expect(wrong({ allowAgents: ['x'] })).toThrow(
+    '`agents.main.subagents.allowAgents[0]`: is not one of main',
+  )
+  expect(wrong({ depth: 1 })).toThrow('`agents.main.subagents.depth`: is not an option')
 })

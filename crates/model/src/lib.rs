@@ -12,7 +12,10 @@ pub use data::approval::{
     ApprovalVerdict, ApprovedParams,
 };
 pub use data::block::Block;
-pub use data::budget::{BudgetOptions, BudgetPer, BudgetState, Expense, SpentBy};
+pub use data::budget::{
+    BudgetOptions, BudgetPer, BudgetState, CallCost, Expense, Overdrawn, Reservation,
+    ReservedAccount, SpentBy,
+};
 pub use data::call::api::{Api, IdRule, TranscriptRules};
 pub use data::call::cache::{
     CacheBreak, CacheBreakCause, CacheChain, CacheChange, CachePart, CacheStep,

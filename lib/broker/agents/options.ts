@@ -39,7 +39,11 @@ function readSubagents(
   const fields = readFields(subagents, path, CODE, `${path}.`)
   for (const name of Object.keys(fields)) {
     if (!(FIELDS as string[]).includes(name)) {
-      throw refusal(CODE, `${path}.${name}`, `is not an option; the options are ${FIELDS.join(', ')}`)
+      throw refusal(
+        CODE,
+        `${path}.${name}`,
+        `is not an option; the options are ${FIELDS.join(', ')}`,
+      )
     }
   }
   const allowAgents = names(fields.allowAgents, `${path}.allowAgents`) ?? [id]

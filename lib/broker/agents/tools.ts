@@ -86,7 +86,9 @@ function spawnAgent(scope: Scope): AgentTool {
       const { agent = agentId, task, model, context = 'none', timeoutMs } = given as Params
       if (!subagents.allowAgents.includes(agent)) {
         const allowed = subagents.allowAgents.join(', ')
-        throw new Error(`Not started: \`subagents.allowAgents\` allows ${allowed}, and not ${agent}.`)
+        throw new Error(
+          `Not started: \`subagents.allowAgents\` allows ${allowed}, and not ${agent}.`,
+        )
       }
       checkModel(scope, agent, model)
       await sent(store, {
@@ -202,7 +204,8 @@ function sendMessage(scope: Scope): AgentTool {
 function status({ store }: Scope): AgentTool {
   return {
     name: 'get_agent_status',
-    description: 'What became of a task that this session has given; of all of them without `dispatchId`.',
+    description:
+      'What became of a task that this session has given; of all of them without `dispatchId`.',
     parameters: {
       type: 'object',
       properties: { dispatchId: TEXT },
@@ -284,7 +287,11 @@ async function fromOf({ subagents, parentOf }: Scope, call: ToolCallInfo): Promi
   return { sessionLabel, parent: await parentOf(sessionLabel, turnId), subagents }
 }
 
-function checkModel({ subagents, modelsOf }: Scope, agent: string, model: string | undefined): void {
+function checkModel(
+  { subagents, modelsOf }: Scope,
+  agent: string,
+  model: string | undefined,
+): void {
   if (model === undefined) return
   const allowed = subagents.allowModels ?? modelsOf(agent)
   if (allowed.includes(model)) return

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::journal_rows::run_rows::{self, RunRow};
 use crate::lease::claim::Claim;
 use crate::queue::dispatch_end::{self, Ending};
-use crate::queue::dispatch_rows::{self, ACTIVE, CHILDREN, Inherited, SPAWNED};
+use crate::queue::dispatch_rows::{self, ACTIVE, CHILDREN, Inherited, ROOT, SPAWNED};
 use crate::queue::{enqueue, item_rows};
 use crate::sessions::{aliases, pointers};
 use crate::sqlite::error::Stored;
@@ -60,7 +60,14 @@ pub(crate) fn send(
         if task.is_new {
             make_session(connection, claim, new, task)?;
         }
-        let dispatch = dispatch(new, task, &session_label, (depth, hops), claim.clock.now_ms());
+        let doing = "read the tree of a dispatch";
+        let root: Option<String> = sql::optional(connection, ROOT, (&new.from_turn,), doing)?;
+        let root = root.unwrap_or_else(|| new.from_turn.clone());
+        let now = claim.clock.now_ms();
+        let dispatch = Dispatch {
+            root_turn_id: root,
+            ..dispatch(new, task, &session_label, (depth, hops), now)
+        };
         dispatch_rows::add(connection, dispatch, inherited.clone())?;
     }
     let is_plain = new.task.as_ref().is_some_and(|task| task.is_new);
@@ -170,6 +177,7 @@ fn dispatch(
         status: DispatchStatus::Active,
         parent_session: new.from_session.clone(),
         parent_turn_id: new.from_turn.clone(),
+        root_turn_id: new.from_turn.clone(),
         session_label: session_label.to_owned(),
         agent_id: new.to_agent.clone(),
         model: task.model.clone(),
@@ -207,8 +215,6 @@ fn make_session(
     }
     let link = pointers::Link {
         parent_session: &new.from_session,
-        parent_turn: &new.from_turn,
-        call: &new.id,
         agent: &new.to_agent,
         task: &task.description,
     };

@@ -8,6 +8,7 @@ use rusqlite::Connection;
 use crate::queue::dispatch_end::{self, Ending};
 use crate::queue::dispatch_rows::{self, OF_PARENT_TURN, OVERDUE};
 use crate::queue::item_rows;
+use crate::sessions::pointers;
 use crate::sqlite::error::Stored;
 use base::clock::Clock;
 use model::{
@@ -41,9 +42,13 @@ pub(crate) fn may_have_children(turn: &TurnEnd) -> bool {
         || turn.queue.as_ref().is_some_and(|queue| queue.is_interrupted)
 }
 
-/// A turn has ended: the dispatches that it waited for are cancelled, and those that it made, if it was aborted.
+/// A turn has ended: the sessions that it has made are linked with it, the dispatches that it waited for are cancelled, and those that it made, if it was aborted.
 pub(crate) fn parent_ended(connection: &Connection, turn: &TurnEnd, clock: &Clock) -> Stored<()> {
     for child in dispatch_rows::read(connection, &OF_PARENT_TURN, (&turn.turn_id,))? {
+        if child.is_new {
+            let call = (turn.turn_id.as_str(), child.id.as_str());
+            pointers::link_turn(connection, &child.session_label, call)?;
+        }
         let ends = match child.kind {
             DispatchKind::Spawn => true,
             DispatchKind::Dispatch => turn.stop_reason == StopReason::Aborted && !child.is_detached,

@@ -24,6 +24,7 @@ struct DispatchColumns {
     status: String,
     parent_session: String,
     parent_turn_id: String,
+    root_turn_id: String,
     session_label: String,
     agent_id: String,
     model: Option<String>,
@@ -53,6 +54,7 @@ columns!(DispatchColumns {
     status,
     parent_session,
     parent_turn_id,
+    root_turn_id,
     session_label,
     agent_id,
     model,
@@ -106,6 +108,11 @@ pub(crate) const PARKED: &str =
        WHERE d.status = 'active' AND d.kind = 'spawn')
      SELECT 1 FROM below CROSS JOIN approvals a ON a.session_label = below.label AND a.parked = 1 LIMIT 1";
 
+/// The turn at the top of the tree in which a turn is.
+pub(crate) const ROOT: &str =
+    "SELECT d.root_turn_id FROM queue_items q CROSS JOIN dispatches d ON d.id = q.id
+     WHERE q.turn_id = ?1 LIMIT 1";
+
 static ADD: LazyLock<String> = LazyLock::new(|| insert_all::<DispatchColumns>("dispatches"));
 
 /// The dispatches that a statement of this module finds.
@@ -135,6 +142,7 @@ pub(crate) fn add(connection: &Connection, new: Dispatch, inherited: Inherited) 
         status: new.status.as_str().to_owned(),
         parent_session: new.parent_session,
         parent_turn_id: new.parent_turn_id,
+        root_turn_id: new.root_turn_id,
         session_label: new.session_label,
         agent_id: new.agent_id,
         model: new.model,
@@ -174,6 +182,7 @@ fn stored(row: DispatchColumns) -> Stored<(Dispatch, Inherited)> {
         id: row.id,
         parent_session: row.parent_session,
         parent_turn_id: row.parent_turn_id,
+        root_turn_id: row.root_turn_id,
         session_label: row.session_label,
         agent_id: row.agent_id,
         model: row.model,

@@ -162,26 +162,26 @@ static LINK: LazyLock<String> = LazyLock::new(|| {
     let change = set(&[
         ("is_subagent", "1"),
         ("parent_session_label", "?2"),
-        ("parent_turn_id", "?3"),
-        ("spawn_tool_call_id", "?4"),
-        ("agent_id", "?5"),
-        ("task_description", "?6"),
-        ("task_status", "?7"),
+        ("agent_id", "?3"),
+        ("task_description", "?4"),
+        ("task_status", "?5"),
         ("origin", "'subagent'"),
         ("origin_session_id", "?2"),
     ]);
     format!("UPDATE sessions SET {change} WHERE label = ?1")
+});
+static LINK_TURN: LazyLock<String> = LazyLock::new(|| {
+    let change = set(&[("parent_turn_id", "?2"), ("spawn_tool_call_id", "?3")]);
+    format!("UPDATE sessions SET {change} WHERE label = ?1 AND is_subagent = 1")
 });
 static TASK_STATUS: LazyLock<String> = LazyLock::new(|| {
     let change = set(&[("task_status", "?2")]);
     format!("UPDATE sessions SET {change} WHERE label = ?1 AND is_subagent = 1")
 });
 
-/// The call for which a session was made.
+/// The session and the task for which a session was made.
 pub(crate) struct Link<'a> {
     pub(crate) parent_session: &'a str,
-    pub(crate) parent_turn: &'a str,
-    pub(crate) call: &'a str,
     pub(crate) agent: &'a str,
     pub(crate) task: &'a str,
 }
@@ -198,10 +198,19 @@ fn task_status(status: DispatchStatus) -> &'static str {
 
 /// Makes a session that of a subagent.
 pub(crate) fn link(connection: &Connection, label: &str, link: &Link<'_>) -> Stored<()> {
-    let Link { parent_session, parent_turn, call, agent, task } = *link;
-    let status = task_status(DispatchStatus::Active);
-    let row = (label, parent_session, parent_turn, call, agent, task, status);
+    let Link { parent_session, agent, task } = *link;
+    let row = (label, parent_session, agent, task, task_status(DispatchStatus::Active));
     sql::exec(connection, &LINK, row, format_args!("link session `{label}`")).map(drop)
+}
+
+/// Links a subagent's session with the turn and the call that made it: both have their rows from the end of that turn on.
+pub(crate) fn link_turn(
+    connection: &Connection,
+    label: &str,
+    (turn_id, call_id): (&str, &str),
+) -> Stored<()> {
+    let doing = format_args!("link session `{label}`");
+    sql::exec(connection, &LINK_TURN, (label, turn_id, call_id), doing).map(drop)
 }
 
 /// Sets the status of a subagent's task.

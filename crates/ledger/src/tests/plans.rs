@@ -4,7 +4,7 @@ use rusqlite::{Connection, StatementStatus};
 
 use super::*;
 use crate::events::references;
-use crate::journal::{open_turn_reads, profiles};
+use crate::journal::{open_turn_reads, profiles, reservations};
 use crate::journal_rows::{approval_rows, archive_rows, entry_rows, event_rows, run_rows};
 use crate::lease::waits;
 use crate::queue::{self, dispatch_rows, item_rows};
@@ -136,6 +136,10 @@ fn no_statement_scans_a_table_or_sorts() {
                 &item_rows::UNNAMED,
                 &item_rows::OF_TURN,
                 item_rows::NEXT_SESSION,
+                &reservations::OF_ACCOUNT,
+                &reservations::OF_CALL,
+                reservations::SETTLED,
+                dispatch_rows::ROOT,
                 &dispatch_rows::OF_ID,
                 &dispatch_rows::OF_PARENT_TURN,
                 &dispatch_rows::OF_PARENT,

@@ -60,6 +60,8 @@ pub struct Dispatch {
     pub parent_session: String,
     /// The turn that made it.
     pub parent_turn_id: String,
+    /// The turn at the top of the tree: no dispatch began it.
+    pub root_turn_id: String,
     /// The session that has it.
     pub session_label: String,
     /// The agent that has it.

@@ -33,7 +33,7 @@ const REMOVED: [Table; 2] = [
 ];
 
 /// Every table with a checksum.
-pub(crate) const TABLES: [Table; 30] = [
+pub(crate) const TABLES: [Table; 32] = [
     Table {
         name: "schema_meta",
         columns: "ledger_id, created_at, engine_version",
@@ -169,10 +169,16 @@ pub(crate) const TABLES: [Table; 30] = [
     },
     Table {
         name: "dispatches",
-        columns: "id, kind, status, parent_session, parent_turn_id, session_label, agent_id, model, is_new, depth, \
+        columns: "id, kind, status, parent_session, parent_turn_id, root_turn_id, session_label, agent_id, model, is_new, depth, \
                   hops, is_detached, cancelled, deadline, turn_id, text, usage_json, cost, result_item_id, channel, \
                   account, thread, principal, request_json, created_at, ended_at",
         subject: "id",
+    },
+    Table { name: "budget_accounts", columns: "id, tokens, nanos", subject: "id" },
+    Table {
+        name: "budget_reservations",
+        columns: "call_id, account, tokens, nanos, owner, pid, pid_started, pid_space, boot_id",
+        subject: "call_id",
     },
     Table { name: "search_progress", columns: "indexed_through", subject: "NULL" },
     Table {

@@ -9,6 +9,8 @@ CREATE TABLE dispatches (
   status TEXT NOT NULL CHECK (status IN ('active', 'ok', 'error', 'timeout', 'aborted')),
   parent_session TEXT NOT NULL,
   parent_turn_id TEXT NOT NULL,
+  -- The turn at the top: no dispatch began it.
+  root_turn_id TEXT NOT NULL,
   session_label TEXT NOT NULL,
   agent_id TEXT NOT NULL,
   model TEXT,
