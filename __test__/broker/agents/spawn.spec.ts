@@ -2,7 +2,7 @@
 // each request of the model.
 
 import { expect, test } from 'vitest'
-import type { BrokerAgent, BrokerOptions } from '../../../index.js'
+import type { AgentTool, BrokerAgent, BrokerOptions } from '../../../index.js'
 import { askedServer, brokerAt } from '../../support/broker.js'
 
 const model = { model: 'test-model', provider: 'test' }
@@ -192,4 +192,45 @@ test('an agent without the options has none of the tools, and wrong options are 
     '`agents.main.subagents.allowAgents[0]`: is not one of main',
   )
   expect(wrong({ depth: 1 })).toThrow('`agents.main.subagents.depth`: is not an option')
+})
+
+test('the time of a parent stands still while an agent below it waits for an approval', {
+  timeout: 60_000,
+}, async () => {
+  const { server, next } = await askedServer()
+  const timeoutMs = 4_000
+  const subagents = {}
+  const remove = { name: 'remove', description: 'Removes.', permission: 'ask', run: () => 'gone' }
+  const { broker, engine } = brokerAt(server.url, {
+    agents: {
+      main: { ...model, timeoutMs, subagents, toolset: 'house' },
+      slow: { ...model, timeoutMs },
+    },
+    defaultAgent: 'main',
+    toolsets: { house: [remove as AgentTool] },
+  })
+  const asked = new Promise<string>((resolve) => {
+    broker.on('run', ({ run }) => {
+      run.stream.onEvent((event) => {
+        if (event.type === 'approval') resolve(event.approvalId)
+      })
+    })
+  })
+  const { result } = broker.execute({ to: { session: label }, message: 'go' })
+  ;(await next()).calls(['1', 'spawn_agent', { task: 'child' }])
+  ;(await next()).calls(['2', 'spawn_agent', { task: 'grandchild' }])
+  ;(await next()).calls(['3', 'remove', {}])
+  const id = await asked
+  // A run with as much time, begun now, is over when the parent would be.
+  const slow = broker.execute({ to: { session: 'agent:slow:main' }, message: 'wait' })
+  expect((await slow.result).stopReason).toBe('timeout')
+  expect(broker.state(label)).not.toBe('idle')
+  await engine.approve(id)
+  await next()
+  const grandchild = await next()
+  grandchild.answer('removed')
+  ;(await next()).answer('done')
+  ;(await next()).answer('end')
+  const { stopReason, text } = await result
+  expect([stopReason, text]).toEqual(['end_turn', 'end'])
 })

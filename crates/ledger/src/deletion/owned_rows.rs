@@ -158,8 +158,13 @@ fn commands(connection: &Connection, label: &str) -> Stored<()> {
     sql::exec(connection, delete, params![label], DOING).map(drop)
 }
 
-/// The messages of a broker that the turn had. Their events are still known.
+/// The messages of a broker that the turn had, and their dispatches, which have its answer. Their events are still known.
 fn queued(connection: &Connection, turn: &OwnedTurn, _: &mut Deleted) -> Stored<()> {
+    let answered =
+        "DELETE FROM dispatches WHERE id IN (SELECT id FROM queue_items WHERE turn_id = ?1)";
+    sql::exec(connection, answered, params![turn.id], DOING)?;
+    let given = "DELETE FROM dispatches WHERE parent_turn_id = ?1 AND status <> 'active'";
+    sql::exec(connection, given, params![turn.id], DOING)?;
     let delete = "DELETE FROM queue_items WHERE turn_id = ?1";
     sql::exec(connection, delete, params![turn.id], DOING).map(drop)
 }
