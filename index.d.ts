@@ -177,9 +177,6 @@ export interface JsonSchema {
   readonly static?: never
 }
 
-/** What `output` takes. */
-export type OutputSchema = StandardSchema<any, any> | TypeBoxSchema | JsonSchema
-
 /** What a schema takes: the arguments as the model writes them, a result as `run` returns it. */
 export type SchemaInput<Schema> = 0 extends 1 & Schema
   ? any
@@ -443,26 +440,8 @@ export interface AssembledContext extends RunHooks {
   toolChoice?: ToolChoice | undefined
   /** False: at most one call of a tool per answer, where the provider's API has such a setting. */
   parallelToolCalls?: boolean | undefined
-  /**
-   * Restricts the answer's text to JSON, where the provider's API can. With a `json_schema` the answer is validated and repaired as with
-   * `output`, and `result.output` is its value.
-   */
+  /** Restricts the answer's text to JSON, where the provider's API can. */
   responseFormat?: ResponseFormat | undefined
-  /**
-   * The answer is JSON of this schema: JSON Schema, TypeBox, or a library's with Standard Schema (Zod 4, Valibot, ArkType), which then
-   * validates too. It sets the `responseFormat`; `result.output` is the parsed and validated value. A library's schema without JSON Schema of
-   * its own goes beside a `responseFormat` that has it.
-   *
-   * @example
-   * const { output } = await engine.run('Which city is it?', { output: z.object({ city: z.string() }) }).result
-   * console.log(output?.city)
-   */
-  output?: OutputSchema | undefined
-  /**
-   * How often the model repairs an answer that does not fit: 0 to 10, default 1. The request for the repair is a message of the same
-   * turn. Then the run ends with `error.detail.kind` `output_invalid`; the last answer is its text.
-   */
-  outputRetries?: number | undefined
   /** Texts at which the answer ends. */
   stopSequences?: readonly string[] | undefined
   promptCache?: PromptCache | undefined
@@ -530,11 +509,6 @@ export interface AssembledContext extends RunHooks {
   onApproval?: 'wait' | 'return' | undefined
   /** After how many milliseconds an approval expires, which denies the call. Default: never. */
   approvalExpiresMs?: number | undefined
-  /**
-   * Which tools of the engine's MCP servers the run has: all (`true`, the default), none (`false`), or those of a list. An entry is
-   * a server (`github`), a tool (`github.create_issue` or `github__create_issue`), or either with `*` for any text.
-   */
-  mcp?: boolean | readonly string[] | undefined
 }
 
 /** A tool call as the hooks of a run receive it. */
@@ -584,10 +558,6 @@ export interface ApprovalFilter {
   runId?: string | undefined
   /** Default: all. */
   status?: ApprovalStatus | undefined
-  /** The `next` of the previous page: an approval's id. */
-  after?: string | undefined
-  /** The limit of approvals: 1 to 1,000. Default 100. */
-  limit?: number | undefined
 }
 
 /** Options of {@link AgentEngine.approve}. */
@@ -801,11 +771,6 @@ export interface BrokerExecution {
   result: Promise<AgentResult>
 }
 
-/** The result of a run whose `output` has a type. */
-export type RunResult<Output> = unknown extends Output
-  ? AgentResult
-  : AgentResult & { output?: Output }
-
 /**
  * A running turn: an async iterator over its events, with its result.
  *
@@ -814,8 +779,7 @@ export type RunResult<Output> = unknown extends Output
  * for await (const event of run) if (event.type === 'token') process.stdout.write(event.text)
  * const { stopReason, usage } = await run.result
  */
-export interface AgentRun<Event = StreamEvent, Output = unknown>
-  extends AsyncIterableIterator<Event> {
+export interface AgentRun<Event = StreamEvent> extends AsyncIterableIterator<Event> {
   /** The `runId`: the host's, or the engine's ULID. */
   readonly id: string
   /**
@@ -828,7 +792,7 @@ export interface AgentRun<Event = StreamEvent, Output = unknown>
    * has a run with its id (nothing was sent or written then), and with `result_too_large`
    * where the result's JSON would have more than 256 MiB: the turn is in the ledger.
    */
-  readonly result: Promise<RunResult<Output>>
+  readonly result: Promise<AgentResult>
   readonly stream: BrokerStreamHandle<Event>
   /**
    * Ends the run as aborted; the result settles within a quarter of a second, even when a tool ignores its signal. `result.abortReason` is
@@ -844,7 +808,7 @@ export interface AgentRun<Event = StreamEvent, Output = unknown>
    * @throws {AgentEngineError} `invalid_options`
    */
   events(options?: EventsFrom): AsyncIterableIterator<Event>
-  [Symbol.asyncIterator](): AgentRun<Event, Output>
+  [Symbol.asyncIterator](): AgentRun<Event>
 }
 
 export interface LedgerOptions {
@@ -925,8 +889,6 @@ export interface ResumeOptions extends RunHooks {
   events?: EventsOption | undefined
   /** What becomes of the run if a call waits for a decision. Default `wait`. */
   onApproval?: 'wait' | 'return' | undefined
-  /** The library's schema with which the turn began: without it the answer is compared with its JSON Schema only. */
-  output?: StandardSchema<any, any> | undefined
 }
 
 /** The outcome for an interrupted turn when the engine was opened. */
@@ -1004,150 +966,6 @@ export interface AgentEngineOptions extends RunHooks {
    * policy: { deniedTools: ['bash'], maxToolCalls: 50 }
    */
   policy?: RunPolicy | readonly RunPolicy[] | undefined
-  /**
-   * MCP servers by name. Their tools are in every run as `name__tool`, unless its context's `mcp` says otherwise. A server is
-   * started when a run, or `engine.mcp`, first needs it.
-   *
-   * @example
-   * mcp: { files: { command: 'npx', args: ['-y', '@modelcontextprotocol/server-filesystem', '/data'] } }
-   */
-  mcp?: Readonly<Record<string, McpServerOptions>> | undefined
-}
-
-/** An MCP server that the engine starts. */
-export interface McpServerOptions {
-  /** The program: a path, or a name in `PATH`. */
-  command: string
-  args?: readonly string[] | undefined
-  /**
-   * Variables for the server, beside `PATH`, `HOME`, `USER`, `LOGNAME`, `SHELL`, `LANG`, `TERM`, `TZ` and `TMPDIR` of this process. No other
-   * variable of this process is passed on.
-   */
-  env?: Readonly<Record<string, string>> | undefined
-  /** Where it runs. Default: the directory of this process. */
-  cwd?: string | undefined
-  /**
-   * The revision of the protocol: one with a handshake (`2025-11-25` and older), or the one without (`2026-07-28`). Default `auto`: the
-   * handshake is tried first.
-   */
-  protocol?: 'auto' | '2025-11-25' | '2026-07-28' | undefined
-  /** How long it may take to start and to list its tools; a run waits that long for it. Default 30,000. */
-  startTimeoutMs?: number | undefined
-  /** Limit of one call of a tool in milliseconds. Default: the context's or the engine's `toolTimeoutMs`, else 60,000. */
-  timeoutMs?: number | undefined
-  /** Which of its tools are used: their names, or patterns with `*`. `deny` wins. Default: all. */
-  tools?: { allow?: readonly string[] | undefined; deny?: readonly string[] | undefined } | undefined
-  /** Whether calls of its tools need a permission. Default: `ask` in runs with a `beforeToolCall`, else `allow`. */
-  permission?: ToolPermission | undefined
-  /** How its tools run beside others. Default `sequential`. */
-  executionMode?: ExecutionMode | undefined
-  /**
-   * Whether what the server says about its own tools counts: one that only reads then needs no permission, runs in parallel and may run again
-   * after a crash; one that destroys asks. Default false.
-   */
-  trustAnnotations?: boolean | undefined
-}
-
-/** An MCP server, as it is now. */
-export interface McpServerState {
-  name: string
-  /** `idle`: not started yet. `failed`: it does not run, and is started again when it is needed. */
-  state: 'idle' | 'connecting' | 'ready' | 'failed' | 'closed'
-  /** The revision of the protocol, once it is known. */
-  protocol?: string
-  /** What it calls itself. */
-  server?: { name: string; version: string }
-  /** The names of its tools in runs. */
-  tools: string[]
-  /** Tools of it that cannot be used. */
-  refused: { tool: string; reason: string }[]
-  /** Why it failed last. */
-  error?: string
-  /** The end of what it printed to standard error. */
-  log?: string
-}
-
-/** A tool of an MCP server. */
-export interface McpToolInfo {
-  /** Its name in runs. */
-  name: string
-  server: string
-  /** Its name at the server. */
-  tool: string
-  description: string
-  /** The JSON Schema of its arguments. */
-  parameters: Record<string, unknown>
-  /** The JSON Schema of its structured result. */
-  outputSchema: Record<string, unknown> | null
-  replay: ReplayClass
-}
-
-/** A resource, as its server lists it. */
-export interface McpResource {
-  uri: string
-  name: string
-  title?: string
-  description?: string
-  mimeType?: string
-  [field: string]: unknown
-}
-
-/** A family of resources, as its server lists it. */
-export interface McpResourceTemplate {
-  uriTemplate: string
-  name: string
-  title?: string
-  description?: string
-  mimeType?: string
-  [field: string]: unknown
-}
-
-/** The contents of a resource: a text, or bytes in base64. */
-export interface McpResourceContents {
-  uri: string
-  mimeType?: string
-  text?: string
-  blob?: string
-  [field: string]: unknown
-}
-
-/** A prompt, as its server lists it. */
-export interface McpPrompt {
-  name: string
-  title?: string
-  description?: string
-  arguments?: { name: string; description?: string; required?: boolean }[]
-  [field: string]: unknown
-}
-
-/** A prompt with its arguments filled in. */
-export interface McpPromptResult {
-  description?: string
-  messages: { role: 'user' | 'assistant'; content: Record<string, unknown> }[]
-  [field: string]: unknown
-}
-
-/**
- * The MCP servers of an engine. A server that is needed and does not run is started. What cannot be had rejects with `mcp_failed`. Lists and
- * contents are the server's own words: treat them as untrusted.
- */
-export interface McpServers {
-  /** Each server, as it is now. */
-  servers(): McpServerState[]
-  /** The tools that a run would get. Those of servers that cannot be started are missing. */
-  tools(options?: CallOptions): Promise<McpToolInfo[]>
-  resources(server: string, options?: CallOptions): Promise<McpResource[]>
-  resourceTemplates(server: string, options?: CallOptions): Promise<McpResourceTemplate[]>
-  readResource(server: string, uri: string, options?: CallOptions): Promise<McpResourceContents[]>
-  prompts(server: string, options?: CallOptions): Promise<McpPrompt[]>
-  getPrompt(
-    server: string,
-    name: string,
-    args?: Readonly<Record<string, string>>,
-    options?: CallOptions,
-  ): Promise<McpPromptResult>
-  /** Ends a server and starts it again; all of them, where none is named. Runs under way keep the tools that they began with. */
-  reload(server?: string, options?: CallOptions): Promise<void>
 }
 
 /** The argument of a key function. */
@@ -1316,10 +1134,6 @@ export declare class AgentEngine {
     message: string | Message,
     options: RunOptions & { events: 'core' },
   ): AgentRun<CoreStreamEvent>
-  run<Schema extends StandardSchema<any, any> | TypeBoxSchema>(
-    message: string | Message,
-    options: Omit<RunOptions, 'output'> & { output: Schema },
-  ): AgentRun<StreamEvent, SchemaOutput<Schema>>
   run(message: string | Message, options?: RunOptions): AgentRun
   /**
    * Runs the context of the broker interface. Unknown fields have no effect: each name is one process warning
@@ -1335,15 +1149,9 @@ export declare class AgentEngine {
     context: AssembledContext & { events: 'core' },
     callbacks?: AgentEngineCallbacks,
   ): AgentRun<CoreStreamEvent>
-  run<Schema extends StandardSchema<any, any> | TypeBoxSchema>(
-    context: Omit<AssembledContext, 'output'> & { output: Schema },
-    callbacks?: AgentEngineCallbacks,
-  ): AgentRun<StreamEvent, SchemaOutput<Schema>>
   run(context: AssembledContext, callbacks?: AgentEngineCallbacks): AgentRun
   /** The known models, built in or declared in the options, by provider and name. */
   models(filter?: ModelFilter): ModelInfo[]
-  /** The MCP servers of the options. */
-  readonly mcp: McpServers
   /** The balances of the budgets that were used so far, in the order of the options. */
   budgets(): BudgetState[]
   /** What this machine enforces for coding tools. */
@@ -1420,10 +1228,6 @@ export declare class AgentEngine {
    *
    * @throws {AgentEngineError} `unknown_turn` for a turn that is not interrupted; what {@link AgentEngine.run} throws.
    */
-  resume<Schema extends StandardSchema<any, any>>(
-    turnId: string,
-    options: Omit<ResumeOptions, 'output'> & { output: Schema },
-  ): Promise<AgentRun<StreamEvent, SchemaOutput<Schema>>>
   resume(turnId: string, options?: ResumeOptions): Promise<AgentRun>
   /**
    * Closes an interrupted turn as failed with the code `interrupted`. Its messages and tool calls remain.
@@ -1435,11 +1239,10 @@ export declare class AgentEngine {
    * The tool calls that wait for a decision, or have one, of all processes of the ledger; oldest first.
    *
    * @example
-   * const { items } = await engine.approvals({ status: 'pending' })
-   * for (const { id, toolName, params } of items) show(id, toolName, params)
+   * for (const { id, toolName, params } of await engine.approvals({ status: 'pending' })) show(id, toolName, params)
    * @throws {AgentEngineError} `no_ledger`, `invalid_options`
    */
-  approvals(filter?: ApprovalFilter & CallOptions): Promise<Page<Approval>>
+  approvals(filter?: ApprovalFilter & CallOptions): Promise<Approval[]>
   /**
    * Lets a call run that waits for an approval, also of a run in another process or after a restart: the run continues where its
    * tools are. A decision is final.
@@ -1930,7 +1733,6 @@ export type AgentEngineErrorCode =
   | 'invalid_query'
   | 'provider_failed'
   | 'compaction_failed'
-  | 'mcp_failed'
   | 'result_too_large'
   | 'addon_not_loaded'
   | 'internal'
@@ -2154,21 +1956,24 @@ export interface BrokerAgent extends AgentConfig {
   timeoutMs?: number | undefined
   /** What its turns may do at most. Holds together with the engine's `policy`. */
   policy?: RunPolicy | readonly RunPolicy[] | undefined
-  /** When a session of the agent starts another thread, or a function of the session's label. Default: never. */
-  reset?: SessionReset | ((sessionLabel: string) => SessionReset | null | undefined) | undefined
+  /** What it may do with other agents. Default: nothing; it has none of the tools for it. */
+  subagents?: SubagentOptions | undefined
 }
 
-/**
- * When the thread of a session is over: its next turn starts another one under the same label, and knows nothing of the old
- * one, which stays in the ledger. With both, the sooner counts.
- */
-export interface SessionReset {
-  /** After so many milliseconds without a turn. */
-  idleMs?: number | undefined
-  /** At the first turn after this time of the day, such as `04:00`. */
-  dailyAt?: string | undefined
-  /** The time zone of `dailyAt`. Default that of this process. */
-  zone?: string | undefined
+/** What an agent may do with other agents. */
+export interface SubagentOptions {
+  /** The agents that it may start and write to. Default: itself. */
+  allowAgents?: readonly string[] | undefined
+  /** The models that it may name for a task. Default: those of the agent that gets the task. */
+  allowModels?: readonly string[] | undefined
+  /** How deep agents may start agents. Default 3. */
+  maxDepth?: number | undefined
+  /** How many agents one turn may start. Default 5. */
+  maxChildren?: number | undefined
+  /** How many agents of a session may be at work at once. Default 8. */
+  maxConcurrent?: number | undefined
+  /** Limit of a task in milliseconds, with its wait in the queue. Default: none but that of the agent's turn. */
+  timeoutMs?: number | undefined
 }
 
 /** The turn that tools are for. */
@@ -2216,8 +2021,6 @@ export interface BrokerOptions extends AgentsConfig<BrokerAgent> {
   toolsets?: Readonly<Record<string, Toolset>> | undefined
   /** `nexus`: messages of users interrupt, those of workers and timers follow. */
   queue?: QueueOptions | 'nexus' | undefined
-  /** Answers that are not delivered. Default `NO_REPLY` and `HEARTBEAT_OK`. */
-  outbox?: { silent?: readonly string[] | undefined } | undefined
   /** How many turns run at once, those of workers apart. Default 4 and 8. */
   lanes?: { main?: number | undefined; worker?: number | undefined } | undefined
   /** Called first for a target with `smart: true`. What it does not answer within 2 s, or not surely, goes to the given target. */
@@ -2248,10 +2051,8 @@ export interface NexusRequest {
   identity?: unknown
   /** What the sender may do; stored with the turn. */
   permissions?: unknown
-  /** Where the answer goes; passed through in `stream_start`, and in the turn's {@link Delivery}. */
+  /** Where the answer goes; passed through in `stream_start`. */
   target?: unknown
-  /** Whether the turn has a {@link Delivery}, if there is a target. Default `true` for `send`, `false` for `execute`. */
-  outbox?: boolean | undefined
 }
 
 /** The proof that a message is stored: it is delivered, or visibly fails, exactly once. */
@@ -2279,6 +2080,8 @@ export interface QueuedMessage {
   reason: FailedReason | null
   detail: string | null
   eventId: string | null
+  /** The agent that has sent it; null for any other sender. */
+  from: MessageSender | null
   /** How many turns were tried for it. */
   tries: number
   /** How many of them failed without being the provider's trouble. */
@@ -2299,118 +2102,27 @@ export interface MessageExecution extends BrokerExecution {
   readonly runId: string | undefined
 }
 
-/** The answer of an ended turn, for the place where its message came from. */
-export interface Delivery {
-  /** The same whenever it is handed out: the key by which a platform recognises a repetition. */
-  turnId: string
-  sessionLabel: string
-  /** The `target` of the newest message of the turn that has one. */
-  target: unknown
-  /** How the turn has ended: a failed or aborted one may have a part of an answer, or none. */
-  status: 'completed' | 'aborted' | 'failed'
-  text: string
-  /** The parts of the answer. */
-  blocks: Block[]
-  /** Those that are no text. */
-  attachments: Block[]
-  error: TurnError | null
-  /** 1 at first; more where a former attempt has failed, or its process has ended. */
-  attempt: number
-}
-
-/** A row of the outbox. */
-export interface StoredDelivery {
-  turnId: string
-  sessionLabel: string
-  target: unknown
-  status: DeliveryStatus
-  /** How often it was handed out. */
-  tries: number
-  /** How often that failed. */
-  failures: number
-  /** It is not handed out before this time, in Unix milliseconds. */
-  notBefore: number
-  /** The last failure. */
-  error: string | null
-  createdAt: number
-  deliveredAt: number | null
-}
-
-/** Which deliveries are listed. */
-export interface DeliveryListOptions {
-  /** Default `pending`. */
-  status?: DeliveryStatus | undefined
-  session?: string | undefined
-  /** The turn of the last delivery of the previous page. */
-  after?: string | undefined
-  /** 1 to 1,000. Default 100. */
-  limit?: number | undefined
-}
-
-/** What becomes of the times of a schedule that passed while no process could take them. `once`: the latest counts. */
-export type MisfirePolicy = 'skip' | 'once'
-
-/** A message that is sent at times. Exactly one of `cron`, `at` and `every`. */
-export interface ScheduleOptions {
-  /** The host's id. The same schedule defined again stays as it is; another one replaces it. */
-  id: string
-  /** Minute, hour, day of the month, month, weekday; or `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`. */
-  cron?: string | undefined
-  /** The time zone of `cron`, such as `Europe/Berlin`. Default that of this process. */
-  zone?: string | undefined
-  /** Once, at this time: an ISO text or Unix milliseconds. */
-  at?: Date | string | number | undefined
-  /** An interval in milliseconds, from 1,000 on. */
-  every?: number | undefined
-  /** A time from which intervals are counted. Default 1970, so that `3_600_000` is every full hour of UTC. */
-  from?: Date | string | number | undefined
-  /** Default `once`. A time is missed when it is a minute late. */
-  misfire?: MisfirePolicy | undefined
-  /** Where it goes; no `thread`, and no `smart`. */
-  to: RoutingTarget
-  message: string | Message
-  /** Default `timer`. */
-  source?: string | undefined
-  mode?: QueueMode | undefined
-  route?: Route | undefined
-  identity?: unknown
-  permissions?: unknown
-  target?: unknown
-  /** Default `true`, as for `send`. */
-  outbox?: boolean | undefined
-}
-
-/** A schedule, as it is stored. */
-export interface Schedule {
-  id: string
-  cron: string | null
-  zone: string | null
-  at: number | null
-  every: number | null
-  from: number | null
-  misfire: MisfirePolicy
-  sessionLabel: string
-  message: Message
-  /** When it is due next, in Unix milliseconds; null where no time comes. */
-  nextAt: number | null
-  /** The last due time for which a message was sent. */
-  lastAt: number | null
-  createdAt: number
-}
-
 /** What a {@link Broker} emits. */
 export interface BrokerEvents {
   /** A turn has begun here. */
   run: { run: AgentRun; turnId: string; sessionLabel: string; agentId: string; itemIds: string[] }
   /** Messages have ended, wait for another try, or have failed without a turn (`turnId` null). */
   queue: { turnId: string | null; items: QueuedMessage[] }
-  /**
-   * The answer of a turn, to be passed on. It is acknowledged when the function's promise resolves; after a throw it is handed
-   * out again, seven times at most. One listener.
-   */
-  delivery: Delivery
-  /** A delivery has failed seven times, and waits for {@link Broker.redeliver}. */
-  deliveryParked: StoredDelivery
+  /** A session has begun to run, to answer, to compact, or does nothing any more. Emitted for the turns of this process. */
+  session: {
+    sessionLabel: string
+    agentId: string
+    turnId: string
+    state: 'idle' | 'running' | 'streaming' | 'compacting'
+  }
+  /** What a turn of this process has used, its compactions apart; `cost` in US dollars is null where a price is unknown. */
+  usage: {
+    sessionLabel: string
+    agentId: string
+    turnId: string
+    usage: TokenUsage
+    cost: number | null
+  }
   /** The ledger failed, or a turn could not begin. */
   error: Error
 }
@@ -2458,22 +2170,17 @@ export declare class Broker {
   queue(label: string): Promise<QueuedMessage[]>
   /** Cancels a message that waits; false for any other. */
   cancel(itemId: string): Promise<boolean>
+  /** A task that an agent has given another one; null for an unknown id. */
+  dispatch(id: string): Promise<Dispatch | null>
+  /** The newest 100 tasks that a session has given, oldest first. */
+  dispatches(label: string): Promise<Dispatch[]>
+  /** Cancels a task: one that waits has ended then, and the turn of another one is aborted. Null for an unknown id. */
+  cancelDispatch(id: string): Promise<Dispatch | null>
   /** Aborts the turn of a session, in any process. `queue: 'clear'` also cancels the messages that wait. Default `keep`. */
   abort(label: string, options?: { queue?: 'keep' | 'clear' }): Promise<void>
   /** The queue of a session accepts messages, and neither begins, steers nor aborts a turn. */
   suspendQueue(label: string): Promise<void>
   resumeQueue(label: string): Promise<void>
-  /** A new session that begins at a turn, whatever follows that turn; with a message, its first one is sent. */
-  fork(
-    turnId: string,
-    message?: string | Message,
-  ): Promise<{ sessionLabel: string; receipt: SendReceipt | null }>
-  /** The calls that wait for a decision, or have one. See {@link AgentEngine.approvals}. */
-  approvals(filter?: ApprovalFilter & CallOptions): Promise<Page<Approval>>
-  /** Lets a call run that waits for an approval. See {@link AgentEngine.approve}. */
-  approve(approvalId: string, options?: ApproveOptions & CallOptions): Promise<Approval>
-  /** Refuses a call that waits for an approval, with a reason for the model. See {@link AgentEngine.deny}. */
-  deny(approvalId: string, options?: string | (DenyOptions & CallOptions)): Promise<Approval>
   /** The events of all runs in a session, in any process. See {@link Ledger.watch}. */
   subscribe(label: string): AsyncIterableIterator<SessionEvent>
   /** Calls back with what the broker emits. Returns a function that ends it. */
@@ -2481,22 +2188,6 @@ export declare class Broker {
     name: Name,
     listener: (event: BrokerEvents[Name]) => void,
   ): () => void
-  /**
-   * Sends a message at times: each due time has one message, whichever process with a broker takes it. Its event id is
-   * `schedule:<id>:<due time>`.
-   *
-   * @throws {AgentEngineError} `invalid_target`, `invalid_options`; any of storage
-   */
-  schedule(schedule: ScheduleOptions): Promise<Schedule>
-  /** Removes a schedule. False where there is none. */
-  unschedule(id: string): Promise<boolean>
-  schedules(): Promise<Schedule[]>
-  /** The host has passed the answer of a turn on itself. False where no delivery of it waits. */
-  delivered(turnId: string): Promise<boolean>
-  /** Hands a parked delivery out again. False where it is not parked. */
-  redeliver(turnId: string): Promise<boolean>
-  /** The deliveries with a status, oldest first. */
-  deliveries(options?: DeliveryListOptions): Promise<StoredDelivery[]>
   /**
    * Begins no turn from now on, and waits for those that run; after `drainMs` they are aborted. Messages that wait are taken over by
    * the next broker on the ledger. The engine stays open.
@@ -3302,11 +2993,6 @@ durationMs: number,
  */
 error?: AgentError, 
 /**
- * The value of the answer, as the schema of `output` or `responseFormat` makes it; absent where the run requested none, or ended
- * without an answer that fits. Not stored: the text is.
- */
-output?: unknown, 
-/**
  * The reason of the abort, where one was given to the signal or to `abort()`: that very value. Only a run of this process has it.
  */
 abortReason?: unknown, 
@@ -3662,7 +3348,7 @@ export type RetryAfterSource = "provider" | "cooldown";
 /**
  * The finer kinds, and the engine's own.
  */
-export type FailureKind = "context_overflow" | "rate_limit" | "overloaded" | "server_error" | "timeout" | "network" | "billing" | "auth" | "auth_permanent" | "model_not_found" | "format" | "refusal" | "budget_exceeded" | "policy_max_tokens" | "output_invalid" | "aborted" | "storage" | "unknown";
+export type FailureKind = "context_overflow" | "rate_limit" | "overloaded" | "server_error" | "timeout" | "network" | "billing" | "auth" | "auth_permanent" | "model_not_found" | "format" | "refusal" | "budget_exceeded" | "policy_max_tokens" | "aborted" | "storage" | "unknown";
 
 /**
  * Why the ledger does not have a turn.
@@ -4170,9 +3856,8 @@ secretAccessKey: KeyText,
 sessionToken?: KeyText | undefined, };
 
 /**
- * A hard limit on spending. A call that could exceed it is not made: its run ends with `budget_exceeded`. What was
- * spent before is read from the ledger when a session, an agent or a day first spends; later runs of other processes are
- * not counted.
+ * A hard limit on spending. A call that could exceed it is not made: its run ends with `budget_exceeded`. With a ledger it holds
+ * over all processes that have the budget: each call is reserved there at its maximum, and settled at what it has used.
  */
 export type BudgetOptions = { 
 /**
@@ -4193,9 +3878,10 @@ maxTokens?: number | undefined,
 maxCost?: number | undefined, };
 
 /**
- * What a budget is counted over: one run, all runs of a session, of an agent, or of a day (UTC).
+ * What a budget is counted over: one run, a run with those of the agents that work for it (`tree`), all runs of a session, of an
+ * agent, or of a day (UTC).
  */
-export type BudgetPer = "run" | "session" | "agent" | "day";
+export type BudgetPer = "run" | "tree" | "session" | "agent" | "day";
 
 /**
  * The balance of a budget.
@@ -4206,7 +3892,7 @@ export type BudgetState = {
  */
 per: BudgetPer, 
 /**
- * Its key: the turn's id, the session's label, the agent's id, or the date (UTC, `2026-01-31`).
+ * Its key: the turn's id (of a tree that at its top), the session's label, the agent's id, or the date (UTC, `2026-01-31`).
  */
 key: string, 
 /**
@@ -6319,26 +6005,171 @@ export type SmartFallback = "threw" | "timeout" | "no_answer" | "invalid" | "low
 export type QueueMode = "queue" | "followup" | "collect" | "interrupt" | "steer" | "steer-backlog";
 
 /**
+ * How an agent gets the answer of the one that it gives a task.
+ */
+export type DispatchKind = "spawn" | "dispatch";
+
+/**
+ * What became of a dispatch so far.
+ */
+export type DispatchStatus = "active" | "ok" | "error" | "timeout" | "aborted";
+
+/**
+ * Why a dispatch is cancelled.
+ */
+export type DispatchCancel = "requested" | "parent_ended";
+
+/**
+ * A task that one agent has given another one.
+ */
+export type Dispatch = { 
+/**
+ * Its id: the engine's ULID of the call that made it, and the id of its message in the queue.
+ */
+id: string, 
+/**
+ * How the answer gets back.
+ */
+kind: DispatchKind, 
+/**
+ * What became of it so far.
+ */
+status: DispatchStatus, 
+/**
+ * The session that made it.
+ */
+parentSession: string, 
+/**
+ * The turn that made it.
+ */
+parentTurnId: string, 
+/**
+ * The turn at the top of the tree: no dispatch began it.
+ */
+rootTurnId: string, 
+/**
+ * The session that has it.
+ */
+sessionLabel: string, 
+/**
+ * The agent that has it.
+ */
+agentId: string, 
+/**
+ * The model that it has instead of its agent's.
+ */
+model: string | null, 
+/**
+ * Whether the session was made for it.
+ */
+isNew: boolean, 
+/**
+ * How many dispatches it is away from a session that nobody dispatched to.
+ */
+depth: number, 
+/**
+ * How many messages between agents it follows.
+ */
+hops: number, 
+/**
+ * Whether it goes on when the turn that made it is aborted.
+ */
+isDetached: boolean, 
+/**
+ * Why it is cancelled; null for one that is not.
+ */
+cancelled: DispatchCancel | null, 
+/**
+ * When its time is over, in Unix milliseconds; null for no limit.
+ */
+deadline: number | null, 
+/**
+ * The turn that has answered it.
+ */
+turnId: string | null, 
+/**
+ * The answer, or why there is none; null while it is active.
+ */
+text: string | null, 
+/**
+ * The tokens of its turn.
+ */
+usage: TokenUsage | null, 
+/**
+ * What its turn cost, in US dollars; null where that is unknown.
+ */
+cost: number | null, 
+/**
+ * The message of the queue that has its result, for the kind `dispatch`.
+ */
+resultItemId: string | null, 
+/**
+ * Unix milliseconds.
+ */
+createdAt: number, 
+/**
+ * Unix milliseconds.
+ */
+endedAt: number | null, };
+
+/**
+ * What a message from an agent is.
+ */
+export type AgentMessageKind = "task" | "message" | "worker_result";
+
+/**
+ * The agent that has sent a message of a queue.
+ */
+export type MessageSender = { 
+/**
+ * What the message is.
+ */
+kind: AgentMessageKind, 
+/**
+ * Its session.
+ */
+fromSession: string, 
+/**
+ * Its turn; absent for the result of a task without a turn.
+ */
+fromTurn?: string, 
+/**
+ * The agent.
+ */
+fromAgent: string, 
+/**
+ * How many messages between agents this one follows, itself included.
+ */
+hops: number, 
+/**
+ * The dispatch of a task or of its result.
+ */
+dispatchId?: string, 
+/**
+ * How the task has ended.
+ */
+status?: DispatchStatus, 
+/**
+ * The tokens of its turn.
+ */
+usage?: TokenUsage, };
+
+/**
  * Where a message came from and where its answer goes. Messages of different routes are never collected in one turn.
  */
 export type Route = { 
 /**
  * The platform: `telegram`, `discord`, …
  */
-channel?: string | undefined, 
+channel?: string, 
 /**
  * The account of the host on it.
  */
-account?: string | undefined, 
+account?: string, 
 /**
  * The thread.
  */
-thread?: string | undefined, };
-
-/**
- * What became of a delivery so far.
- */
-export type DeliveryStatus = "pending" | "delivered" | "parked";
+thread?: string, };
 
 /**
  * Which message a full queue drops.

@@ -10,6 +10,7 @@ import type {
 } from '../../index.d.ts'
 import { refusal } from '../values/errors.ts'
 import { type Fields, readFields, readName } from '../values/reader.ts'
+import { type ReadSubagents, readSubagents } from './agents/options.ts'
 import { listAgentIds } from './decisions.ts'
 import { readReset } from './resets.ts'
 
@@ -56,6 +57,8 @@ const MOST = 0xffffffff
 interface ReadOptions {
   config: AgentsConfig<BrokerAgent>
   toolsets: ReadonlyMap<string, Toolset>
+  /** What the agents that may have children may do with them. */
+  subagents: ReadonlyMap<string, ReadSubagents>
   mode: QueueMode
   bySource: Readonly<Record<string, QueueMode>>
   smartRoute: BrokerOptions['smartRoute']
@@ -81,9 +84,12 @@ function readBrokerOptions(options: unknown): ReadOptions {
     throw refusal(CODE, 'smartRoute', 'is not a function')
   }
   const toolsets = readToolsets(fields.toolsets)
+  const subagents = new Map<string, ReadSubagents>()
   for (const id of ids) {
     checkAgent(config, id, toolsets)
     checkReset(config, id)
+    const read = readSubagents({ ...config.defaults, ...config.agents[id] }, id, ids)
+    if (read !== undefined) subagents.set(id, read)
   }
   const queue = readQueue(fields.queue)
   const lanes = fields.lanes === undefined ? {} : readFields(fields.lanes, 'lanes', CODE, 'lanes.')
@@ -98,6 +104,7 @@ function readBrokerOptions(options: unknown): ReadOptions {
   return {
     config,
     toolsets,
+    subagents,
     mode: queue.mode ?? 'queue',
     bySource: queue.bySource ?? {},
     smartRoute: (smartRoute ?? undefined) as BrokerOptions['smartRoute'],

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::agents::ended_task;
 use super::dispatcher::Dispatcher;
 use model::{Enqueued, NewItem, QueueStore, StorageError, StoredItem};
 
@@ -119,7 +120,7 @@ impl Dispatcher {
         &self.parts.store
     }
 
-    async fn report_failed(&self, ids: &[String]) {
+    pub(super) async fn report_failed(self: &Arc<Self>, ids: &[String]) {
         let mut items: Vec<StoredItem> = Vec::new();
         for id in ids {
             match self.parts.store.queue_item(id).await {
@@ -130,8 +131,14 @@ impl Dispatcher {
         for stored in &items {
             self.lock().session(&stored.session_label).own.remove(&stored.item.id);
         }
+        let tasks: Vec<String> = items.iter().filter_map(ended_task).collect();
         if !items.is_empty() {
             self.parts.host.failed(items);
+        }
+        for id in tasks {
+            if let Err(error) = self.dispatch_ended(&id).await {
+                self.report(&error);
+            }
         }
     }
 }

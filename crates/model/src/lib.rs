@@ -29,6 +29,10 @@ pub use data::context::{
     TokenBudget,
 };
 pub use data::delivery::{DeliveryStatus, StoredDelivery};
+pub use data::dispatch::{
+    AgentMessageKind, Dispatch, DispatchCancel, DispatchKind, DispatchStatus, MessageSender,
+    SubagentLimits,
+};
 pub use data::errors::error::{
     AgentError, AgentErrorKind, ErrorDetail, FailureKind, RetryAfterSource, StorageError,
     StorageErrorKind,
@@ -82,7 +86,10 @@ pub use data::ledger::turn::{
 };
 pub use data::ledger::turn_diff::{DiffOptions, DiffSide, TurnDiff};
 pub use data::ledger::usage_report::{UsageBy, UsageFilter, UsageRow};
-pub use data::limits::budget::{BudgetOptions, BudgetPer, BudgetState, Expense, SpentBy};
+pub use data::limits::budget::{
+    BudgetOptions, BudgetPer, BudgetState, CallCost, Expense, Overdrawn, Reservation,
+    ReservedAccount, SpentBy,
+};
 pub use data::limits::policy::RunPolicy;
 pub use data::message::{AgentMessage, Message, Provenance, Role, summary_of, summary_text};
 pub use data::profile::{AuthType, ModelName, ProfileState, ProfileUsage, ProfileWindow};
@@ -107,6 +114,9 @@ pub use ports::commit::{
 };
 pub use ports::delivery_store::{
     ClaimedDeliveries, DeliveryFilter, DeliveryOutcome, DeliveryStore,
+};
+pub use ports::dispatch_store::{
+    AgentSent, AgentTask, DispatchFilter, DispatchStore, NewAgentMessage,
 };
 pub use ports::future::PortFuture;
 pub use ports::journal::Journal;

@@ -55,6 +55,7 @@ pub(super) async fn park(
         events: events.clone(),
     };
     recorder.park(machine, parking).await?;
+    run.control.parking_changed();
     // They are stored: whoever receives them finds the approvals in the ledger.
     for event in events {
         active.queue.event(|seq| event.numbered(seq));
@@ -83,7 +84,8 @@ pub(super) async fn wait(driver: &mut Driver, approvals: &[Approval]) -> Wakes {
     let Wakes::Decision(_) = wakes else { return wakes };
     active.run.control.unpark();
     let ticket = shared.lanes.queue(&active.run.context.session_label);
-    driver.active.run.bounds.deadline = shared.clock.instant() + remaining;
+    let clock = shared.clock.clone();
+    driver.active.run.bounds.restart(remaining, &clock);
     driver.active.run.resumes = true;
     driver.continues = true;
     driver.registration = driver.active.register();

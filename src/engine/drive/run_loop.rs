@@ -116,7 +116,10 @@ async fn drive_once(
                 // The lane is free from here on; the lease is already.
                 drop(session);
                 let active = &driver.active;
-                active.shared.budgets.run_ended(&active.run.turn_id);
+                active
+                    .shared
+                    .budgets
+                    .run_ended(active.shared.journal.as_ref(), &active.run.turn_id);
                 if active.run.context.on_approval == OnApproval::Return {
                     Box::pin(return_parked(active, machine, usage, approvals)).await;
                     return None;
@@ -127,7 +130,7 @@ async fn drive_once(
     }
     let active = &driver.active;
     undelivered.extend(texts(active.run.control.close()));
-    active.shared.budgets.run_ended(&active.run.turn_id);
+    active.shared.budgets.run_ended(active.shared.journal.as_ref(), &active.run.turn_id);
     Box::pin(finish(active, machine, session, usage, undelivered)).await;
     None
 }

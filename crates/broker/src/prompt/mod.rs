@@ -10,4 +10,4 @@ pub use files::{FileCaps, PromptFile};
 pub use sections::{
     PromptMode, PromptParts, PromptRuntime, PromptSkill, PromptTool, build_system_prompt,
 };
-pub use tags::{event_tag, file_tag};
+pub use tags::{event_tag, file_tag, tag};

@@ -14,7 +14,13 @@ pub fn file_tag(path: &str, content: &str) -> String {
 /// The context of an event. `nonce` is new for each message: a text that was written before cannot have it.
 #[must_use]
 pub fn event_tag(nonce: &str, attributes: &[(&str, &str)], text: &str) -> String {
-    let mut tag = format!("<event nonce={}", attribute(nonce));
+    tag("event", nonce, attributes, text)
+}
+
+/// A text that somebody else wrote. `nonce` as for [`event_tag`].
+#[must_use]
+pub fn tag(of: &str, nonce: &str, attributes: &[(&str, &str)], text: &str) -> String {
+    let mut tag = format!("<{of} nonce={}", attribute(nonce));
     for (name, value) in attributes {
         tag.push(' ');
         tag.push_str(name);
@@ -27,7 +33,9 @@ pub fn event_tag(nonce: &str, attributes: &[(&str, &str)], text: &str) -> String
         tag.push_str(text);
         tag.push('\n');
     }
-    tag.push_str("</event nonce=");
+    tag.push_str("</");
+    tag.push_str(of);
+    tag.push_str(" nonce=");
     tag.push_str(&attribute(nonce));
     tag.push('>');
     tag

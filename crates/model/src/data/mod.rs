@@ -8,6 +8,7 @@ pub(crate) mod call;
 pub(crate) mod catalogue;
 pub(crate) mod context;
 pub(crate) mod delivery;
+pub(crate) mod dispatch;
 pub(crate) mod errors;
 pub(crate) mod event;
 pub(crate) mod event_text;

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use crate::{
-    ApprovalStore, DeliveryStore, Journal, LedgerAdmin, LedgerRead, ProfileStore, QueueStore,
-    RatioStore, ScheduleStore,
+    ApprovalStore, DeliveryStore, DispatchStore, Journal, LedgerAdmin, LedgerRead, ProfileStore,
+    QueueStore, RatioStore, ScheduleStore,
 };
 
 /// The ports of an open ledger.
@@ -30,6 +30,8 @@ pub struct LedgerPorts {
     pub deliveries: Arc<dyn DeliveryStore>,
     /// The broker's schedules.
     pub schedules: Arc<dyn ScheduleStore>,
+    /// The port of messages between agents.
+    pub dispatches: Arc<dyn DispatchStore>,
 }
 
 impl LedgerPorts {
@@ -46,6 +48,7 @@ impl LedgerPorts {
             + QueueStore
             + DeliveryStore
             + ScheduleStore
+            + DispatchStore
             + 'static,
     {
         Self {
@@ -58,6 +61,7 @@ impl LedgerPorts {
             queue: Arc::clone(backend) as Arc<dyn QueueStore>,
             deliveries: Arc::clone(backend) as Arc<dyn DeliveryStore>,
             schedules: Arc::clone(backend) as Arc<dyn ScheduleStore>,
+            dispatches: Arc::clone(backend) as Arc<dyn DispatchStore>,
         }
     }
 }
