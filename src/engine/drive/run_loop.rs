@@ -11,8 +11,9 @@ use super::driver::Driver;
 use super::finish::finish;
 use super::opening::{NotEntered, enter};
 use super::output::{Settled, settle};
-use super::parked_end::{deliver_end, end_parked, reject_closed, reject_failed, return_parked};
-use super::parking::{Wakes, continued, wait};
+use super::parked::{
+    Wakes, continued, deliver_end, end_parked, reject_closed, reject_failed, return_parked, wait,
+};
 use super::refusal::refuse;
 use super::step::{may_stop, prepare, stops};
 use super::tool_batch::{self, BatchEnd};
