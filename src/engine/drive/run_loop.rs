@@ -252,15 +252,15 @@ async fn run_turn(
                         continue;
                     }
                 }
-                let invalid = match settle(driver, machine).await {
+                let (check, host) = (driver.output.as_deref(), driver.host.as_ref());
+                let invalid = match settle(active, check, host, machine).await {
                     Settled::Ends(invalid) => invalid,
                     Settled::Continues(next) => {
-                        message_ended(&driver.active, machine);
+                        message_ended(active, machine);
                         step = next;
                         continue;
                     }
                 };
-                let active = &driver.active;
                 let steered = active.run.control.take_or_close();
                 match steer(active, machine, session, steered, &mut undelivered) {
                     Some(next) => next,
