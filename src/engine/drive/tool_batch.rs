@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 
 use super::call_admission::{Admission, admit, invocation};
 use super::driver::Driver;
-use super::parking::{can_park, park};
+use super::parked::{can_park, park};
 use super::tool_events::{Announcing, EndedCall, emit_ended, unreadable};
 use crate::engine::active_run::ActiveRun;
 use crate::engine::context::{Recaller, storage_error};
