@@ -12,6 +12,15 @@ pub use data::approval::{
     ApprovalVerdict, ApprovedParams,
 };
 pub use data::block::Block;
+pub use data::broker::delivery::{DeliveryStatus, StoredDelivery};
+pub use data::broker::dispatch::{
+    AgentMessageKind, Dispatch, DispatchCancel, DispatchKind, DispatchStatus, MessageSender,
+    SubagentLimits,
+};
+pub use data::broker::queue::{
+    DropPolicy, FailedReason, ItemStatus, QueueItem, QueueLimits, QueueMode, Route, StoredItem,
+};
+pub use data::broker::schedule::StoredSchedule;
 pub use data::call::api::{Api, IdRule, TranscriptRules};
 pub use data::call::cache::{
     CacheBreak, CacheBreakCause, CacheChain, CacheChange, CachePart, CacheStep,
@@ -27,11 +36,6 @@ pub use data::catalogue::{
 pub use data::context::{
     AgentRole, AssembledContext, OnApproval, ThinkingConfig, ThinkingEffort, ThinkingMode,
     TokenBudget,
-};
-pub use data::delivery::{DeliveryStatus, StoredDelivery};
-pub use data::dispatch::{
-    AgentMessageKind, Dispatch, DispatchCancel, DispatchKind, DispatchStatus, MessageSender,
-    SubagentLimits,
 };
 pub use data::errors::error::{
     AgentError, AgentErrorKind, ErrorDetail, FailureKind, RetryAfterSource, StorageError,
@@ -93,14 +97,10 @@ pub use data::limits::budget::{
 pub use data::limits::policy::RunPolicy;
 pub use data::message::{AgentMessage, Message, Provenance, Role, summary_of, summary_text};
 pub use data::profile::{AuthType, ModelName, ProfileState, ProfileUsage, ProfileWindow};
-pub use data::queue::{
-    DropPolicy, FailedReason, ItemStatus, QueueItem, QueueLimits, QueueMode, Route, StoredItem,
-};
 pub use data::result::{
     AgentResult, AgentToolCall, Attempt, CallPurpose, CompactionResult, PersistError, RunWarning,
     StopReason, ToolCallStatus,
 };
-pub use data::schedule::StoredSchedule;
 pub use data::tool::{
     ExecutionMode, OUTCOME_UNKNOWN, OUTCOME_UNKNOWN_TEXT, ReplayClass, ToolDefinition,
     ToolPermission,
