@@ -152,7 +152,7 @@ impl Dispatcher {
             // What changes from here on is not missed.
             changed.as_mut().enable();
             match self.look(id, &first.session_label).await {
-                Ok(Waited::Ended(dispatch)) => break Ok(dispatch),
+                Ok(Waited::Ended(dispatch)) => break Ok(dispatch.map(|it| *it)),
                 Ok(Waited::Active { is_parked }) => away.pause(is_parked),
                 Err(error) if error.kind == StorageErrorKind::Closed => break Err(error),
                 // The next pulse looks again.
@@ -184,7 +184,7 @@ impl Dispatcher {
                 let is_parked = self.dispatches().is_parked(session_label).await?;
                 Ok(Waited::Active { is_parked })
             }
-            ended => Ok(Waited::Ended(ended)),
+            ended => Ok(Waited::Ended(ended.map(Box::new))),
         }
     }
 
@@ -197,6 +197,13 @@ impl Dispatcher {
         id: &str,
         why: DispatchCancel,
     ) -> Result<Option<Dispatch>, StorageError> {
+        let is_active = |found: &Option<Dispatch>| {
+            found.as_ref().is_some_and(|it| it.status == DispatchStatus::Active)
+        };
+        let before = self.dispatches().dispatch(id).await?;
+        if !is_active(&before) {
+            return Ok(before);
+        }
         let cancelled = self.dispatches().cancel_dispatch(id.to_owned(), why).await?;
         match &cancelled {
             Some(dispatch) if dispatch.status == DispatchStatus::Active => {
@@ -286,5 +293,5 @@ impl Dispatcher {
 /// What a turn that waits finds.
 enum Waited {
     Active { is_parked: bool },
-    Ended(Option<Dispatch>),
+    Ended(Option<Box<Dispatch>>),
 }

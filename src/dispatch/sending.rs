@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::agents::ended_task;
 use super::dispatcher::Dispatcher;
-use model::{Enqueued, NewItem, QueueStore, StorageError, StoredItem};
+use model::{Enqueued, ItemStatus, NewItem, QueueStore, StorageError, StoredItem};
 
 /// What became of a message that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,7 +124,8 @@ impl Dispatcher {
         let mut items: Vec<StoredItem> = Vec::new();
         for id in ids {
             match self.parts.store.queue_item(id).await {
-                Ok(item) => items.extend(item),
+                // A turn may have ended it meanwhile, and reports that.
+                Ok(item) => items.extend(item.filter(|it| it.status == ItemStatus::Failed)),
                 Err(error) => self.report(&error),
             }
         }

@@ -28,7 +28,8 @@ pub(super) struct ActiveTurn {
     has_slot: bool,
     /// What it waits for outside of its lane: no slot is its own meanwhile.
     waits: u32,
-    /// It has its slot back.
+    /// Whether somebody waits until it has its slot back.
+    is_returning: bool,
     slot_back: Arc<Notify>,
 }
 
@@ -46,7 +47,15 @@ impl ActiveTurn {
             is_parked: false,
             has_slot: true,
             waits: 0,
+            is_returning: false,
             slot_back: Arc::default(),
+        }
+    }
+
+    /// Whoever waits for its slot goes on.
+    fn end_return(&mut self) {
+        if std::mem::take(&mut self.is_returning) {
+            self.slot_back.notify_one();
         }
     }
 
@@ -133,6 +142,8 @@ impl State {
     pub(super) fn step_out(&mut self, label: &str, turn_id: &str) -> Option<String> {
         let turn = self.turn(label, turn_id)?;
         turn.waits += 1;
+        // It has something else to wait for, and wants its slot back after that.
+        turn.end_return();
         if !std::mem::take(&mut turn.has_slot) {
             self.lanes.stay_away(label);
             return None;
@@ -152,7 +163,9 @@ impl State {
             self.turn(label, turn_id)?.has_slot = true;
             return None;
         }
-        Some(Arc::clone(&self.turn(label, turn_id)?.slot_back))
+        let turn = self.turn(label, turn_id)?;
+        turn.is_returning = true;
+        Some(Arc::clone(&turn.slot_back))
     }
 
     /// The turn continues after a decision: it has a slot again, also over the limit, because it is open and does not wait.
@@ -166,8 +179,8 @@ impl State {
 
     /// The turn has ended. Returns the session that has its slot now, and is to be woken.
     pub(super) fn end_turn(&mut self, label: &str) -> Option<String> {
-        let turn = self.session(label).turn.take()?;
-        turn.slot_back.notify_one();
+        let mut turn = self.session(label).turn.take()?;
+        turn.end_return();
         if !turn.has_slot {
             self.lanes.stay_away(label);
             return None;
@@ -184,7 +197,7 @@ impl State {
                 Next::Turn(label) => match self.session(&label).turn.as_mut() {
                     Some(turn) => {
                         turn.has_slot = true;
-                        turn.slot_back.notify_one();
+                        turn.end_return();
                         return None;
                     }
                     None => next = self.lanes.leave(&label),

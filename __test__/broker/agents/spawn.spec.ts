@@ -3,7 +3,7 @@
 
 import { expect, test } from 'vitest'
 import type { AgentTool, BrokerAgent, BrokerOptions } from '../../../index.js'
-import { askedServer, brokerAt } from '../../support/broker.js'
+import { type Asked, askedServer, brokerAt } from '../../support/broker.js'
 
 const model = { model: 'test-model', provider: 'test' }
 const label = 'agent:main:main'
@@ -40,10 +40,8 @@ test('a spawned agent answers the call, and its session and the call know each o
   ])
   parent.calls(['call_1', 'spawn_agent', { agent: 'coder', task: 'Write a test' }])
   const child = await next()
-  expect([child.texts, child.seen.body.system]).toEqual([
-    ['Write a test'],
-    expect.stringContaining('You write code.'),
-  ])
+  expect(child.texts).toEqual(['Write a test'])
+  expect(JSON.stringify(child.seen.body.system)).toContain('You write code.')
   child.answer('It is written')
   const again = await next()
   expect(JSON.stringify(again.seen.body.messages.at(-1))).toContain('It is written')
@@ -98,14 +96,14 @@ test('eight workers that each wait for a child of their own do not block each ot
     const to = { session: `agent:main:worker:w${number}` }
     return broker.execute({ to, message: `worker ${number}` }).result
   })
-  for (let number = 0; number < 8; number++) {
-    ;(await next()).calls(['c', 'spawn_agent', { task: `child ${number}` }])
+  // All children are asked before one of them is answered.
+  const children: Asked[] = []
+  while (children.length < 8) {
+    const asked = await next()
+    if (asked.texts[0]?.startsWith('child')) children.push(asked)
+    else asked.calls(['c', 'spawn_agent', { task: `child of ${asked.texts[0]}` }])
   }
-  for (let number = 0; number < 8; number++) {
-    const child = await next()
-    expect(child.texts).toEqual([expect.stringMatching(/^child \d$/)])
-    child.answer('done')
-  }
+  for (const child of children) child.answer('done')
   for (let number = 0; number < 8; number++) (await next()).answer('all done')
   const texts = (await Promise.all(results)).map(({ text }) => text)
   expect(texts).toEqual(Array(8).fill('all done'))
@@ -195,10 +193,10 @@ test('an agent without the options has none of the tools, and wrong options are 
 })
 
 test('the time of a parent stands still while an agent below it waits for an approval', {
-  timeout: 60_000,
+  timeout: 120_000,
 }, async () => {
   const { server, next } = await askedServer()
-  const timeoutMs = 4_000
+  const timeoutMs = 15_000
   const subagents = {}
   const remove = { name: 'remove', description: 'Removes.', permission: 'ask', run: () => 'gone' }
   const { broker, engine } = brokerAt(server.url, {
@@ -222,7 +220,11 @@ test('the time of a parent stands still while an agent below it waits for an app
   ;(await next()).calls(['3', 'remove', {}])
   const id = await asked
   // A run with as much time, begun now, is over when the parent would be.
-  const slow = broker.execute({ to: { session: 'agent:slow:main' }, message: 'wait' })
+  const context = await broker.assembleContext({
+    to: { session: 'agent:slow:main' },
+    message: 'wait',
+  })
+  const slow = broker.runAgent(context)
   expect((await slow.result).stopReason).toBe('timeout')
   expect(broker.state(label)).not.toBe('idle')
   await engine.approve(id)

@@ -21,7 +21,6 @@ const model = { model: 'test-model', provider: 'test' }
 const broker = new Broker(engine, {
   agents: { main: { ...model, systemPrompt: 'manager', subagents: {} } },
   lanes: { main: 64, worker: 64 },
-  queue: { pulseMs: 50 },
 })
 const endings = Array.from({ length: Number(count) }, async (_, number) => {
   const to = { session: `${name}-${number}` }
