@@ -183,10 +183,10 @@ mod tests {
         let mut lanes = Lanes::new(LaneLimits { main: 1, worker: 1 });
         assert!(lanes.enter("parked"));
         assert!(!lanes.enter("a") && !lanes.enter("b"));
-        assert_eq!(lanes.leave("parked").as_deref(), Some("a"), "it waits for a decision");
+        assert_eq!(lanes.leave("parked"), session("a"), "it waits for a decision");
         assert!(lanes.enter("a"));
         lanes.enter_again("parked");
         assert_eq!(lanes.leave("a"), None, "the slot is that of the turn that continues");
-        assert_eq!(lanes.leave("parked").as_deref(), Some("b"));
+        assert_eq!(lanes.leave("parked"), session("b"));
     }
 }

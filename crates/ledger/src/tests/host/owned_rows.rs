@@ -24,11 +24,14 @@ const ELSEWHERE: [(&str, &str); 5] = [
 ];
 
 /// Left as they are: they belong to no turn and no session.
-const LEFT: [(&str, &str); 7] = [
+const LEFT: [(&str, &str); 10] = [
     ("auth_profile_usage", "keys"),
+    ("budget_accounts", "limits: what was spent stays spent"),
+    ("budget_reservations", "limits"),
     ("model_calibration", "models"),
     ("personas", "agents"),
     ("queue_events", "what was received: the same event is not accepted again"),
+    ("schedules", "times: the host ends them by their ids"),
     ("schema_meta", "the file"),
     ("search_progress", "the index"),
     ("sqlite_sequence", "SQLite"),
