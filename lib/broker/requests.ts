@@ -4,6 +4,7 @@ import type { Message, NexusRequest, Route, RoutingTarget } from '../../index.d.
 import { refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
 import { type Fields, isObject, readFields, readName } from '../values/reader.ts'
+import { withEvent } from './event.ts'
 import { type ReadOptions, readMode } from './options.ts'
 import type { Routed } from './routes.ts'
 
@@ -13,6 +14,7 @@ const FIELDS = [
   'message',
   'source',
   'mode',
+  'event',
   'eventId',
   'route',
   'identity',
@@ -48,12 +50,13 @@ function readRequest(request: unknown, options: ReadOptions): ReadRequest {
     }
   }
   const to = readFields(fields.to, 'to', 'invalid_target', 'to.') as RoutingTarget
-  const message = readMessage(fields.message)
+  const given = readMessage(fields.message)
   const source = fields.source === undefined ? 'user' : readName(fields.source, 'source', CODE)
   const mode = readMode(fields.mode, 'mode') ?? options.bySource[source] ?? options.mode
   const eventId =
     fields.eventId === undefined ? undefined : readName(fields.eventId, 'eventId', CODE)
   const { identity, permissions, target } = fields
+  const message = withEvent(given, fields.event, to, eventId, options.timeZone)
   const stored: StoredRequest = { identity, permissions, target }
   const requestJson = toJson(stored, 'request', () => CODE)
   const route = fields.route === undefined ? routeOf(to) : readRoute(fields.route)
@@ -68,7 +71,7 @@ function readRequest(request: unknown, options: ReadOptions): ReadRequest {
   return {
     to,
     message,
-    text: textOf(message),
+    text: textOf(given),
     source,
     eventId,
     stored,

@@ -17,7 +17,8 @@ import { readInput } from '../run/run-input.ts'
 import { AgentEngineError } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
 import type { Fields } from '../values/reader.ts'
-import { buildSystemPrompt, resolveAgentConfig, resolveSessionAgentId } from './decisions.ts'
+import { resolveAgentConfig, type SessionScope, sessionScope } from './decisions.ts'
+import { assemble } from './layers.ts'
 import type { ReadOptions } from './options.ts'
 import type { StoredRequest } from './requests.ts'
 
@@ -95,31 +96,39 @@ class Turns {
   }
 
   /** The agent of a session. */
-  agent(sessionLabel: string): { agent: BrokerAgent; agentId: string } {
+  agent(sessionLabel: string): { agent: BrokerAgent; agentId: string; session: SessionScope } {
     const { config } = this.#options
-    const agentId = resolveSessionAgentId(config, sessionLabel)
+    const session = sessionScope(config, sessionLabel)
+    const { agentId } = session
     const agent = resolveAgentConfig(config, agentId)
     if (agent === undefined) {
       const known = Object.keys(config.agents).join(', ')
       const why = `agent \`${agentId}\` of session \`${sessionLabel}\` is not configured; known: ${known}`
       throw new AgentEngineError('invalid_options', why)
     }
-    return { agent, agentId }
+    return { agent, agentId, session }
   }
 
   /** The context of a turn with one message. */
   async context(
     sessionLabel: string,
     turnId: string,
-    message: Message,
+    given: Message,
     { identity, permissions, target, eventId }: StoredRequest & { eventId: string | undefined },
   ): Promise<{ context: Fields; agentId: string }> {
-    const { agent, agentId } = this.agent(sessionLabel)
+    const { agent, agentId, session } = this.agent(sessionLabel)
     const scope = { sessionLabel, agentId, turnId, identity, permissions }
     const tools = await this.#tools(agent, scope)
-    const given: Partial<AssembledContext> = defined({
+    const { native, defaults } = this.#parts
+    const options = this.#options
+    const { systemPrompt, message, layers } = await assemble({
+      ...{ native, options, agent, session, scope, tools },
+      message: given,
+    })
+    const fields: Partial<AssembledContext> = defined({
       sessionLabel,
-      systemPrompt: promptOf(agent, tools),
+      systemPrompt,
+      layers,
       tools,
       toolsetName: agent.toolset,
       model: agent.model,
@@ -136,9 +145,8 @@ class Turns {
       sourceEventId: eventId,
       target,
     })
-    const { native, defaults } = this.#parts
     // The engine's defaults complete it, as those of any other run.
-    const { context } = readInput(message, given, defaults, () => native.newId())
+    const { context } = readInput(message, fields, defaults, () => native.newId())
     return { context, agentId }
   }
 
@@ -150,21 +158,6 @@ class Turns {
     }
     return typeof toolset === 'function' ? await toolset(scope) : toolset
   }
-}
-
-/** The system prompt of an agent; undefined for one without parts. */
-function promptOf(
-  { systemPrompt, identity, prompt }: BrokerAgent,
-  tools: readonly AgentTool[],
-): string | undefined {
-  if (systemPrompt !== undefined) return systemPrompt
-  if (identity === undefined && prompt === undefined) return undefined
-  const described = tools.map(({ name, description }) => ({ name, description }))
-  return buildSystemPrompt({
-    ...prompt,
-    ...(identity !== undefined && { identity }),
-    tools: described,
-  })
 }
 
 /** The fields that have a value. */

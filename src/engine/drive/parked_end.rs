@@ -10,7 +10,7 @@ use super::outcome::{self, Ended};
 use super::permissions;
 use crate::engine::active_run::ActiveRun;
 use crate::engine::events::RecordKind;
-use crate::engine::state::{RunUsage, millis};
+use crate::engine::state::{RunUsage, Steered, millis};
 use base::telemetry;
 use model::{
     AgentPhase, AgentResult, Approval, EndedRun, EndedTurn, StopReason, StorageError,
@@ -33,7 +33,7 @@ pub(super) async fn return_parked(
         cost: usage.cost,
         unseen: usage.unseen,
         unseen_estimated: usage.unseen_estimated,
-        undelivered_steering: run.control.close().into_iter().map(|it| it.text).collect(),
+        undelivered_steering: run.control.close().iter().map(Steered::text).collect(),
         warnings: usage.warnings.unwrap_or_default().into_iter().chain(usage.notes).collect(),
         compaction: usage.compaction,
         token_budget: usage.budget,

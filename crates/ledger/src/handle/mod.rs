@@ -6,5 +6,6 @@ pub(crate) mod approvals_impl;
 pub(crate) mod engine_stores;
 pub(crate) mod journal_impl;
 pub(crate) mod ledger;
+pub(crate) mod prompt_impl;
 pub(crate) mod queue_impl;
 mod read_impl;

@@ -46,6 +46,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration::Sql(include_str!("migrations/240_deletion.sql")),
     Migration::Sql(include_str!("migrations/241_agent_views.sql")),
     Migration::Sql(include_str!("migrations/300_queue.sql")),
+    Migration::Sql(include_str!("migrations/320_session_prompts.sql")),
 ];
 
 /// Brings a file to the newest of `migrations` in one transaction; concurrent processes are serialized by the transaction.

@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use crate::{
-    ApprovalStore, Journal, LedgerAdmin, LedgerRead, ProfileStore, QueueStore, RatioStore,
+    ApprovalStore, Journal, LedgerAdmin, LedgerRead, ProfileStore, PromptStore, QueueStore,
+    RatioStore,
 };
 
 /// The ports of an open ledger.
@@ -25,6 +26,8 @@ pub struct LedgerPorts {
     pub admin: Arc<dyn LedgerAdmin>,
     /// The port of the broker's queues.
     pub queue: Arc<dyn QueueStore>,
+    /// The files that system prompts have.
+    pub prompts: Arc<dyn PromptStore>,
 }
 
 impl LedgerPorts {
@@ -39,6 +42,7 @@ impl LedgerPorts {
             + LedgerRead
             + LedgerAdmin
             + QueueStore
+            + PromptStore
             + 'static,
     {
         Self {
@@ -49,6 +53,7 @@ impl LedgerPorts {
             read: Arc::clone(backend) as Arc<dyn LedgerRead>,
             admin: Arc::clone(backend) as Arc<dyn LedgerAdmin>,
             queue: Arc::clone(backend) as Arc<dyn QueueStore>,
+            prompts: Arc::clone(backend) as Arc<dyn PromptStore>,
         }
     }
 }

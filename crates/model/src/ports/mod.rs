@@ -14,5 +14,6 @@ pub(crate) mod ledger_admin;
 pub(crate) mod ledger_read;
 pub(crate) mod live;
 pub(crate) mod profiles;
+pub(crate) mod prompt_store;
 pub(crate) mod queue_store;
 pub(crate) mod ratios;
