@@ -519,6 +519,8 @@ export interface AssembledContext extends RunHooks {
   events?: EventsOption | undefined
   /** How many tools with `executionMode: 'parallel'` run at once. Default 8. */
   maxParallelTools?: number | undefined
+  /** What the run may do at most: its tools, their calls, tokens. Holds together with the engine's `policy`. */
+  policy?: RunPolicy | readonly RunPolicy[] | undefined
   /**
    * What becomes of the run while a call waits for a decision. `wait` (default): its result stays pending, and the run continues after
    * the decision. `return`: the result has the stop reason `tool_use` and `pendingApprovals`; resume the turn after the decision.
@@ -982,6 +984,13 @@ export interface AgentEngineOptions extends RunHooks {
    * budgets: [{ per: 'run', maxTokens: 500_000 }, { per: 'day', maxCost: 20 }]
    */
   budgets?: readonly BudgetOptions[] | undefined
+  /**
+   * What every run may do at most. A run's own `policy` can only narrow it.
+   *
+   * @example
+   * policy: { deniedTools: ['bash'], maxToolCalls: 50 }
+   */
+  policy?: RunPolicy | readonly RunPolicy[] | undefined
 }
 
 /** The argument of a key function. */
@@ -1987,6 +1996,8 @@ export interface BrokerAgent extends AgentConfig {
   temperature?: number | undefined
   /** Limit of a turn in milliseconds. Default 600,000. */
   timeoutMs?: number | undefined
+  /** What its turns may do at most. Holds together with the engine's `policy`. */
+  policy?: RunPolicy | readonly RunPolicy[] | undefined
 }
 
 /** The turn that tools are for. */
@@ -3394,7 +3405,7 @@ export type RetryAfterSource = "provider" | "cooldown";
 /**
  * The finer kinds, and the engine's own.
  */
-export type FailureKind = "context_overflow" | "rate_limit" | "overloaded" | "server_error" | "timeout" | "network" | "billing" | "auth" | "auth_permanent" | "model_not_found" | "format" | "refusal" | "budget_exceeded" | "aborted" | "storage" | "unknown";
+export type FailureKind = "context_overflow" | "rate_limit" | "overloaded" | "server_error" | "timeout" | "network" | "billing" | "auth" | "auth_permanent" | "model_not_found" | "format" | "refusal" | "budget_exceeded" | "policy_max_tokens" | "aborted" | "storage" | "unknown";
 
 /**
  * Why the ledger does not have a turn.
@@ -3965,6 +3976,51 @@ heldTokens: number,
  * US dollars reserved for calls under way.
  */
 heldCost: number, };
+
+/**
+ * Limits of a run. Of several (the engine's, an agent's, the run's own) each limit holds, so that the smaller one counts.
+ * The values are the caller's; nothing is read from a server.
+ *
+ * @example
+ * ```ts
+ * const policy: RunPolicy = { allowedTools: ['read', 'grep', 'github__*'], deniedTools: ['github__delete_*'], maxToolCalls: 20 }
+ * ```
+ */
+export type RunPolicy = { 
+/**
+ * The tools that may be called: names, in which `*` stands for any characters and `?` for one. Others are not offered to
+ * the model, and a call of one is answered with an error. Default: all.
+ */
+allowedTools?: Array<string> | undefined, 
+/**
+ * The tools that may not be called, of the same form; stronger than `allowedTools`. Default: none.
+ */
+deniedTools?: Array<string> | undefined, 
+/**
+ * The most calls of tools. Each call over it is answered with an error that says so, and the run goes on.
+ */
+maxToolCalls?: number | undefined, 
+/**
+ * The most characters of a tool's result that the model reads; the rest is cut from the middle. The ledger has the whole.
+ */
+maxResultChars?: number | undefined, 
+/**
+ * The most tokens of all calls of the model, prompts and answers, as the provider counts them. Once they are used, the
+ * model is not called again: the run ends with an error of `detail.kind` `policy_max_tokens`.
+ */
+maxTokens?: number | undefined, 
+/**
+ * The most calls of the model, as `maxIterations`.
+ */
+maxSteps?: number | undefined, 
+/**
+ * The most milliseconds of the run, as `timeoutMs`.
+ */
+timeoutMs?: number | undefined, 
+/**
+ * The most tools that run at once, as `maxParallelTools`.
+ */
+maxParallel?: number | undefined, };
 
 /**
  * The known rate limits of a model under one auth profile.

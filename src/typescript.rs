@@ -100,6 +100,7 @@ fn the_typescript_declarations_match_the_rust_types() {
         BudgetOptions,
         BudgetPer,
         BudgetState,
+        RunPolicy,
         LimitState,
         RateLimitState,
         ModelDeclaration,

@@ -517,6 +517,8 @@ export interface AssembledContext extends RunHooks {
   events?: EventsOption
   /** How many tools with `executionMode: 'parallel'` run at once. Default 8. */
   maxParallelTools?: number
+  /** What the run may do at most: its tools, their calls, tokens. Holds together with the engine's `policy`. */
+  policy?: RunPolicy | readonly RunPolicy[]
   /**
    * What becomes of the run while a call waits for a decision. `wait` (default): its result stays pending, and the run continues after
    * the decision. `return`: the result has the stop reason `tool_use` and `pendingApprovals`; resume the turn after the decision.
@@ -980,6 +982,13 @@ export interface AgentEngineOptions extends RunHooks {
    * budgets: [{ per: 'run', maxTokens: 500_000 }, { per: 'day', maxCost: 20 }]
    */
   budgets?: readonly BudgetOptions[]
+  /**
+   * What every run may do at most. A run's own `policy` can only narrow it.
+   *
+   * @example
+   * policy: { deniedTools: ['bash'], maxToolCalls: 50 }
+   */
+  policy?: RunPolicy | readonly RunPolicy[]
 }
 
 /** The argument of a key function. */
@@ -1985,6 +1994,8 @@ export interface BrokerAgent extends AgentConfig {
   temperature?: number | undefined
   /** Limit of a turn in milliseconds. Default 600,000. */
   timeoutMs?: number | undefined
+  /** What its turns may do at most. Holds together with the engine's `policy`. */
+  policy?: RunPolicy | readonly RunPolicy[] | undefined
 }
 
 /** The turn that tools are for. */

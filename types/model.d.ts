@@ -1167,7 +1167,7 @@ export type RetryAfterSource = "provider" | "cooldown";
 /**
  * The finer kinds, and the engine's own.
  */
-export type FailureKind = "context_overflow" | "rate_limit" | "overloaded" | "server_error" | "timeout" | "network" | "billing" | "auth" | "auth_permanent" | "model_not_found" | "format" | "refusal" | "budget_exceeded" | "aborted" | "storage" | "unknown";
+export type FailureKind = "context_overflow" | "rate_limit" | "overloaded" | "server_error" | "timeout" | "network" | "billing" | "auth" | "auth_permanent" | "model_not_found" | "format" | "refusal" | "budget_exceeded" | "policy_max_tokens" | "aborted" | "storage" | "unknown";
 
 /**
  * Why the ledger does not have a turn.
@@ -1738,6 +1738,51 @@ heldTokens: number,
  * US dollars reserved for calls under way.
  */
 heldCost: number, };
+
+/**
+ * Limits of a run. Of several (the engine's, an agent's, the run's own) each limit holds, so that the smaller one counts.
+ * The values are the caller's; nothing is read from a server.
+ *
+ * @example
+ * ```ts
+ * const policy: RunPolicy = { allowedTools: ['read', 'grep', 'github__*'], deniedTools: ['github__delete_*'], maxToolCalls: 20 }
+ * ```
+ */
+export type RunPolicy = { 
+/**
+ * The tools that may be called: names, in which `*` stands for any characters and `?` for one. Others are not offered to
+ * the model, and a call of one is answered with an error. Default: all.
+ */
+allowedTools?: Array<string>, 
+/**
+ * The tools that may not be called, of the same form; stronger than `allowedTools`. Default: none.
+ */
+deniedTools?: Array<string>, 
+/**
+ * The most calls of tools. Each call over it is answered with an error that says so, and the run goes on.
+ */
+maxToolCalls?: number, 
+/**
+ * The most characters of a tool's result that the model reads; the rest is cut from the middle. The ledger has the whole.
+ */
+maxResultChars?: number, 
+/**
+ * The most tokens of all calls of the model, prompts and answers, as the provider counts them. Once they are used, the
+ * model is not called again: the run ends with an error of `detail.kind` `policy_max_tokens`.
+ */
+maxTokens?: number, 
+/**
+ * The most calls of the model, as `maxIterations`.
+ */
+maxSteps?: number, 
+/**
+ * The most milliseconds of the run, as `timeoutMs`.
+ */
+timeoutMs?: number, 
+/**
+ * The most tools that run at once, as `maxParallelTools`.
+ */
+maxParallel?: number, };
 
 /**
  * The known rate limits of a model under one auth profile.

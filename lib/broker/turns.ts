@@ -141,6 +141,7 @@ class Turns {
       maxResponseTokens: agent.maxResponseTokens,
       temperature: agent.temperature,
       timeoutMs: agent.timeoutMs,
+      policy: agent.policy,
       permissionsGranted: Array.isArray(permissions) ? permissions : undefined,
       sourceEventId: eventId,
       target,

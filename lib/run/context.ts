@@ -50,6 +50,7 @@ const OPTIONAL: ReadonlySet<string> = new Set<keyof AssembledContext>([
   'detached',
   'onApproval',
   'approvalExpiresMs',
+  'policy',
 ])
 /** Fields that are objects: native parsing would read a list as their fields in order. */
 const OBJECTS: ReadonlySet<string> = new Set<keyof AssembledContext>([

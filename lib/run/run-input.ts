@@ -62,6 +62,7 @@ const FIELDS: Readonly<Record<keyof AssembledContext, true>> = {
   prepareStep: true,
   onApproval: true,
   approvalExpiresMs: true,
+  policy: true,
 }
 const CONTEXT: readonly string[] = Object.keys(FIELDS)
 const KNOWN: ReadonlySet<string> = new Set(CONTEXT)

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use base::clock::Clock;
-use model::{ApprovalStore, Catalogue, Journal, Message, ProfileStore, RatioStore};
+use model::{ApprovalStore, Catalogue, Journal, Message, ProfileStore, RatioStore, RunPolicy};
 use provider::RequestHost;
 
 use super::compaction::{CompactionOptions, PruningOptions};
@@ -70,6 +70,8 @@ pub(crate) struct EngineParts {
     pub guard: ContextGuard,
     /// The limits of spending.
     pub budgets: Budgets,
+    /// What every run may do at most.
+    pub policies: Vec<RunPolicy>,
     /// How runs continue when a profile or a model fails.
     pub failover: FailoverOptions,
     /// The options of the rate governor; `None` for off.

@@ -256,6 +256,7 @@ fn engine(entry: ProviderEntry, journal: Option<Arc<dyn Journal>>, clock: Clock)
         pruning: None,
         guard: ContextGuard::default(),
         budgets: Budgets::default(),
+        policies: Vec::new(),
         failover: FailoverOptions::default(),
         governor: Some(GovernorOptions { max_wait: Duration::from_secs(60) }),
         profiles: None,

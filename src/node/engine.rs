@@ -93,6 +93,7 @@ impl NativeEngine {
             pruning,
             guard,
             budgets,
+            policies,
             governor,
             failover,
         } = ReadOptions::of(options, Some(&host), &environment)?;
@@ -142,6 +143,7 @@ impl NativeEngine {
             pruning,
             guard,
             budgets,
+            policies,
             failover,
             governor,
             profiles: port.map(|ledger| Arc::clone(&ledger.profiles)),

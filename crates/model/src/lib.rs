@@ -12,7 +12,6 @@ pub use data::approval::{
     ApprovalVerdict, ApprovedParams,
 };
 pub use data::block::{Block, BlockOrigin};
-pub use data::budget::{BudgetOptions, BudgetPer, BudgetState, Expense, SpentBy};
 pub use data::call::api::{Api, IdRule, TranscriptRules};
 pub use data::call::cache::{
     CacheBreak, CacheBreakCause, CacheChain, CacheChange, CachePart, CacheStep,
@@ -83,6 +82,8 @@ pub use data::ledger::turn::{
 };
 pub use data::ledger::turn_diff::{DiffOptions, DiffSide, TurnDiff};
 pub use data::ledger::usage_report::{UsageBy, UsageFilter, UsageRow};
+pub use data::limits::budget::{BudgetOptions, BudgetPer, BudgetState, Expense, SpentBy};
+pub use data::limits::policy::RunPolicy;
 pub use data::message::{AgentMessage, Message, Provenance, Role, summary_of, summary_text};
 pub use data::profile::{AuthType, ModelName, ProfileState, ProfileUsage, ProfileWindow};
 pub use data::queue::{

@@ -67,6 +67,7 @@ fn is_transient(kind: FailureKind) -> bool {
         | FailureKind::Format
         | FailureKind::Refusal
         | FailureKind::BudgetExceeded
+        | FailureKind::PolicyMaxTokens
         | FailureKind::Aborted
         | FailureKind::Storage
         | FailureKind::Unknown => false,

@@ -3,7 +3,7 @@
 //! It must never return a summary that failed the quality gate.
 
 use super::summariser::{Summariser, Unanswered};
-use model::{Block, FailureKind, Message, Role};
+use model::{FailureKind, Message, Role};
 use turn::compact::{
     Facts, Flaw, Judged, Part, Task, chunks, judge, merge_request, parts, request, retry_request,
 };

@@ -9,14 +9,15 @@ use serde_json::value::RawValue;
 
 use super::driver::Driver;
 use crate::engine::active_run::ActiveRun;
+use crate::engine::limits::policy;
 use crate::engine::state::arguments_hash;
 use crate::tools::{AdmissionQueue, Ask, Invocation, Prepared, Ticket, ToolAnswer, Verdict};
 use model::{
     Approval, ApprovalKind, ApprovalPhase, ApprovalStatus, StreamEvent, ToolDefinition,
     ToolPermission,
 };
-use turn::grants::Grants;
-use turn::machine::PendingCall;
+use turn::machine::{Machine, PendingCall};
+use turn::permits::grants::Grants;
 
 /// How long the host may take to decide about a call, and the result of a call about which it did not decide
 /// (docs/rules/turns-and-streams.md#hooks).
@@ -41,6 +42,7 @@ pub(super) enum Admission {
 pub(super) async fn admit(
     driver: &Driver,
     admissions: &AdmissionQueue,
+    machine: &Machine,
     call: &PendingCall,
 ) -> Result<Admission, String> {
     let run = &driver.active.run;
@@ -48,6 +50,14 @@ pub(super) async fn admit(
     let known = run.approvals.iter().find(|approval| approval.call_id == call.call_id);
     if let Some(approval) = known {
         return decided(driver, admissions, call, approval).await;
+    }
+    // A call in doubt was allowed before it started.
+    if !run.context.policies.is_empty() && !call.reconcile {
+        let nth = machine.calls().position(|state| state.row.call_id == call.call_id);
+        let nth = nth.unwrap_or(usize::MAX);
+        if let Some(refusal) = policy::refusal(&run.context.policies, &call.tool_name, nth) {
+            return Err(refusal);
+        }
     }
     let is_named = |tool: &ToolDefinition| tool.name == call.tool_name;
     if let Some(offered) = &run.step.tools

@@ -8,8 +8,8 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::engine::state::Run;
 use model::{Approval, ApprovalStatus, ToolCallStatus, ToolPermission};
-use turn::grants::Grants;
 use turn::machine::Machine;
+use turn::permits::grants::Grants;
 
 /// What the calls of the run needed, each once, in call order; `None` where none needed a permission.
 pub(super) fn used(run: &Run, machine: &Machine) -> Option<Box<RawValue>> {

@@ -18,9 +18,10 @@ use super::tool_batch::{self, BatchEnd};
 use crate::engine::active_run::ActiveRun;
 use crate::engine::call::{NextCall, announce_wait};
 use crate::engine::context::Session;
+use crate::engine::limits::policy;
 use crate::engine::state::{JournalState, LaneTicket, RunUsage, Steered, millis};
 use model::{
-    AgentPhase, Approval, Block, CallPurpose, FailureKind, OnApproval, Role, RunWarning,
+    AgentPhase, Approval, Block, CallPurpose, Failure, FailureKind, OnApproval, Role, RunWarning,
     StopReason, StreamEvent, response_message_id,
 };
 use turn::machine::{Event, Interrupt, Machine, Step};
@@ -133,6 +134,15 @@ enum TurnPause {
     Parked(Vec<Approval>),
 }
 
+/// The failure of a run that has used the tokens that its policies allow.
+fn spent(active: &ActiveRun, machine: &Machine) -> Option<Failure> {
+    let policies = &active.run.context.policies;
+    if policies.is_empty() {
+        return None;
+    }
+    policy::spent(policies, machine.usage().0.total_tokens)
+}
+
 /// The loop.
 async fn run_turn(
     driver: &mut Driver,
@@ -146,6 +156,13 @@ async fn run_turn(
     let mut step = machine.step();
     loop {
         let active = &driver.active;
+        if matches!(step, Step::CallModel)
+            && let Some(failure) = spent(active, machine)
+        {
+            let (partial, emitted, again) = (None, false, None);
+            step = active.feed(machine, Event::AttemptFailed { failure, partial, emitted, again });
+            continue;
+        }
         step = match step {
             // A tool's time limit may end with the run's: another call would be useless.
             Step::CallModel if active.remaining().is_zero() => {

@@ -22,6 +22,7 @@ use super::parking::{can_park, park};
 use super::tool_events::{Announcing, EndedCall, emit_ended, unreadable};
 use crate::engine::active_run::ActiveRun;
 use crate::engine::context::{Recaller, storage_error};
+use crate::engine::limits::policy;
 use crate::engine::state::{JournalState, Starting, needs_record};
 use crate::tools::{
     AdmissionQueue, CallRequest, Ending, First, Limits, Prepared, Ticket, ToolAnswer, ToolHost,
@@ -100,7 +101,7 @@ pub(super) async fn run(
     let mut queued = Vec::with_capacity(calls.len());
     let mut waiting: Vec<(&PendingCall, Approval)> = Vec::new();
     for call in &calls {
-        match active.guard(announced(active, admit(driver, &admissions, call))).await {
+        match active.guard(announced(active, admit(driver, &admissions, machine, call))).await {
             Ok(Ok(Admission::Run(prepared, ticket))) => queued.push((call, Ok((prepared, ticket)))),
             Ok(Ok(Admission::Waits(_))) if !can_park(driver, journal) => {
                 queued.push((call, Err(failed(NO_LEDGER.to_owned()))));
@@ -405,7 +406,9 @@ async fn run_one(
     };
     // The batch guards the run's time: a call that it ends stays open for the run
     // (docs/rules/turns-and-streams.md#open-calls-at-the-end).
-    let limits = Limits::of(tool, driver.tool_timeout, None, Some(run.target.model.context_window));
+    let window = Some(run.target.model.context_window);
+    let mut limits = Limits::of(tool, driver.tool_timeout, None, window);
+    limits.result_chars = policy::result_chars(&run.context.policies, limits.result_chars);
     let invocation = invocation(active, call, prepared.arguments_json);
     let abort = run.control.abort_token();
     let span = telemetry::tool_span(&call.tool_name, &call.call_id);
@@ -438,7 +441,8 @@ fn recaller(driver: &Driver, tool: &str) -> Option<Recaller> {
 fn provided(driver: &Driver, call: &PendingCall, mut answer: ToolAnswer) -> Answered {
     let run = &driver.active.run;
     let window = Some(run.target.model.context_window);
-    let unreadable_images = answer.cap(crate::tools::result_cap(window));
+    let most = policy::result_chars(&run.context.policies, crate::tools::result_cap(window));
+    let unreadable_images = answer.cap(most);
     let error = answer.is_error.then(|| {
         let text = answer.message();
         if text.is_empty() { format!("`{}` failed", call.tool_name) } else { text }

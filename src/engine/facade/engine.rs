@@ -23,7 +23,7 @@ use crate::tools::ToolSetCache;
 use base::error::EngineError;
 use model::{
     BudgetState, CompactionResult, InterruptedTurn, LimitState, ModelFilter, ModelInfo,
-    ProfileState,
+    ProfileState, RunPolicy,
 };
 use provider::RequestHost;
 
@@ -35,6 +35,8 @@ pub(crate) struct Engine {
     pub(super) pruning: Option<PruningOptions>,
     pub(super) failover: FailoverOptions,
     pub(super) tool_timeout_ms: Option<u64>,
+    /// What every run may do at most.
+    pub(super) policies: Vec<RunPolicy>,
     pub(super) tool_sets: ToolSetCache,
     pub(super) tasks: Tasks,
     pub(super) closed: AtomicBool,
@@ -77,6 +79,7 @@ impl Engine {
             pruning: parts.pruning,
             failover: parts.failover,
             tool_timeout_ms: parts.tool_timeout_ms,
+            policies: parts.policies,
             tool_sets: ToolSetCache::default(),
             tasks: parts.tasks,
             closed: AtomicBool::new(false),

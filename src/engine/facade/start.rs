@@ -17,6 +17,7 @@ use super::super::count::{CountParts, count};
 use super::super::drive::{Driver, Fallback, drive};
 use super::super::events::RecordKind;
 use super::super::failover::{FallbackChain, fallback_chain};
+use super::super::limits::policy;
 use super::super::parts::{QueuedTurn, RunHandles};
 use super::super::providers::ProviderEntry;
 use super::super::recovery;
@@ -111,9 +112,9 @@ impl Engine {
         resumed: Option<String>,
         handles: RunHandles,
     ) -> Result<(), EngineError> {
+        self.check_external(&context)?;
         self.prepare_tools(&mut context)?;
         let resolved = self.resolve(&context)?;
-        self.check_external(&context)?;
         self.shared.guard.admits(&context, &resolved.model)?;
         let queue = Arc::clone(&handles.queue);
         let mut handles = handles;
@@ -258,9 +259,15 @@ impl Engine {
         self.shared.journal.is_some() && enabled
     }
 
-    /// Adds the engine's own tools to those of a context.
+    /// Adds the engine's own tools to those of a context, and leaves out what the policies forbid.
     fn prepare_tools(&self, context: &mut AssembledContext) -> Result<(), EngineError> {
-        if self.recalls() { offer_recall(context) } else { Ok(()) }
+        if self.recalls() {
+            offer_recall(context)?;
+        }
+        if self.policies.is_empty() && context.policies.is_empty() {
+            return Ok(());
+        }
+        policy::apply(context, &self.policies).map_err(EngineError::context)
     }
 
     /// Checks the tools and the headers of a context.

@@ -1,8 +1,9 @@
-//! Limits of calls: rate limits and budgets.
+//! Limits of calls: rate limits, budgets, and the policies of runs.
 //!
 //! It must never send a request.
 
 mod budgets;
+pub(crate) mod policy;
 mod rate;
 
 pub(crate) use budgets::Budgets;

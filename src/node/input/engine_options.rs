@@ -12,7 +12,7 @@ use crate::engine::{
 };
 use base::config::Environment;
 use base::error::EngineError;
-use model::{Catalogue, InputError, ModelDeclaration, from_json, typed};
+use model::{Catalogue, InputError, ModelDeclaration, RunPolicy, from_json, typed};
 use provider::{KeyHost, ProviderKeys, ProviderSet, parse_hosted_providers};
 
 /// The options of an engine.
@@ -25,6 +25,7 @@ pub(in crate::node) struct ReadOptions {
     pub(in crate::node) pruning: Option<PruningOptions>,
     pub(in crate::node) guard: ContextGuard,
     pub(in crate::node) budgets: Budgets,
+    pub(in crate::node) policies: Vec<RunPolicy>,
     pub(in crate::node) governor: Option<GovernorOptions>,
     pub(in crate::node) failover: FailoverOptions,
 }
@@ -90,6 +91,7 @@ impl ReadOptions {
             pruning: PruningOptions::parse(options.pruning)?,
             guard: ContextGuard::parse(options.context_guard)?,
             budgets: Budgets::parse(options.budgets)?,
+            policies: RunPolicy::parse("policy", options.policy)?,
             governor: GovernorOptions::parse(options.rate_governor)?,
             failover,
         })

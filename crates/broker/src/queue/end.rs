@@ -87,6 +87,7 @@ fn is_the_providers(kind: FailureKind) -> bool {
         | FailureKind::Format
         | FailureKind::Refusal
         | FailureKind::BudgetExceeded
+        | FailureKind::PolicyMaxTokens
         | FailureKind::Aborted
         | FailureKind::Storage
         | FailureKind::Unknown => false,

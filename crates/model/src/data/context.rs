@@ -7,7 +7,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::{GivenHistory, Message, Metadata, ModelName, RequestOptions, ToolDefinition};
+use crate::{
+    GivenHistory, Message, Metadata, ModelName, RequestOptions, RunPolicy, ToolDefinition,
+};
 
 /// The role of the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -230,6 +232,8 @@ pub struct AssembledContext {
     pub on_approval: OnApproval,
     /// After how many milliseconds an approval expires, where `beforeToolCall` sets nothing else.
     pub approval_expires_ms: Option<u64>,
+    /// What the run may do at most; each holds.
+    pub policies: Vec<RunPolicy>,
 }
 
 /// What becomes of a run while a call waits for an approval.

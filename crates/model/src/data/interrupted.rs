@@ -9,8 +9,8 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::{
     AgentMessage, AgentRole, AgentToolCall, Approval, AssembledContext, Attempt, Message, Metadata,
-    ModelName, PromptCache, ReplayClass, ResponseFormat, ThinkingConfig, TokenBudget, TokenUsage,
-    ToolChoice,
+    ModelName, PromptCache, ReplayClass, ResponseFormat, RunPolicy, ThinkingConfig, TokenBudget,
+    TokenUsage, ToolChoice,
 };
 
 /// The counters of a run, beside its messages and calls.
@@ -197,6 +197,8 @@ struct StoredContext<'a> {
     detached: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     approval_expires_ms: Option<u64>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    policy: &'a [RunPolicy],
 }
 
 fn choice<S: Serializer>(choice: &Option<&ToolChoice>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -248,6 +250,7 @@ impl AssembledContext {
             coalesce: self.coalesce,
             detached: self.detached,
             approval_expires_ms: self.approval_expires_ms,
+            policy: &self.policies,
         };
         // Strings, numbers, and parsed JSON: serde_json cannot fail on them.
         serde_json::to_string(&stored).unwrap_or_default()

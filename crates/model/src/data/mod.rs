@@ -4,7 +4,6 @@
 
 pub(crate) mod approval;
 pub(crate) mod block;
-pub(crate) mod budget;
 pub(crate) mod call;
 pub(crate) mod catalogue;
 pub(crate) mod context;
@@ -16,6 +15,7 @@ pub(crate) mod image;
 pub(crate) mod input;
 pub(crate) mod interrupted;
 pub(crate) mod ledger;
+pub(crate) mod limits;
 pub(crate) mod message;
 pub(crate) mod profile;
 pub(crate) mod queue;

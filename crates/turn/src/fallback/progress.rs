@@ -132,6 +132,7 @@ impl Plan {
         match failure.kind {
             FailureKind::Format
             | FailureKind::BudgetExceeded
+            | FailureKind::PolicyMaxTokens
             | FailureKind::Aborted
             | FailureKind::Storage => {
                 return Err(failure.clone());

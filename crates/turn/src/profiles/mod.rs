@@ -62,6 +62,7 @@ fn blame(kind: FailureKind) -> Blame {
         | FailureKind::Format
         | FailureKind::Refusal
         | FailureKind::BudgetExceeded
+        | FailureKind::PolicyMaxTokens
         | FailureKind::Aborted
         | FailureKind::Storage
         | FailureKind::Unknown => Blame::Unrelated,

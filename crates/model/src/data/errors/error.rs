@@ -72,6 +72,8 @@ pub enum FailureKind {
     Refusal,
     /// The call could have exceeded a budget, and was not made.
     BudgetExceeded,
+    /// The run has used the tokens that its policy allows.
+    PolicyMaxTokens,
     /// The run was aborted.
     Aborted,
     /// The ledger failed.
@@ -109,9 +111,11 @@ impl FailureKind {
             | Self::Format
             | Self::Refusal => AgentErrorKind::ModelError,
             Self::Timeout => AgentErrorKind::Timeout,
-            Self::BudgetExceeded | Self::Aborted | Self::Storage | Self::Unknown => {
-                AgentErrorKind::Unknown
-            }
+            Self::BudgetExceeded
+            | Self::PolicyMaxTokens
+            | Self::Aborted
+            | Self::Storage
+            | Self::Unknown => AgentErrorKind::Unknown,
         }
     }
 
@@ -132,6 +136,7 @@ impl FailureKind {
             | Self::Format
             | Self::Refusal
             | Self::BudgetExceeded
+            | Self::PolicyMaxTokens
             | Self::Aborted
             | Self::Storage
             | Self::Unknown => false,
@@ -155,6 +160,7 @@ impl FailureKind {
             Self::Format => "format",
             Self::Refusal => "refusal",
             Self::BudgetExceeded => "budget_exceeded",
+            Self::PolicyMaxTokens => "policy_max_tokens",
             Self::Aborted => "aborted",
             Self::Storage => "storage",
             Self::Unknown => "unknown",

@@ -18,7 +18,7 @@ use crate::data::input::raw_context::RawContext;
 use crate::data::input::request::{parse_tools, request_options};
 use crate::{
     AgentRole, AssembledContext, Block, GivenHistory, Message, Metadata, RecordedLayer, Role,
-    ThinkingConfig, TokenBudget, ToolChoice, is_base64,
+    RunPolicy, ThinkingConfig, TokenBudget, ToolChoice, is_base64,
 };
 
 /// How many parallel tools run at once, unless the host sets it (docs/rules/turns-and-streams.md#tool-execution).
@@ -128,6 +128,7 @@ pub fn continue_context(
         detached: optional("detached", raw.detached)?.unwrap_or(false),
         on_approval: optional("onApproval", raw.on_approval)?.unwrap_or_default(),
         approval_expires_ms: positive("approvalExpiresMs", raw.approval_expires_ms)?,
+        policies: RunPolicy::parse("policy", raw.policy)?,
     })
 }
 

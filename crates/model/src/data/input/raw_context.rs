@@ -86,4 +86,6 @@ pub(super) struct RawContext<'a> {
     pub(super) on_approval: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) approval_expires_ms: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) policy: Option<&'a RawValue>,
 }

@@ -31,6 +31,7 @@ pub(super) fn stopped(payload: &ErrorPayload) -> Failure {
         | FailureKind::Refusal
         | FailureKind::Aborted
         | FailureKind::BudgetExceeded
+        | FailureKind::PolicyMaxTokens
         | FailureKind::Storage => failure,
     }
 }
