@@ -93,6 +93,10 @@ test('a message comes in, an approval is given, the answer goes out, and what th
       .join(''),
   ).toContain('You have your money.')
 
+  const { system } = model.seen[0]?.body as { system: { text: string }[] }
+  expect(system[0]?.text).toContain(
+    '- refund: Pays an order back.\n  - Ask for the number of the order first.',
+  )
   const knowledge = (await (await fetch(`${base}/knowledge?session=${session}`)).json()) as any[]
   const files = process.platform === 'linux' ? ['workspace AGENTS.md'] : []
   expect(knowledge.map(({ layer, source }) => `${layer} ${source}`)).toEqual([

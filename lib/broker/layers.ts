@@ -64,7 +64,9 @@ async function assemble(input: LayerInput): Promise<Assembled> {
   const session: Given = { name: 'session', source: scope.sessionLabel, text: '' }
   const given = [...prompt, ...measured([session, ...injected.map(layerOf)])]
   if (change === undefined) return composed(message, given, given)
-  const changed = await changedBy(change, given, { ...scope, message, text: textOf(message) })
+  // The host may change what it is given.
+  const copies = given.map((layer) => ({ ...layer }))
+  const changed = await changedBy(change, copies, { ...scope, message, text: textOf(message) })
   return composed(message, given, measured(changed))
 }
 
@@ -109,7 +111,12 @@ async function promptLayers(input: LayerInput): Promise<ContextLayer[]> {
   return JSON.parse(guarded(() => addon.NativeEngine.promptLayers(args)))
 }
 
-function described({ name, description, guidelines }: AgentTool): PromptTool {
+function described(tool: AgentTool): PromptTool {
+  // pi has another name for them.
+  const { name, description, promptGuidelines } = tool as AgentTool & {
+    promptGuidelines?: readonly string[]
+  }
+  const guidelines = tool.guidelines ?? promptGuidelines
   return {
     name,
     ...(description !== undefined && { description }),
