@@ -40,6 +40,26 @@ export declare class NativeBroker {
   close(id: number): void
   /** Aborts all turns that run here. */
   abortAll(): void
+  /** JavaScript takes deliveries from now on, or no more. */
+  listen(isListening: boolean): void
+  /** JavaScript answers none of its deliveries any more. */
+  abandonDeliveries(): void
+  /** Answers the delivery of a turn: `delivered`, `failed` with the reason, or `released`; answers request `id` when that is stored. */
+  answerDelivery(id: number, turnId: string, outcome: string, error?: string | undefined | null): void
+  /** JavaScript has passed the answer of a turn on itself; answers request `id` with whether something waited for that. */
+  delivered(id: number, turnId: string): void
+  /** Hands a parked delivery out again; answers request `id` with whether it was parked. */
+  redeliver(id: number, turnId: string): void
+  /** The deliveries of a filter, as JSON; answers request `id`. */
+  deliveries(id: number, filter: string): void
+  /** Defines a schedule; answers request `id` with what is stored. */
+  schedule(id: number, args: string): void
+  /** Removes a schedule; answers request `id` with whether there was one. */
+  unschedule(id: number, name: string): void
+  /** All schedules; answers request `id`. */
+  schedules(id: number): void
+  /** Takes a due time of a schedule and queues its message; answers request `id` with the receipt, or null. */
+  fire(id: number, args: string): void
 }
 
 /**
@@ -148,6 +168,21 @@ export declare class NativeEngine {
   static optionProblems(options: string): string
   /** Calls a method of the ledger and answers request `id`. A wrong argument is thrown here. */
   ledger(id: number, method: string, args: string): void
+  /** The states of the servers: a JSON array of `McpServerState`. */
+  mcpStates(): string
+  /** The tools that a run would get, as a JSON array of `McpToolInfo`; answers request `id`. */
+  mcpTools(id: number): void
+  /**
+   * What a server lists, its own items as a JSON array; answers request `id`. `method` is one of the protocol, and `field` where its
+   * pages have the items.
+   */
+  mcpItems(id: number, server: string, method: string, field: string): void
+  /** The contents of a resource; answers request `id`. */
+  mcpResource(id: number, server: string, uri: string): void
+  /** A prompt with its arguments, the JSON of an object of texts; answers request `id`. */
+  mcpPrompt(id: number, server: string, name: string, arguments: string): void
+  /** Starts a server again, or all of them; answers request `id`. */
+  mcpReload(id: number, server?: string | undefined | null): void
   /** The state of the auth profiles as a JSON array; answers request `id`. */
   profiles(id: number): void
   /** Resets the failures of an auth profile; answers request `id`. */
@@ -255,6 +290,8 @@ export interface QueuedTurnArgs {
   items: Array<string>
   /** The JSON of the user messages before its current one. */
   earlier: string
+  /** The head of its session, if the turn starts another thread in place of following it. */
+  leaves?: string
   /** The number of its newest stored event; 0 for a new turn. */
   lastEvent: number
 }

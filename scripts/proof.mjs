@@ -35,6 +35,12 @@ const proofs = {
     env: { APPROVAL_KILLS: '50' },
     command: spec('recovery/approval-kills'),
   },
+  deletions: {
+    about:
+      'a deletion killed before, after and in the middle of every write and sync, in three ways',
+    env: { DELETION_KILLS: 'all' },
+    command: spec('recovery/deletion-kills'),
+  },
   events: {
     about: 'what a consumer saw is a prefix of what `attach` replays: 250 kills',
     env: { EVENT_KILLS: '250' },
@@ -52,9 +58,19 @@ const proofs = {
   },
   broker: {
     about:
-      'brokers killed at any step, 50 times alone and 50 times beside two others: every receipt ends once',
+      'brokers killed at any step, 50 times alone and 50 times beside two others: every receipt ends once, every answer is delivered, every due time has one message',
     env: { BROKER_KILLS: '50' },
-    command: spec('broker/kills'),
+    command: [
+      ...spec('broker/kills'),
+      '__test__/broker/delivery-kills.spec.ts',
+      '__test__/broker/schedule-kills.spec.ts',
+    ],
+  },
+  queue: {
+    about:
+      'the rules of a queue against 100,000 random histories of sends, ends, crashes and clock steps',
+    env: { PROPTEST_CASES: '100000' },
+    command: core('every_message_ends_exactly_once'),
   },
   duplicates: {
     about: 'two processes submit the same run id at once, 200 times: one turn',
@@ -123,6 +139,12 @@ const proofs = {
     about: 'five hours of a host whose clock runs 60 times as fast, every twentieth answer a fault',
     env: { SOAK_MINUTES: '300' },
     command: spec('engine/soak'),
+  },
+  bundlers: {
+    about:
+      'Next.js (installed first, 340 MB) builds and serves a route with a turn; all other bundles',
+    env: { BUNDLERS: 'required' },
+    command: ['bash', join(root, 'scripts', 'runtimes', 'next', 'run.sh')],
   },
   runtimes: {
     about: 'Bun and Deno (installed first, 200 MB) run the engine with all subpaths',

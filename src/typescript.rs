@@ -182,6 +182,7 @@ fn the_typescript_declarations_match_the_rust_types() {
         SmartFallback,
         QueueMode,
         Route,
+        DeliveryStatus,
         DropPolicy,
         FailedReason,
         ItemStatus,

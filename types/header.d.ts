@@ -177,6 +177,9 @@ export interface JsonSchema {
   readonly static?: never
 }
 
+/** What `output` takes. */
+export type OutputSchema = StandardSchema<any, any> | TypeBoxSchema | JsonSchema
+
 /** What a schema takes: the arguments as the model writes them, a result as `run` returns it. */
 export type SchemaInput<Schema> = 0 extends 1 & Schema
   ? any
@@ -452,8 +455,26 @@ export interface AssembledContext extends RunHooks {
   toolChoice?: ToolChoice
   /** False: at most one call of a tool per answer, where the provider's API has such a setting. */
   parallelToolCalls?: boolean
-  /** Restricts the answer's text to JSON, where the provider's API can. */
+  /**
+   * Restricts the answer's text to JSON, where the provider's API can. With a `json_schema` the answer is validated and repaired as with
+   * `output`, and `result.output` is its value.
+   */
   responseFormat?: ResponseFormat
+  /**
+   * The answer is JSON of this schema: JSON Schema, TypeBox, or a library's with Standard Schema (Zod 4, Valibot, ArkType), which then
+   * validates too. It sets the `responseFormat`; `result.output` is the parsed and validated value. A library's schema without JSON Schema of
+   * its own goes beside a `responseFormat` that has it.
+   *
+   * @example
+   * const { output } = await engine.run('Which city is it?', { output: z.object({ city: z.string() }) }).result
+   * console.log(output?.city)
+   */
+  output?: OutputSchema
+  /**
+   * How often the model repairs an answer that does not fit: 0 to 10, default 1. The request for the repair is a message of the same
+   * turn. Then the run ends with `error.detail.kind` `output_invalid`; the last answer is its text.
+   */
+  outputRetries?: number
   /** Texts at which the answer ends. */
   stopSequences?: readonly string[]
   promptCache?: PromptCache
@@ -526,6 +547,11 @@ export interface AssembledContext extends RunHooks {
   onApproval?: 'wait' | 'return'
   /** After how many milliseconds an approval expires, which denies the call. Default: never. */
   approvalExpiresMs?: number
+  /**
+   * Which tools of the engine's MCP servers the run has: all (`true`, the default), none (`false`), or those of a list. An entry is
+   * a server (`github`), a tool (`github.create_issue` or `github__create_issue`), or either with `*` for any text.
+   */
+  mcp?: boolean | readonly string[]
 }
 
 /** A tool call as the hooks of a run receive it. */
@@ -575,6 +601,10 @@ export interface ApprovalFilter {
   runId?: string
   /** Default: all. */
   status?: ApprovalStatus
+  /** The `next` of the previous page: an approval's id. */
+  after?: string
+  /** The limit of approvals: 1 to 1,000. Default 100. */
+  limit?: number
 }
 
 /** Options of {@link AgentEngine.approve}. */
@@ -794,6 +824,11 @@ export interface BrokerExecution {
   result: Promise<AgentResult>
 }
 
+/** The result of a run whose `output` has a type. */
+export type RunResult<Output> = unknown extends Output
+  ? AgentResult
+  : AgentResult & { output?: Output }
+
 /**
  * A running turn: an async iterator over its events, with its result.
  *
@@ -802,7 +837,8 @@ export interface BrokerExecution {
  * for await (const event of run) if (event.type === 'token') process.stdout.write(event.text)
  * const { stopReason, usage } = await run.result
  */
-export interface AgentRun<Event = StreamEvent> extends AsyncIterableIterator<Event> {
+export interface AgentRun<Event = StreamEvent, Output = unknown>
+  extends AsyncIterableIterator<Event> {
   /** The `runId`: the host's, or the engine's ULID. */
   readonly id: string
   /**
@@ -815,7 +851,7 @@ export interface AgentRun<Event = StreamEvent> extends AsyncIterableIterator<Eve
    * has a run with its id (nothing was sent or written then), and with `result_too_large`
    * where the result's JSON would have more than 256 MiB: the turn is in the ledger.
    */
-  readonly result: Promise<AgentResult>
+  readonly result: Promise<RunResult<Output>>
   readonly stream: BrokerStreamHandle<Event>
   /**
    * Ends the run as aborted; the result settles within a quarter of a second, even when a tool ignores its signal. `result.abortReason` is
@@ -831,7 +867,7 @@ export interface AgentRun<Event = StreamEvent> extends AsyncIterableIterator<Eve
    * @throws {AgentEngineError} `invalid_options`
    */
   events(options?: EventsFrom): AsyncIterableIterator<Event>
-  [Symbol.asyncIterator](): AgentRun<Event>
+  [Symbol.asyncIterator](): AgentRun<Event, Output>
 }
 
 export interface LedgerOptions {
@@ -912,6 +948,8 @@ export interface ResumeOptions extends RunHooks {
   events?: EventsOption
   /** What becomes of the run if a call waits for a decision. Default `wait`. */
   onApproval?: 'wait' | 'return'
+  /** The library's schema with which the turn began: without it the answer is compared with its JSON Schema only. */
+  output?: StandardSchema<any, any>
 }
 
 /** The outcome for an interrupted turn when the engine was opened. */
@@ -989,6 +1027,150 @@ export interface AgentEngineOptions extends RunHooks {
    * policy: { deniedTools: ['bash'], maxToolCalls: 50 }
    */
   policy?: RunPolicy | readonly RunPolicy[]
+  /**
+   * MCP servers by name. Their tools are in every run as `name__tool`, unless its context's `mcp` says otherwise. A server is
+   * started when a run, or `engine.mcp`, first needs it.
+   *
+   * @example
+   * mcp: { files: { command: 'npx', args: ['-y', '@modelcontextprotocol/server-filesystem', '/data'] } }
+   */
+  mcp?: Readonly<Record<string, McpServerOptions>>
+}
+
+/** An MCP server that the engine starts. */
+export interface McpServerOptions {
+  /** The program: a path, or a name in `PATH`. */
+  command: string
+  args?: readonly string[]
+  /**
+   * Variables for the server, beside `PATH`, `HOME`, `USER`, `LOGNAME`, `SHELL`, `LANG`, `TERM`, `TZ` and `TMPDIR` of this process. No other
+   * variable of this process is passed on.
+   */
+  env?: Readonly<Record<string, string>>
+  /** Where it runs. Default: the directory of this process. */
+  cwd?: string
+  /**
+   * The revision of the protocol: one with a handshake (`2025-11-25` and older), or the one without (`2026-07-28`). Default `auto`: the
+   * handshake is tried first.
+   */
+  protocol?: 'auto' | '2025-11-25' | '2026-07-28'
+  /** How long it may take to start and to list its tools; a run waits that long for it. Default 30,000. */
+  startTimeoutMs?: number
+  /** Limit of one call of a tool in milliseconds. Default: the context's or the engine's `toolTimeoutMs`, else 60,000. */
+  timeoutMs?: number
+  /** Which of its tools are used: their names, or patterns with `*`. `deny` wins. Default: all. */
+  tools?: { allow?: readonly string[]; deny?: readonly string[] }
+  /** Whether calls of its tools need a permission. Default: `ask` in runs with a `beforeToolCall`, else `allow`. */
+  permission?: ToolPermission
+  /** How its tools run beside others. Default `sequential`. */
+  executionMode?: ExecutionMode
+  /**
+   * Whether what the server says about its own tools counts: one that only reads then needs no permission, runs in parallel and may run again
+   * after a crash; one that destroys asks. Default false.
+   */
+  trustAnnotations?: boolean
+}
+
+/** An MCP server, as it is now. */
+export interface McpServerState {
+  name: string
+  /** `idle`: not started yet. `failed`: it does not run, and is started again when it is needed. */
+  state: 'idle' | 'connecting' | 'ready' | 'failed' | 'closed'
+  /** The revision of the protocol, once it is known. */
+  protocol?: string
+  /** What it calls itself. */
+  server?: { name: string; version: string }
+  /** The names of its tools in runs. */
+  tools: string[]
+  /** Tools of it that cannot be used. */
+  refused: { tool: string; reason: string }[]
+  /** Why it failed last. */
+  error?: string
+  /** The end of what it printed to standard error. */
+  log?: string
+}
+
+/** A tool of an MCP server. */
+export interface McpToolInfo {
+  /** Its name in runs. */
+  name: string
+  server: string
+  /** Its name at the server. */
+  tool: string
+  description: string
+  /** The JSON Schema of its arguments. */
+  parameters: Record<string, unknown>
+  /** The JSON Schema of its structured result. */
+  outputSchema: Record<string, unknown> | null
+  replay: ReplayClass
+}
+
+/** A resource, as its server lists it. */
+export interface McpResource {
+  uri: string
+  name: string
+  title?: string
+  description?: string
+  mimeType?: string
+  [field: string]: unknown
+}
+
+/** A family of resources, as its server lists it. */
+export interface McpResourceTemplate {
+  uriTemplate: string
+  name: string
+  title?: string
+  description?: string
+  mimeType?: string
+  [field: string]: unknown
+}
+
+/** The contents of a resource: a text, or bytes in base64. */
+export interface McpResourceContents {
+  uri: string
+  mimeType?: string
+  text?: string
+  blob?: string
+  [field: string]: unknown
+}
+
+/** A prompt, as its server lists it. */
+export interface McpPrompt {
+  name: string
+  title?: string
+  description?: string
+  arguments?: { name: string; description?: string; required?: boolean }[]
+  [field: string]: unknown
+}
+
+/** A prompt with its arguments filled in. */
+export interface McpPromptResult {
+  description?: string
+  messages: { role: 'user' | 'assistant'; content: Record<string, unknown> }[]
+  [field: string]: unknown
+}
+
+/**
+ * The MCP servers of an engine. A server that is needed and does not run is started. What cannot be had rejects with `mcp_failed`. Lists and
+ * contents are the server's own words: treat them as untrusted.
+ */
+export interface McpServers {
+  /** Each server, as it is now. */
+  servers(): McpServerState[]
+  /** The tools that a run would get. Those of servers that cannot be started are missing. */
+  tools(options?: CallOptions): Promise<McpToolInfo[]>
+  resources(server: string, options?: CallOptions): Promise<McpResource[]>
+  resourceTemplates(server: string, options?: CallOptions): Promise<McpResourceTemplate[]>
+  readResource(server: string, uri: string, options?: CallOptions): Promise<McpResourceContents[]>
+  prompts(server: string, options?: CallOptions): Promise<McpPrompt[]>
+  getPrompt(
+    server: string,
+    name: string,
+    args?: Readonly<Record<string, string>>,
+    options?: CallOptions,
+  ): Promise<McpPromptResult>
+  /** Ends a server and starts it again; all of them, where none is named. Runs under way keep the tools that they began with. */
+  reload(server?: string, options?: CallOptions): Promise<void>
 }
 
 /** The argument of a key function. */
@@ -1157,6 +1339,10 @@ export declare class AgentEngine {
     message: string | Message,
     options: RunOptions & { events: 'core' },
   ): AgentRun<CoreStreamEvent>
+  run<Schema extends StandardSchema<any, any> | TypeBoxSchema>(
+    message: string | Message,
+    options: Omit<RunOptions, 'output'> & { output: Schema },
+  ): AgentRun<StreamEvent, SchemaOutput<Schema>>
   run(message: string | Message, options?: RunOptions): AgentRun
   /**
    * Runs the context of the broker interface. Unknown fields have no effect: each name is one process warning
@@ -1172,9 +1358,15 @@ export declare class AgentEngine {
     context: AssembledContext & { events: 'core' },
     callbacks?: AgentEngineCallbacks,
   ): AgentRun<CoreStreamEvent>
+  run<Schema extends StandardSchema<any, any> | TypeBoxSchema>(
+    context: Omit<AssembledContext, 'output'> & { output: Schema },
+    callbacks?: AgentEngineCallbacks,
+  ): AgentRun<StreamEvent, SchemaOutput<Schema>>
   run(context: AssembledContext, callbacks?: AgentEngineCallbacks): AgentRun
   /** The known models, built in or declared in the options, by provider and name. */
   models(filter?: ModelFilter): ModelInfo[]
+  /** The MCP servers of the options. */
+  readonly mcp: McpServers
   /** The balances of the budgets that were used so far, in the order of the options. */
   budgets(): BudgetState[]
   /** What this machine enforces for coding tools. */
@@ -1251,6 +1443,10 @@ export declare class AgentEngine {
    *
    * @throws {AgentEngineError} `unknown_turn` for a turn that is not interrupted; what {@link AgentEngine.run} throws.
    */
+  resume<Schema extends StandardSchema<any, any>>(
+    turnId: string,
+    options: Omit<ResumeOptions, 'output'> & { output: Schema },
+  ): Promise<AgentRun<StreamEvent, SchemaOutput<Schema>>>
   resume(turnId: string, options?: ResumeOptions): Promise<AgentRun>
   /**
    * Closes an interrupted turn as failed with the code `interrupted`. Its messages and tool calls remain.
@@ -1262,10 +1458,11 @@ export declare class AgentEngine {
    * The tool calls that wait for a decision, or have one, of all processes of the ledger; oldest first.
    *
    * @example
-   * for (const { id, toolName, params } of await engine.approvals({ status: 'pending' })) show(id, toolName, params)
+   * const { items } = await engine.approvals({ status: 'pending' })
+   * for (const { id, toolName, params } of items) show(id, toolName, params)
    * @throws {AgentEngineError} `no_ledger`, `invalid_options`
    */
-  approvals(filter?: ApprovalFilter & CallOptions): Promise<Approval[]>
+  approvals(filter?: ApprovalFilter & CallOptions): Promise<Page<Approval>>
   /**
    * Lets a call run that waits for an approval, also of a run in another process or after a restart: the run continues where its
    * tools are. A decision is final.
@@ -1757,6 +1954,7 @@ export type AgentEngineErrorCode =
   | 'invalid_query'
   | 'provider_failed'
   | 'compaction_failed'
+  | 'mcp_failed'
   | 'result_too_large'
   | 'addon_not_loaded'
   | 'internal'
@@ -1996,6 +2194,21 @@ export interface BrokerAgent extends AgentConfig {
   timeoutMs?: number | undefined
   /** What its turns may do at most. Holds together with the engine's `policy`. */
   policy?: RunPolicy | readonly RunPolicy[] | undefined
+  /** When a session of the agent starts another thread, or a function of the session's label. Default: never. */
+  reset?: SessionReset | ((sessionLabel: string) => SessionReset | null | undefined) | undefined
+}
+
+/**
+ * When the thread of a session is over: its next turn starts another one under the same label, and knows nothing of the old
+ * one, which stays in the ledger. With both, the sooner counts.
+ */
+export interface SessionReset {
+  /** After so many milliseconds without a turn. */
+  idleMs?: number | undefined
+  /** At the first turn after this time of the day, such as `04:00`. */
+  dailyAt?: string | undefined
+  /** The time zone of `dailyAt`. Default that of this process. */
+  zone?: string | undefined
 }
 
 /** The turn that tools are for. */
@@ -2071,6 +2284,8 @@ export interface BrokerOptions extends AgentsConfig<BrokerAgent> {
   toolsets?: Readonly<Record<string, Toolset>> | undefined
   /** `nexus`: messages of users interrupt, those of workers and timers follow. */
   queue?: QueueOptions | 'nexus' | undefined
+  /** Answers that are not delivered. Default `NO_REPLY` and `HEARTBEAT_OK`. */
+  outbox?: { silent?: readonly string[] | undefined } | undefined
   /** How many turns run at once, those of workers apart. Default 4 and 8. */
   lanes?: { main?: number | undefined; worker?: number | undefined } | undefined
   /** Called first for a target with `smart: true`. What it does not answer within 2 s, or not surely, goes to the given target. */
@@ -2115,8 +2330,10 @@ export interface NexusRequest {
   identity?: unknown
   /** What the sender may do; stored with the turn. */
   permissions?: unknown
-  /** Where the answer goes; passed through in `stream_start`. */
+  /** Where the answer goes; passed through in `stream_start`, and in the turn's {@link Delivery}. */
   target?: unknown
+  /** Whether the turn has a {@link Delivery}, if there is a target. Default `true` for `send`, `false` for `execute`. */
+  outbox?: boolean | undefined
 }
 
 /** The proof that a message is stored: it is delivered, or visibly fails, exactly once. */
@@ -2164,12 +2381,118 @@ export interface MessageExecution extends BrokerExecution {
   readonly runId: string | undefined
 }
 
+/** The answer of an ended turn, for the place where its message came from. */
+export interface Delivery {
+  /** The same whenever it is handed out: the key by which a platform recognises a repetition. */
+  turnId: string
+  sessionLabel: string
+  /** The `target` of the newest message of the turn that has one. */
+  target: unknown
+  /** How the turn has ended: a failed or aborted one may have a part of an answer, or none. */
+  status: 'completed' | 'aborted' | 'failed'
+  text: string
+  /** The parts of the answer. */
+  blocks: Block[]
+  /** Those that are no text. */
+  attachments: Block[]
+  error: TurnError | null
+  /** 1 at first; more where a former attempt has failed, or its process has ended. */
+  attempt: number
+}
+
+/** A row of the outbox. */
+export interface StoredDelivery {
+  turnId: string
+  sessionLabel: string
+  target: unknown
+  status: DeliveryStatus
+  /** How often it was handed out. */
+  tries: number
+  /** How often that failed. */
+  failures: number
+  /** It is not handed out before this time, in Unix milliseconds. */
+  notBefore: number
+  /** The last failure. */
+  error: string | null
+  createdAt: number
+  deliveredAt: number | null
+}
+
+/** Which deliveries are listed. */
+export interface DeliveryListOptions {
+  /** Default `pending`. */
+  status?: DeliveryStatus | undefined
+  session?: string | undefined
+  /** The turn of the last delivery of the previous page. */
+  after?: string | undefined
+  /** 1 to 1,000. Default 100. */
+  limit?: number | undefined
+}
+
+/** What becomes of the times of a schedule that passed while no process could take them. `once`: the latest counts. */
+export type MisfirePolicy = 'skip' | 'once'
+
+/** A message that is sent at times. Exactly one of `cron`, `at` and `every`. */
+export interface ScheduleOptions {
+  /** The host's id. The same schedule defined again stays as it is; another one replaces it. */
+  id: string
+  /** Minute, hour, day of the month, month, weekday; or `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`. */
+  cron?: string | undefined
+  /** The time zone of `cron`, such as `Europe/Berlin`. Default that of this process. */
+  zone?: string | undefined
+  /** Once, at this time: an ISO text or Unix milliseconds. */
+  at?: Date | string | number | undefined
+  /** An interval in milliseconds, from 1,000 on. */
+  every?: number | undefined
+  /** A time from which intervals are counted. Default 1970, so that `3_600_000` is every full hour of UTC. */
+  from?: Date | string | number | undefined
+  /** Default `once`. A time is missed when it is a minute late. */
+  misfire?: MisfirePolicy | undefined
+  /** Where it goes; no `thread`, and no `smart`. */
+  to: RoutingTarget
+  message: string | Message
+  /** Default `timer`. */
+  source?: string | undefined
+  mode?: QueueMode | undefined
+  route?: Route | undefined
+  identity?: unknown
+  permissions?: unknown
+  target?: unknown
+  /** Default `true`, as for `send`. */
+  outbox?: boolean | undefined
+}
+
+/** A schedule, as it is stored. */
+export interface Schedule {
+  id: string
+  cron: string | null
+  zone: string | null
+  at: number | null
+  every: number | null
+  from: number | null
+  misfire: MisfirePolicy
+  sessionLabel: string
+  message: Message
+  /** When it is due next, in Unix milliseconds; null where no time comes. */
+  nextAt: number | null
+  /** The last due time for which a message was sent. */
+  lastAt: number | null
+  createdAt: number
+}
+
 /** What a {@link Broker} emits. */
 export interface BrokerEvents {
   /** A turn has begun here. */
   run: { run: AgentRun; turnId: string; sessionLabel: string; agentId: string; itemIds: string[] }
   /** Messages have ended, wait for another try, or have failed without a turn (`turnId` null). */
   queue: { turnId: string | null; items: QueuedMessage[] }
+  /**
+   * The answer of a turn, to be passed on. It is acknowledged when the function's promise resolves; after a throw it is handed
+   * out again, seven times at most. One listener.
+   */
+  delivery: Delivery
+  /** A delivery has failed seven times, and waits for {@link Broker.redeliver}. */
+  deliveryParked: StoredDelivery
   /** The ledger failed, or a turn could not begin. */
   error: Error
 }
@@ -2222,6 +2545,17 @@ export declare class Broker {
   /** The queue of a session accepts messages, and neither begins, steers nor aborts a turn. */
   suspendQueue(label: string): Promise<void>
   resumeQueue(label: string): Promise<void>
+  /** A new session that begins at a turn, whatever follows that turn; with a message, its first one is sent. */
+  fork(
+    turnId: string,
+    message?: string | Message,
+  ): Promise<{ sessionLabel: string; receipt: SendReceipt | null }>
+  /** The calls that wait for a decision, or have one. See {@link AgentEngine.approvals}. */
+  approvals(filter?: ApprovalFilter & CallOptions): Promise<Page<Approval>>
+  /** Lets a call run that waits for an approval. See {@link AgentEngine.approve}. */
+  approve(approvalId: string, options?: ApproveOptions & CallOptions): Promise<Approval>
+  /** Refuses a call that waits for an approval, with a reason for the model. See {@link AgentEngine.deny}. */
+  deny(approvalId: string, options?: string | (DenyOptions & CallOptions)): Promise<Approval>
   /** The events of all runs in a session, in any process. See {@link Ledger.watch}. */
   subscribe(label: string): AsyncIterableIterator<SessionEvent>
   /** Calls back with what the broker emits. Returns a function that ends it. */
@@ -2229,6 +2563,22 @@ export declare class Broker {
     name: Name,
     listener: (event: BrokerEvents[Name]) => void,
   ): () => void
+  /**
+   * Sends a message at times: each due time has one message, whichever process with a broker takes it. Its event id is
+   * `schedule:<id>:<due time>`.
+   *
+   * @throws {AgentEngineError} `invalid_target`, `invalid_options`; any of storage
+   */
+  schedule(schedule: ScheduleOptions): Promise<Schedule>
+  /** Removes a schedule. False where there is none. */
+  unschedule(id: string): Promise<boolean>
+  schedules(): Promise<Schedule[]>
+  /** The host has passed the answer of a turn on itself. False where no delivery of it waits. */
+  delivered(turnId: string): Promise<boolean>
+  /** Hands a parked delivery out again. False where it is not parked. */
+  redeliver(turnId: string): Promise<boolean>
+  /** The deliveries with a status, oldest first. */
+  deliveries(options?: DeliveryListOptions): Promise<StoredDelivery[]>
   /**
    * Begins no turn from now on, and waits for those that run; after `drainMs` they are aborted. Messages that wait are taken over by
    * the next broker on the ledger. The engine stays open.

@@ -812,6 +812,11 @@ durationMs: number,
  */
 error?: AgentError, 
 /**
+ * The value of the answer, as the schema of `output` or `responseFormat` makes it; absent where the run requested none, or ended
+ * without an answer that fits. Not stored: the text is.
+ */
+output?: unknown, 
+/**
  * The reason of the abort, where one was given to the signal or to `abort()`: that very value. Only a run of this process has it.
  */
 abortReason?: unknown, 
@@ -1167,7 +1172,7 @@ export type RetryAfterSource = "provider" | "cooldown";
 /**
  * The finer kinds, and the engine's own.
  */
-export type FailureKind = "context_overflow" | "rate_limit" | "overloaded" | "server_error" | "timeout" | "network" | "billing" | "auth" | "auth_permanent" | "model_not_found" | "format" | "refusal" | "budget_exceeded" | "policy_max_tokens" | "aborted" | "storage" | "unknown";
+export type FailureKind = "context_overflow" | "rate_limit" | "overloaded" | "server_error" | "timeout" | "network" | "billing" | "auth" | "auth_permanent" | "model_not_found" | "format" | "refusal" | "budget_exceeded" | "policy_max_tokens" | "output_invalid" | "aborted" | "storage" | "unknown";
 
 /**
  * Why the ledger does not have a turn.
@@ -3839,6 +3844,11 @@ account?: string,
  * The thread.
  */
 thread?: string, };
+
+/**
+ * What became of a delivery so far.
+ */
+export type DeliveryStatus = "pending" | "delivered" | "parked";
 
 /**
  * Which message a full queue drops.

@@ -69,6 +69,8 @@ test('a smart route is taken where it is sure and there, and the receipt has the
     await sent({ session: 7, confidence: 1 }),
     await sent(null),
     await sent(new Error('no')),
+    // It is left out after two seconds.
+    await sent(new Promise(() => {})),
   ]).toEqual([
     ['agent:coder:main', undefined],
     ['given', 'low_confidence'],
@@ -77,6 +79,7 @@ test('a smart route is taken where it is sure and there, and the receipt has the
     ['given', 'invalid'],
     ['given', 'no_answer'],
     ['given', 'threw'],
+    ['given', 'timeout'],
   ])
 })
 

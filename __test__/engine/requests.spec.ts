@@ -50,6 +50,7 @@ const requested = {
   toolChoice: { name: 'echo' },
   parallelToolCalls: false,
   responseFormat: { type: 'json_schema' as const, name: 'point', schema },
+  outputRetries: 0,
   stopSequences: ['END'],
   promptCache: { ttl: '1h' as const },
   requestMetadata: { user_id: 'u-1' },

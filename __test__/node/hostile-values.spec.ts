@@ -132,6 +132,8 @@ const FIELDS = [
   'toolChoice',
   'parallelToolCalls',
   'responseFormat',
+  'output',
+  'outputRetries',
   'stopSequences',
   'promptCache',
   'metadata',

@@ -410,6 +410,19 @@ export async function lookUp(engine: AgentEngine, run: AgentRun): Promise<void> 
   run.turnId = 't'
 }
 
+// Output.
+
+export async function outputs(engine: AgentEngine): Promise<void> {
+  const zod = await engine.run('hi', { output: z.object({ n: z.coerce.number() }) }).result
+  is<Same<typeof zod.output, { n: number } | undefined>>()
+  const box = await engine.run('hi', { output: Type.Object({ n: Type.Number() }) }).result
+  is<Same<typeof box.output, { n: number } | undefined>>()
+  const json = await engine.run('hi', { output: { type: 'object' }, outputRetries: 2 }).result
+  is<Same<typeof json.output, unknown>>()
+  // @ts-expect-error a number of repairs
+  engine.run('hi', { outputRetries: 'once' })
+}
+
 // Errors.
 
 export function handle(error: unknown): string {

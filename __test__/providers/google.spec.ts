@@ -43,6 +43,7 @@ describe('the request', () => {
         toolChoice: { name: 'plot' },
         providerTools: [{ googleSearch: {} }],
         responseFormat: { type: 'json_schema', schema: answer },
+        outputRetries: 0,
         stopSequences: ['END'],
         requestMetadata: { user_id: 'u-1' },
         maxResponseTokens: 4_000,

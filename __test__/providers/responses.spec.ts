@@ -45,6 +45,7 @@ describe('the request', () => {
       toolChoice: 'required',
       parallelToolCalls: false,
       responseFormat: { type: 'json_schema', schema },
+      outputRetries: 0,
       stopSequences: ['END'],
       promptCache: { key: 'k1' },
       requestMetadata: { team: 'blue' },

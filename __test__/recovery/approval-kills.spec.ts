@@ -2,7 +2,7 @@
 // approved call runs by its replay class, and a denied one never. It must never kill anything but its own children.
 
 import { beforeAll, expect, test } from 'vitest'
-import { AgentEngine, type StreamEvent } from '../../index.js'
+import { AgentEngine, type AgentResult, type StreamEvent } from '../../index.js'
 import { afterwards, folder } from '../support/cleanup.js'
 import { expectGapless } from '../support/events.js'
 import { effectsOnce } from '../support/processes/interrupted.js'
@@ -28,7 +28,7 @@ async function decide(engine: AgentEngine, verdict: Verdict, child: Killable): P
     over = true
   })
   for (;;) {
-    const [approval] = await engine.approvals({ status: 'pending' })
+    const [approval] = (await engine.approvals({ status: 'pending' })).items
     if (approval !== undefined) {
       if (verdict === 'approve') await engine.approve(approval.id, { by: 'test' })
       else await engine.deny(approval.id, { reason: 'no', by: 'test' })
@@ -97,7 +97,7 @@ async function killedRunner(at: string, verdict: Verdict, replay: string): Promi
     expectEffects(service, calls, verdict, 1)
     expect(turn?.status).toBe('completed')
     await expectEvents(engine)
-    expect(await engine.approvals({ status: 'pending' })).toEqual([])
+    expect((await engine.approvals({ status: 'pending' })).items).toEqual([])
   } else {
     expect(service.effects.size).toBe(0)
   }
@@ -152,7 +152,7 @@ test.skipIf(!canPreload).each<[Verdict]>([['approve'], ['deny']])(
           await runner.line('at requested')
           const engine = new AgentEngine({ ledger: { path: file } })
           afterwards(() => engine.close())
-          const [approval] = await engine.approvals()
+          const [approval] = (await engine.approvals()).items
           const env = {
             LD_PRELOAD: preload,
             KILL_FILE: `${path}/`,
@@ -167,7 +167,7 @@ test.skipIf(!canPreload).each<[Verdict]>([['approve'], ['deny']])(
           // Made or not, another process may make it: a second one is refused.
           await decide(engine, verdict, runner)
           expect(await runner.ended).toBe(null)
-          const [decided] = await engine.approvals()
+          const [decided] = (await engine.approvals()).items
           expect(decided?.status).toBe(verdict === 'approve' ? 'approved' : 'denied')
           const turn = await engine.ledger.turn(decided?.turnId as string)
           const calls = turn?.toolCalls.map((call) => ({ ...call, toolName: 'unsafe' })) ?? []
@@ -194,7 +194,9 @@ test('a run whose process is stopped continues with the decision that was made m
   const [turn] = await engine.recover()
   expect(turn).toMatchObject({ awaitingApproval: true })
   await decide(engine, 'approve', runner)
-  expect(await engine.approvals()).toMatchObject([{ status: 'approved', decidedBy: 'test' }])
+  expect((await engine.approvals()).items).toMatchObject([
+    { status: 'approved', decidedBy: 'test' },
+  ])
   expect(service.effects.size).toBe(0)
   runner.kill('SIGCONT')
   expect(await runner.ended).toBe(null)
@@ -225,10 +227,36 @@ test('a parked turn that another process aborts ends in both, with the same even
   const { service, engine, result } = await elsewhere()
   await engine.abortSession('main')
   expect(await result()).toMatchObject({ stopReason: 'aborted', persisted: true })
-  expect(await engine.approvals()).toMatchObject([{ status: 'cancelled' }])
+  expect((await engine.approvals()).items).toMatchObject([{ status: 'cancelled' }])
   expect(service.effects.size).toBe(0)
   const events: StreamEvent[] = []
   for await (const event of engine.attach('r1')) events.push(event)
   expectGapless(events)
   expect(events.at(-1)).toMatchObject({ type: 'stream_end', final: true, stopReason: 'aborted' })
+})
+
+test('two processes that both wait for one parked turn both have its result, and its call runs once', async () => {
+  const { file, service, engine, runner, result } = await elsewhere()
+  const [turn] = await engine.recover()
+  const turnId = turn?.turnId as string
+  const resumed = killable(CHILD, [file, service.url, 'resume', turnId, 'unsafe'], { SKIP: '1' })
+  // The second process has taken the turn over, and has parked it again.
+  const parked = `SELECT count(*) AS n FROM session_leases l JOIN approvals a USING (session_label)
+    WHERE l.epoch > 1 AND a.parked = 1`
+  while ((await engine.ledger.query(parked)).rows[0]?.n !== 1) {}
+  await decide(engine, 'approve', resumed)
+  const outline = ({ runId, turnId, stopReason, text, toolCalls, usage }: AgentResult) => ({
+    ...{ runId, turnId, stopReason, text, toolCalls, usage },
+  })
+  const first = outline(await result())
+  const second = outline(JSON.parse((await resumed.line('result ')).slice('result '.length)))
+  expect(await resumed.ended).toBe(null)
+  expect(first).toMatchObject({ turnId, runId: 'r1', stopReason: 'end_turn', text: 'done' })
+  expect(second).toEqual(first)
+  const calls = first.toolCalls.map((call) => ({ ...call, toolName: 'unsafe' }))
+  expectEffects(service, calls, 'approve', 0)
+  const begun = [runner, resumed].flatMap(({ lines }) => lines.filter((it) => it === 'at before'))
+  expect(begun).toHaveLength(1)
+  await expectEvents(engine)
+  expect((await engine.ledger.verify()).problems).toEqual([])
 })

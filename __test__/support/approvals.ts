@@ -29,7 +29,7 @@ export function decider(file: string): AgentEngine {
 /** The approvals that wait, once there are `least`. */
 export async function pending(engine: AgentEngine, least = 1): Promise<Approval[]> {
   for (;;) {
-    const found = await engine.approvals({ status: 'pending' })
+    const { items: found } = await engine.approvals({ status: 'pending' })
     if (found.length >= least) return found
     await new Promise((resolve) => setImmediate(resolve))
   }

@@ -27,19 +27,19 @@ test.each<[string, object, string, string]>([
     'a typing error',
     { run, excutionMode: 'parallel' },
     'excutionMode',
-    'is not a field of a tool; write `executionMode`',
+    'is not a field of a tool; did you mean `executionMode`?',
   ],
   [
     'an incomplete name',
     { run, timeout: 5 },
     'timeout',
-    'is not a field of a tool; write `timeoutMs`',
+    'is not a field of a tool; did you mean `timeoutMs`?',
   ],
   [
     'another library’s name',
     { run, handler: run },
     'handler',
-    'is not a field of a tool; write `run`',
+    'is not a field of a tool; did you mean `run`?',
   ],
   [
     'a field that nobody knows',

@@ -274,19 +274,19 @@ describe('a definition that cannot be used is refused by tool()', () => {
       'execute',
       { ...named, execute: run },
       'tool.execute',
-      'is not a field of `tool()`; write `run`',
+      'is not a field of `tool()`; did you mean `run`?',
     ],
     [
       'parameters',
       { ...named, run, parameters: {} },
       'tool.parameters',
-      'is not a field of `tool()`; write `inputSchema`',
+      'is not a field of `tool()`; did you mean `inputSchema`?',
     ],
     [
       'a typing error',
       { ...named, run, timeoutMS: 5 },
       'tool.timeoutMS',
-      'is not a field of `tool()`; write `timeoutMs`',
+      'is not a field of `tool()`; did you mean `timeoutMs`?',
     ],
     [
       'a field of nobody',

@@ -153,7 +153,7 @@ describe.skipIf(executablePath === undefined)('the page of examples/web', () => 
     await shows(page, 'heating {"on":true}')
     await page.click('#deny')
     await shows(page, 'It stays off.')
-    const found = await engine.approvals()
+    const { items: found } = await engine.approvals()
     expect(found.map(({ status, decidedBy }) => [status, decidedBy])).toEqual([
       ['approved', 'page'],
       ['denied', 'page'],

@@ -13,13 +13,14 @@ const { values: options } = parseArgs({
   options: {
     gb: { type: 'string', default: '0.1,1' },
     turns: { type: 'string', default: '1000,10000,100000' },
+    deletions: { type: 'string', default: '1000,100000' },
     idle: { type: 'string', default: '1000,10000' },
     streams: { type: 'string', default: '1000,10000' },
     help: { type: 'boolean', default: false },
   },
 })
 
-const NOTES = `npm run bench:large -- --gb 0.1,1,10 --turns 1000,10000,100000 --idle 1000,10000 --streams 1000,10000
+const NOTES = `npm run bench:large -- --gb 0.1,1,10 --turns 1000,10000,100000 --deletions 1000,100000 --idle 1000,10000 --streams 1000,10000
 An empty list leaves a part out. NEXUS_BENCH_LEDGERS names the folder for ledgers (10 GB need 21), NEXUS_ENGINE another index.js.`
 
 if (options.help) console.log(NOTES)
@@ -45,6 +46,13 @@ function main() {
     numbers(options.turns).map((turns) => {
       const file = path.join(folder, `${turns}.db`)
       return { size: turns, ...part('thread', { file, turns }) }
+    }),
+  )
+  print(
+    'A deletion of this many turns',
+    numbers(options.deletions).map((turns) => {
+      const file = path.join(folder, `deletion-${turns}.db`)
+      return { size: turns, ...part('deletion', { file, turns }) }
     }),
   )
   print(

@@ -1,5 +1,5 @@
 // One part of the large bench in a process of its own: `grow` writes turns until a ledger has a size, `measure` opens it and times
-// what a host does with it, `thread` makes one session of many turns, `idle` begins runs whose provider never answers,
+// what a host does with it, `thread` makes one session of many turns, `deletion` deletes one, `idle` begins runs whose provider never answers,
 // `streams` reads many runs at once. Arguments: the part and a JSON of its options. Prints one line of JSON. It must use the public API only, and never measure what it wrote
 // in the same process: caches of the writer would answer.
 
@@ -210,6 +210,43 @@ const parts = {
       fork_ms,
       rss_mb: rss() - before,
       file_mb: fs.statSync(file).size / 1e6,
+    }
+    await engine.close()
+    return figures
+  },
+
+  /** A session of `turns` turns is deleted while turns of another one are committed, one after the other. */
+  async deletion({ file, turns }) {
+    let engine = open(file, { synchronous: 'normal', events: false })
+    await write(engine, 'agent:main:long', 0, turns, 400)
+    await engine.close()
+    engine = open(file)
+    const commit = async () => {
+      const began = performance.now()
+      await engine.run(context({ sessionLabel: 'agent:main:other', history: [] })).result
+      return performance.now() - began
+    }
+    const alone = []
+    while (alone.length < 200) alone.push(await commit())
+    const beside = []
+    let busy = true
+    const began = performance.now()
+    const deleting = engine.ledger.deleteSession('agent:main:long', { turns: true }).finally(() => {
+      busy = false
+    })
+    while (busy) beside.push(await commit())
+    const deleted = await deleting
+    const delete_s = (performance.now() - began) / 1000
+    if (deleted.turns !== turns) throw new Error(`${deleted.turns} turns were deleted`)
+    const at = (list, share) =>
+      list.toSorted((one, other) => one - other)[Math.floor(list.length * share)]
+    const figures = {
+      delete_s,
+      deleted_per_s: turns / delete_s,
+      commit_alone_ms: at(alone, 0.5),
+      commit_beside_ms: at(beside, 0.5),
+      commit_beside_p99_ms: at(beside, 0.99),
+      commits_beside: beside.length,
     }
     await engine.close()
     return figures

@@ -82,7 +82,10 @@ export function chatServer(engine, turn) {
         schema: texts('session', 'id', 'decision'),
       })
       // Only calls of the page's own session.
-      const open = await engine.approvals({ session: label(body.session), status: 'pending' })
+      const { items: open } = await engine.approvals({
+        session: label(body.session),
+        status: 'pending',
+      })
       if (!open.some(({ id }) => id === body.id)) {
         return json(response, 404, { code: 'unknown_approval' })
       }

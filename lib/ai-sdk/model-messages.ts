@@ -4,8 +4,11 @@ import type { FromMessagesOptions, ModelMessageLike } from '../../ai-sdk.d.ts'
 import type { Block, MessageInput } from '../../index.d.ts'
 import {
   callBlock,
+  convertMessages,
   convertPart,
+  convertParts,
   dataUrl,
+  deniedMessage,
   fileBlock,
   type Part,
   readParts,
@@ -13,6 +16,7 @@ import {
   reasoningBlock,
   refuse,
   resultMessage,
+  textBlock,
   valueText,
 } from './parts.ts'
 
@@ -23,9 +27,7 @@ function fromModelMessages(
   messages: readonly ModelMessageLike[],
   options: FromMessagesOptions = {},
 ): MessageInput[] {
-  if (!Array.isArray(messages)) refuse('messages', 'is not a list')
-  return messages.flatMap((message: ModelMessageLike | null, index) => {
-    const path = `messages[${index}]`
+  return convertMessages(messages, (message, path) => {
     const role: unknown = message?.role
     const content = message?.content
     if (role !== 'system' && role !== 'user' && role !== 'assistant' && role !== 'tool') {
@@ -34,14 +36,10 @@ function fromModelMessages(
     if (typeof content === 'string') return [{ role, content }]
     const parts = readParts(content, `${path}.content`)
     const results: MessageInput[] = []
-    const blocks = parts.flatMap((part, at) => {
-      const where = `${path}.content[${at}]`
-      if (part.type === 'tool-result') {
-        results.push(toolResult(part, where, options))
-        return []
-      }
-      const block = contentBlock(part, role, where, options)
-      return block === undefined ? [] : [block]
+    const blocks = convertParts(parts, `${path}.content`, (part, at) => {
+      if (part.type !== 'tool-result') return contentBlock(part, role, at, options)
+      results.push(toolResult(part, at, options))
+      return undefined
     })
     return blocks.length === 0 ? results : [{ role, content: blocks }, ...results]
   })
@@ -55,7 +53,7 @@ function contentBlock(
 ): Block | undefined {
   switch (part.type) {
     case 'text':
-      return { type: 'text', text: readText(part, 'text', path) }
+      return textBlock(part, path)
     case 'reasoning':
       return reasoningBlock(part, path)
     case 'tool-call':
@@ -128,7 +126,7 @@ function toolResult(part: Part, path: string, options: FromMessagesOptions): Mes
     case 'error-json':
       return resultMessage(call, valueText(value), true)
     case 'execution-denied':
-      return resultMessage(call, typeof reason === 'string' ? reason : 'The call was denied.', true)
+      return deniedMessage(call, reason)
     case 'content':
       return resultMessage(call, resultBlocks(value, `${path}.output.value`, options), false)
     default:
@@ -138,14 +136,11 @@ function toolResult(part: Part, path: string, options: FromMessagesOptions): Mes
 
 /** The parts of a result: texts, and images in it. */
 function resultBlocks(value: unknown, path: string, options: FromMessagesOptions): Block[] {
-  return readParts(value, path).flatMap((part, index) => {
-    const at = `${path}[${index}]`
-    if (part.type === 'text') return [{ type: 'text', text: readText(part, 'text', at) }]
+  return convertParts(readParts(value, path), path, (part, at) => {
+    if (part.type === 'text') return textBlock(part, at)
     const isFile = /^(?:media|file|file-data|image-data)$/.test(part.type)
-    const block = isFile
-      ? fileBlock(part, bytesOf(part.data, String(part.mediaType ?? '')), at, options)
-      : convertPart(part, options)
-    return block === undefined ? [] : [block]
+    if (!isFile) return convertPart(part, options)
+    return fileBlock(part, bytesOf(part.data, String(part.mediaType ?? '')), at, options)
   })
 }
 

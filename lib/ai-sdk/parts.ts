@@ -24,11 +24,36 @@ function readParts(value: unknown, path: string): Part[] {
   })
 }
 
+/** The engine's messages of each message of a client; `path` is where that is. */
+function convertMessages<M>(
+  messages: readonly M[],
+  convert: (message: M | null, path: string) => MessageInput[],
+): MessageInput[] {
+  if (!Array.isArray(messages)) refuse('messages', 'is not a list')
+  return messages.flatMap((message: M | null, index) => convert(message, `messages[${index}]`))
+}
+
+/** The blocks that parts come to; a part that is left out has none. */
+function convertParts(
+  parts: readonly Part[],
+  path: string,
+  convert: (part: Part, path: string) => Block | undefined,
+): Block[] {
+  return parts.flatMap((part, index) => {
+    const block = convert(part, `${path}[${index}]`)
+    return block === undefined ? [] : [block]
+  })
+}
+
 /** A field that must be a text. */
 function readText(part: Part, name: string, path: string): string {
   const value = part[name]
   if (typeof value !== 'string') refuse(`${path}.${name}`, 'is not a string')
   return value
+}
+
+function textBlock(part: Part, path: string): Block {
+  return { type: 'text', text: readText(part, 'text', path) }
 }
 
 /** What the host makes of a part; undefined where it leaves it out. */
@@ -104,6 +129,14 @@ function resultMessage(
   return { role: 'tool', ...call, content, isError }
 }
 
+/** The result of a call that was denied. */
+function deniedMessage(
+  call: { toolCallId: string; toolName: string },
+  reason: unknown,
+): MessageInput {
+  return resultMessage(call, typeof reason === 'string' ? reason : 'The call was denied.', true)
+}
+
 /** A value as the text that a model reads. */
 function valueText(value: unknown): string {
   return typeof value === 'string' ? value : (JSON.stringify(value) ?? '')
@@ -112,13 +145,17 @@ function valueText(value: unknown): string {
 export type { Part }
 export {
   callBlock,
+  convertMessages,
   convertPart,
+  convertParts,
   dataUrl,
+  deniedMessage,
   fileBlock,
   readParts,
   readText,
   reasoningBlock,
   refuse,
   resultMessage,
+  textBlock,
   valueText,
 }

@@ -4,8 +4,11 @@ import type { FromMessagesOptions, UIMessageLike } from '../../ai-sdk.d.ts'
 import type { Block, MessageInput } from '../../index.d.ts'
 import {
   callBlock,
+  convertMessages,
   convertPart,
+  convertParts,
   dataUrl,
+  deniedMessage,
   fileBlock,
   type Part,
   readParts,
@@ -13,6 +16,7 @@ import {
   reasoningBlock,
   refuse,
   resultMessage,
+  textBlock,
   valueText,
 } from './parts.ts'
 
@@ -21,9 +25,7 @@ function fromUIMessages(
   messages: readonly UIMessageLike[],
   options: FromMessagesOptions = {},
 ): MessageInput[] {
-  if (!Array.isArray(messages)) refuse('messages', 'is not a list')
-  return messages.flatMap((message: UIMessageLike | null, index) => {
-    const path = `messages[${index}]`
+  return convertMessages(messages, (message, path) => {
     const parts = readParts(message?.parts, `${path}.parts`)
     const role: unknown = message?.role
     if (role === 'assistant') return assistantMessages(parts, path, options)
@@ -44,15 +46,12 @@ function systemMessage(parts: Part[], path: string): MessageInput[] {
 }
 
 function userMessage(parts: Part[], path: string, options: FromMessagesOptions): MessageInput[] {
-  const content = parts.flatMap((part, index) => {
-    const block = userBlock(part, `${path}[${index}]`, options)
-    return block === undefined ? [] : [block]
-  })
+  const content = convertParts(parts, path, (part, at) => userBlock(part, at, options))
   return content.length === 0 ? [] : [{ role: 'user', content }]
 }
 
 function userBlock(part: Part, path: string, options: FromMessagesOptions): Block | undefined {
-  if (part.type === 'text') return { type: 'text', text: readText(part, 'text', path) }
+  if (part.type === 'text') return textBlock(part, path)
   if (part.type !== 'file') return convertPart(part, options)
   const url = readText(part, 'url', path)
   return fileBlock(part, dataUrl(url, readText(part, 'mediaType', path)), path, options)
@@ -80,7 +79,7 @@ function assistantMessages(
     else if (type === 'steering-message') {
       endStep()
       messages.push(...userMessage(readParts(part.parts, `${at}.parts`), `${at}.parts`, options))
-    } else if (type === 'text') blocks.push({ type: 'text', text: readText(part, 'text', at) })
+    } else if (type === 'text') blocks.push(textBlock(part, at))
     else if (type === 'reasoning') blocks.push(reasoningBlock(part, at))
     else if (type === 'dynamic-tool' || type.startsWith('tool-')) {
       const call = toolCall(part, at)
@@ -118,8 +117,7 @@ function toolCall(
   }
   const { approved, reason } = (part.approval ?? {}) as { approved?: unknown; reason?: unknown }
   if (state === 'output-denied' || approved === false) {
-    const why = typeof reason === 'string' ? reason : 'The call was denied.'
-    return { block, result: resultMessage(call, why, true) }
+    return { block, result: deniedMessage(call, reason) }
   }
   return { block, result: undefined }
 }

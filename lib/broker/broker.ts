@@ -3,29 +3,43 @@
 
 import type { NativeBroker } from '../../binding.d.ts'
 import type {
+  AgentResult,
   AgentRun,
+  Approval,
+  ApprovalFilter,
+  ApproveOptions,
   AssembledContext,
   BrokerEvents,
   BrokerExecution,
   BrokerOptions,
+  CallOptions,
   Broker as Declared,
   AgentEngine as DeclaredEngine,
+  Delivery,
+  DeliveryListOptions,
+  DenyOptions,
   MessageExecution,
   NexusRequest,
+  Page,
   QueuedMessage,
   RoutingTarget,
+  Schedule,
+  ScheduleOptions,
   SendReceipt,
   SessionEvent,
+  StoredDelivery,
 } from '../../index.d.ts'
 import { type AgentEngine, type EngineParts, enginePartsOf } from '../engine/engine.ts'
 import * as addon from '../native/addon.ts'
 import * as hub from '../native/hub.ts'
 import { AgentEngineError, guarded, messageOf, refusal } from '../values/errors.ts'
 import { readFields, readName } from '../values/reader.ts'
+import { Deliveries } from './deliveries.ts'
 import { Execution } from './execution.ts'
 import { type ReadOptions, readBrokerOptions } from './options.ts'
 import { type ReadRequest, readRequest } from './requests.ts'
 import { type Routed, route, smartRoute } from './routes.ts'
+import { Schedules, type StoredSchedule } from './schedules/schedules.ts'
 import { type BegunTurn, type StartTurn, type TurnItem, Turns } from './turns.ts'
 
 /** What the native side emits. */
@@ -35,15 +49,23 @@ type NativeEvent =
   | { type: 'steered'; turnId: string; items: string[] }
   | { type: 'ended'; turnId: string; items: TurnItem[] }
   | { type: 'failed'; items: TurnItem[] }
+  | { type: 'deliver'; delivery: StoredDelivery }
+  | { type: 'parked'; delivery: StoredDelivery }
+  | { type: 'due'; schedules: StoredSchedule[] }
+  | { type: 'abortParked'; sessionLabel: string }
   | { type: 'error'; code: AgentEngineError['code']; message: string }
 
-type Listeners = { [Name in keyof BrokerEvents]: Set<(event: BrokerEvents[Name]) => void> }
+/** The events that any number of listeners get: a delivery has one. */
+type Emitted = Omit<BrokerEvents, 'delivery'>
+type Listeners = { [Name in keyof Emitted]: Set<(event: Emitted[Name]) => void> }
 
 class Broker implements Declared {
   #engine: AgentEngine
   #parts: EngineParts
   #options: ReadOptions
   #turns: Turns
+  #deliveries: Deliveries
+  #schedules: Schedules
   #native: NativeBroker
   #number: number
   /** The messages that are followed, by id. */
@@ -52,7 +74,12 @@ class Broker implements Declared {
   #runs = new Map<string, AgentRun>()
   /** The turns that this process has tried to resume. */
   #resumed = new Set<string>()
-  #listeners: Listeners = { run: new Set(), queue: new Set(), error: new Set() }
+  #listeners: Listeners = {
+    run: new Set(),
+    queue: new Set(),
+    deliveryParked: new Set(),
+    error: new Set(),
+  }
   #closing: Promise<void> | undefined
 
   constructor(engine: DeclaredEngine, options: BrokerOptions) {
@@ -61,6 +88,12 @@ class Broker implements Declared {
     this.#engine = engine as AgentEngine
     this.#parts = parts
     this.#options = readBrokerOptions(options)
+    this.#deliveries = new Deliveries(this.#engine, () => this.#native)
+    this.#schedules = new Schedules(
+      this.#options,
+      () => this.#native,
+      () => parts.native.newId(),
+    )
     this.#turns = new Turns(this.#engine, parts, this.#options)
     this.#number = hub.addBroker((event) => this.#receive(event as NativeEvent))
     try {
@@ -73,7 +106,7 @@ class Broker implements Declared {
   }
 
   async send(request: NexusRequest): Promise<SendReceipt> {
-    return this.#send(readRequest(request, this.#options), this.#parts.native.newId())
+    return this.#send(readRequest(request, this.#options, true), this.#parts.native.newId())
   }
 
   async #send(request: ReadRequest, id: string): Promise<SendReceipt> {
@@ -86,7 +119,7 @@ class Broker implements Declared {
   }
 
   execute(request: NexusRequest): MessageExecution {
-    const read = readRequest(request, this.#options)
+    const read = readRequest(request, this.#options, false)
     const id = this.#parts.native.newId()
     // Registered first: the message's turn may begin before its receipt is here.
     const receipt = Promise.resolve().then(() => this.#send(read, id))
@@ -109,7 +142,7 @@ class Broker implements Declared {
   }
 
   async assembleContext(request: NexusRequest): Promise<AssembledContext> {
-    const read = readRequest(request, this.#options)
+    const read = readRequest(request, this.#options, false)
     const routed = await smartRoute(this.#engine, this.#options, read.to, read.text)
     const label = routed.sessionLabel ?? (await this.#sessionOf(routed))
     const turnId = this.#parts.native.newId()
@@ -173,7 +206,11 @@ class Broker implements Declared {
     }
     // First, or the next message would begin.
     if (queue === 'clear') await hub.request<void>((id) => this.#native.clear(id, label))
-    if (this.#native.abort(label)) return
+    if (!this.#native.abort(label)) await this.#abortSession(label)
+  }
+
+  /** Aborts the turn of a session that this broker does not run. */
+  async #abortSession(label: string): Promise<void> {
     try {
       await this.#engine.abortSession(label)
     } catch (error) {
@@ -190,6 +227,29 @@ class Broker implements Declared {
     return hub.request((id) => this.#native.suspend(id, label, false))
   }
 
+  async fork(
+    turnId: string,
+    message?: string | NexusRequest['message'],
+  ): Promise<{ sessionLabel: string; receipt: SendReceipt | null }> {
+    this.#refuseClosed()
+    const { label: sessionLabel } = await this.#engine.ledger.fork(turnId)
+    const request = { to: { session: sessionLabel }, message } as NexusRequest
+    return { sessionLabel, receipt: message === undefined ? null : await this.send(request) }
+  }
+
+  approvals(filter?: ApprovalFilter & CallOptions): Promise<Page<Approval>> {
+    return this.#engine.approvals(filter)
+  }
+
+  approve(approvalId: string, options?: ApproveOptions & CallOptions): Promise<Approval> {
+    return this.#engine.approve(approvalId, options)
+  }
+
+  deny(approvalId: string, options?: string | (DenyOptions & CallOptions)): Promise<Approval> {
+    const given = typeof options === 'string' ? { reason: options } : options
+    return this.#engine.deny(approvalId, given)
+  }
+
   subscribe(label: string): AsyncIterableIterator<SessionEvent> {
     return this.#engine.ledger.watch(label)
   }
@@ -198,19 +258,45 @@ class Broker implements Declared {
     name: Name,
     listener: (event: BrokerEvents[Name]) => void,
   ): () => void {
-    if (!Object.hasOwn(this.#listeners, name)) {
-      const names = Object.keys(this.#listeners).join(', ')
+    if (name !== 'delivery' && !Object.hasOwn(this.#listeners, name)) {
+      const names = [...Object.keys(this.#listeners), 'delivery'].join(', ')
       throw refusal('invalid_options', 'name', `is not one of ${names}`)
     }
     if (typeof listener !== 'function') {
       throw refusal('invalid_options', 'listener', 'is not a function')
     }
-    const listeners = this.#listeners[name]
+    if (name === 'delivery') return this.#deliveries.listen(listener as (it: Delivery) => void)
+    const listeners: Set<unknown> = this.#listeners[name as keyof Emitted]
     listeners.add(listener)
     return () => void listeners.delete(listener)
   }
 
-  #emit<Name extends keyof BrokerEvents>(name: Name, event: BrokerEvents[Name]): void {
+  delivered(turnId: string): Promise<boolean> {
+    return this.#deliveries.delivered(turnId)
+  }
+
+  redeliver(turnId: string): Promise<boolean> {
+    return this.#deliveries.redeliver(turnId)
+  }
+
+  deliveries(options?: DeliveryListOptions): Promise<StoredDelivery[]> {
+    return this.#deliveries.list(options)
+  }
+
+  async schedule(schedule: ScheduleOptions): Promise<Schedule> {
+    this.#refuseClosed()
+    return this.#schedules.define(schedule)
+  }
+
+  unschedule(id: string): Promise<boolean> {
+    return this.#schedules.remove(id)
+  }
+
+  schedules(): Promise<Schedule[]> {
+    return this.#schedules.list()
+  }
+
+  #emit<Name extends keyof Emitted>(name: Name, event: Emitted[Name]): void {
     for (const listener of this.#listeners[name]) {
       try {
         listener(event)
@@ -239,6 +325,20 @@ class Broker implements Declared {
         break
       case 'failed':
         this.#ended(null, event.items)
+        break
+      case 'abortParked':
+        this.#abortSession(event.sessionLabel).catch((error) => this.#emit('error', error))
+        break
+      case 'deliver':
+        this.#deliveries.receive(event.delivery)
+        break
+      case 'parked':
+        this.#emit('deliveryParked', event.delivery)
+        break
+      case 'due':
+        this.#schedules.take(event.schedules).catch((error) => {
+          if (!closes(error)) this.#emit('error', error)
+        })
         break
       case 'error':
         this.#emit('error', new AgentEngineError(event.code, event.message))
@@ -297,12 +397,21 @@ class Broker implements Declared {
 
   #ended(turnId: string | null, items: TurnItem[]): void {
     const all = items.map(publicItem)
-    for (const item of all) this.#executions.get(item.id)?.end(item)
+    for (const item of all) {
+      this.#executions.get(item.id)?.end(item, turnId, () => this.#resultOf(item.turnId))
+    }
     if (turnId !== null) {
       this.#runs.delete(turnId)
       if (all.every(({ status }) => status !== 'processing')) this.#resumed.delete(turnId)
     }
     this.#emit('queue', { turnId, items: all })
+  }
+
+  /** The result of a turn that another process has run. */
+  async #resultOf(turnId: string | null): Promise<AgentResult> {
+    const turn = turnId === null ? null : await this.#engine.ledger.turn(turnId)
+    if (turn !== null) return this.#engine.resultOf(turn.runId)
+    throw new AgentEngineError('not_delivered', 'the turn of the message was deleted')
   }
 
   #refuseClosed(): void {
@@ -325,8 +434,19 @@ class Broker implements Declared {
     const timer =
       drainMs === undefined ? undefined : setTimeout(() => this.#native.abortAll(), drainMs)
     await closed.finally(() => clearTimeout(timer))
+    await this.#drainDeliveries(drainMs)
     hub.removeBroker(this.#number)
     for (const execution of this.#executions.values()) execution.fail('left in the queue')
+  }
+
+  /** Waits for the deliveries that the host has; after `drainMs` they are left for the next broker. */
+  async #drainDeliveries(drainMs: number | undefined): Promise<void> {
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<void>((resolve) => {
+      if (drainMs !== undefined) timer = setTimeout(resolve, drainMs)
+    })
+    await Promise.race([this.#deliveries.drain(), late]).finally(() => clearTimeout(timer))
+    this.#deliveries.abandon()
   }
 }
 

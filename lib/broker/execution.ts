@@ -66,15 +66,20 @@ class Execution implements MessageExecution {
     }
   }
 
-  /** What became of the message. False while it has not ended. */
-  end(item: QueuedMessage): boolean {
+  /**
+   * What became of the message after turn `turnId` here; `elsewhere` is the result of a turn in another process. False while it has
+   * not ended.
+   */
+  end(item: QueuedMessage, turnId: string | null, elsewhere: () => Promise<AgentResult>): boolean {
     if (item.status === 'pending' || item.status === 'processing') {
       this.#run = undefined
       return false
     }
-    const run = this.#run
-    if (run === undefined) this.fail(item.reason ?? item.status, item.detail)
-    else this.#resolve(run.result)
+    // The turn here may have come too late.
+    const run = item.turnId === turnId ? this.#run : undefined
+    if (run !== undefined) this.#resolve(run.result)
+    else if (item.turnId !== null && item.reason !== 'dropped') this.#resolve(elsewhere())
+    else this.fail(item.reason ?? item.status, item.detail)
     return true
   }
 

@@ -12,6 +12,7 @@ import type {
 import { refusal } from '../values/errors.ts'
 import { type Fields, readFields, readList, readName } from '../values/reader.ts'
 import { listAgentIds } from './decisions.ts'
+import { readReset } from './resets.ts'
 
 const CODE = 'invalid_options'
 const FIELDS = [
@@ -22,6 +23,7 @@ const FIELDS = [
   'personas',
   'toolsets',
   'queue',
+  'outbox',
   'lanes',
   'smartRoute',
   'smartRouteConfidence',
@@ -44,6 +46,7 @@ const MODES: readonly unknown[] = [
   'steer',
   'steer-backlog',
 ] satisfies QueueMode[]
+const SILENT: readonly string[] = ['NO_REPLY', 'HEARTBEAT_OK']
 const DROPS: readonly unknown[] = ['old', 'new', 'summarize']
 /** Messages of users interrupt a manager, those of workers and timers follow. */
 const NEXUS: QueueOptions = {
@@ -64,6 +67,8 @@ interface ReadOptions {
   layers: ContextOptions['layers']
   /** The zone of times in contexts. */
   timeZone: string
+  /** The answers that are not delivered. */
+  silent: readonly string[]
   /** The JSON for the native side. */
   native: string
 }
@@ -83,7 +88,10 @@ function readBrokerOptions(options: unknown): ReadOptions {
     throw refusal(CODE, 'smartRoute', 'is not a function')
   }
   const toolsets = readToolsets(fields.toolsets)
-  for (const id of ids) checkAgent(config, id, toolsets)
+  for (const id of ids) {
+    checkAgent(config, id, toolsets)
+    checkReset(config, id)
+  }
   const queue = readQueue(fields.queue)
   const lanes = fields.lanes === undefined ? {} : readFields(fields.lanes, 'lanes', CODE, 'lanes.')
   known(lanes, ['main', 'worker'], 'lanes.')
@@ -102,6 +110,7 @@ function readBrokerOptions(options: unknown): ReadOptions {
     smartRoute: (smartRoute ?? undefined) as BrokerOptions['smartRoute'],
     confidence,
     ...readContextOptions(fields.context),
+    silent: readSilent(fields.outbox),
     native: JSON.stringify({
       cap: count(queue.cap, 'queue.cap', 20, 1),
       drop: queue.drop ?? 'summarize',
@@ -158,6 +167,15 @@ function readQueue(given: unknown): QueueOptions {
   return queue
 }
 
+function readSilent(given: unknown): readonly string[] {
+  if (given === undefined || given === null) return SILENT
+  const outbox = readFields(given, 'outbox', CODE, 'outbox.')
+  known(outbox, ['silent'], 'outbox.')
+  const { silent = SILENT } = outbox
+  if (!Array.isArray(silent)) throw refusal(CODE, 'outbox.silent', 'is not a list of texts')
+  return silent.map((text, at) => readName(text, `outbox.silent[${at}]`, CODE))
+}
+
 /** A mode of a queue; undefined where there is none. */
 function readMode(mode: unknown, path: string): QueueMode | undefined {
   if (mode === undefined || MODES.includes(mode)) return mode as QueueMode | undefined
@@ -192,6 +210,11 @@ function checkAgent(
   const names = readList(files, path, CODE)
   if (names === undefined) throw refusal(CODE, path, 'is not a list of paths')
   for (const [at, name] of names.entries()) readName(name, `${path}[${at}]`, CODE)
+}
+
+function checkReset(config: AgentsConfig<BrokerAgent>, id: string): void {
+  const reset = config.agents[id]?.reset ?? config.defaults?.reset
+  if (typeof reset !== 'function') readReset(reset, `agents.${id}.reset`)
 }
 
 function known(fields: Fields, names: readonly string[], prefix: string): void {

@@ -2,6 +2,7 @@
 
 import type { Message, NexusRequest, Route, RoutingTarget } from '../../index.d.ts'
 import { refusal } from '../values/errors.ts'
+import { unknownField } from '../values/field-names.ts'
 import { toJson } from '../values/json.ts'
 import { type Fields, isObject, readFields, readName } from '../values/reader.ts'
 import { withEvent } from './event.ts'
@@ -20,6 +21,7 @@ const FIELDS = [
   'identity',
   'permissions',
   'target',
+  'outbox',
 ] satisfies (keyof NexusRequest)[]
 
 /** The part of a request that is stored beside its message. */
@@ -27,6 +29,8 @@ interface StoredRequest {
   identity?: unknown
   permissions?: unknown
   target?: unknown
+  /** Set where its turn has a delivery: the answers that are not delivered. */
+  outbox?: { silent: readonly string[] } | undefined
 }
 
 /** A request, read. */
@@ -42,11 +46,12 @@ interface ReadRequest {
   row(id: string, routed: Routed): string
 }
 
-function readRequest(request: unknown, options: ReadOptions): ReadRequest {
+/** `delivers` is whether the turn of a message has a delivery where the request does not say it. */
+function readRequest(request: unknown, options: ReadOptions, delivers: boolean): ReadRequest {
   const fields = readFields(request, 'request', CODE)
   for (const name of Object.keys(fields)) {
     if (!(FIELDS as string[]).includes(name)) {
-      throw refusal(CODE, name, `is not a field of a request; its fields are ${FIELDS.join(', ')}`)
+      throw refusal(CODE, name, unknownField(name, 'a request', FIELDS))
     }
   }
   const to = readFields(fields.to, 'to', 'invalid_target', 'to.') as RoutingTarget
@@ -55,9 +60,16 @@ function readRequest(request: unknown, options: ReadOptions): ReadRequest {
   const mode = readMode(fields.mode, 'mode') ?? options.bySource[source] ?? options.mode
   const eventId =
     fields.eventId === undefined ? undefined : readName(fields.eventId, 'eventId', CODE)
-  const { identity, permissions, target } = fields
+  const { identity, permissions, target, outbox = delivers } = fields
+  if (typeof outbox !== 'boolean') throw refusal(CODE, 'outbox', 'is not a boolean')
+  const isDelivered = outbox && target !== undefined && target !== null
+  const stored: StoredRequest = {
+    identity,
+    permissions,
+    target,
+    outbox: isDelivered ? { silent: options.silent } : undefined,
+  }
   const message = withEvent(given, fields.event, to, eventId, options.timeZone)
-  const stored: StoredRequest = { identity, permissions, target }
   const requestJson = toJson(stored, 'request', () => CODE)
   const route = fields.route === undefined ? routeOf(to) : readRoute(fields.route)
   const messageJson = toJson(

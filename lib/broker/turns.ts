@@ -21,6 +21,8 @@ import { resolveAgentConfig, type SessionScope, sessionScope } from './decisions
 import { assemble } from './layers.ts'
 import type { ReadOptions } from './options.ts'
 import type { StoredRequest } from './requests.ts'
+import { readReset } from './resets.ts'
+import { isOver } from './thread-age.ts'
 
 /** A message of a queue, as the native side gives it to a turn. */
 type TurnItem = QueuedMessage & { request: StoredRequest }
@@ -63,11 +65,13 @@ class Turns {
     if (note !== null) earlier.unshift({ role: 'user', content: note })
     const request = { ...last.request, eventId: last.eventId ?? undefined }
     const { context, agentId } = await this.context(sessionLabel, turnId, last.message, request)
+    const leaves = await this.#threadToLeave(sessionLabel)
     const taken = {
       turnId,
       sessionLabel,
       items: [...items.map(({ id }) => id), ...dropped],
       earlier: toJson(earlier, 'message', () => 'invalid_context'),
+      ...(leaves !== undefined && { leaves }),
       lastEvent: 0,
     }
     const start: Start = (number, json, known, flags) =>
@@ -93,6 +97,17 @@ class Turns {
     const start: Start = (number, json, known, flags) =>
       native.resume(engine, number, taken, json, known, flags)
     return { run: this.#parts.begin({ ...persisted, tools }, start, drainLater), agentId }
+  }
+
+  /** The head of a session whose thread is over by its agent's `reset`. */
+  async #threadToLeave(sessionLabel: string): Promise<string | undefined> {
+    const { reset } = this.agent(sessionLabel).agent
+    const path = `reset of session \`${sessionLabel}\``
+    const read = readReset(typeof reset === 'function' ? reset(sessionLabel) : reset, path)
+    if (read === undefined) return undefined
+    const session = await this.#engine.ledger.session(sessionLabel)
+    if (session === null || session.threadId === null) return undefined
+    return isOver(read, session.updatedAt, Date.now()) ? session.threadId : undefined
   }
 
   /** The agent of a session. */

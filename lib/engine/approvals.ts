@@ -8,6 +8,7 @@ import type {
   ApproveOptions,
   CallOptions,
   DenyOptions,
+  Page,
   ProvideOptions,
 } from '../../index.d.ts'
 import { abortableRequest } from '../native/abortable.ts'
@@ -41,11 +42,11 @@ function send(native: NativeEngine, decision: Fields, signal: unknown): Promise<
   return abortableRequest(signal, (id) => native.decide(id, json))
 }
 
-/** The approvals that match a filter. */
+/** A page of the approvals that match a filter. */
 async function list(
   native: NativeEngine,
   filter: ApprovalFilter & CallOptions,
-): Promise<Approval[]> {
+): Promise<Page<Approval>> {
   const { signal, ...rest } = readFields(filter, 'filter', CODE)
   const json = toJson(rest, 'filter', () => CODE)
   return abortableRequest(signal, (id) => native.approvals(id, json))

@@ -24,6 +24,7 @@ import type {
   EngineCapabilities,
   InterruptedTurn,
   LimitState,
+  McpServers,
   Message,
   ModelFilter,
   ModelInfo,
@@ -53,10 +54,12 @@ import { GivenHistories } from '../run/given-histories.ts'
 import { AgentRun } from '../run/run.ts'
 import {
   ABORTED,
+  CHECKS_OUTPUT,
   DECIDES,
   HOOKED,
   PHASES,
   PREPARES,
+  REPLACES,
   SKIPPED_SHIFT,
   STOPS,
   TIMED_OUT,
@@ -72,6 +75,7 @@ import * as approvals from './approvals.ts'
 import { readClosing } from './closing.ts'
 import { compact } from './compaction.ts'
 import { requestKey } from './key-functions.ts'
+import { mcpServers } from './mcp-servers.ts'
 import { noteOptionProblems, readOptions } from './options.ts'
 import { readResumption, recoverAtOpen } from './recovery.ts'
 import { resultOf, runInfo, runs } from './runs.ts'
@@ -115,6 +119,8 @@ class AgentEngine implements Declared {
   #runs = new Set<AgentRun>()
   #ended = (run: AgentRun): void => void this.#runs.delete(run)
   #ledger: Ledger | undefined
+  /** Its MCP servers. */
+  readonly mcp: McpServers
   #defaults: Readonly<Fields>
   /** The number that identifies the key functions for the native side; 0 where no key is a function. */
   #keys = 0
@@ -153,6 +159,7 @@ class AgentEngine implements Declared {
     for (const [name, provider] of Object.entries(providers)) {
       if (ScriptedProvider.is(provider)) provider.attach(this.#native, name)
     }
+    this.mcp = mcpServers(this.#native)
     if (recovery.ledger) this.#ledger = new Ledger(this.#native)
     this.recovered = recoverAtOpen(this, recovery)
     // It need not be awaited: failures are in its list, and a ledger that cannot be read fails the next call.
@@ -220,6 +227,7 @@ class AgentEngine implements Declared {
       hooks: own,
       skipped = this.#skipped,
       attaches,
+      output,
     } = readContext(context)
     const hooks = own === undefined ? this.#hooks : { ...this.#hooks, ...own }
     const crossing = this.#given.prepare(fields)
@@ -234,6 +242,7 @@ class AgentEngine implements Declared {
       onRequest,
       hooks,
       skipped,
+      output,
       attachment: attaches
         ? () => attachment(this.#native, fields.runId as string, skipped)
         : undefined,
@@ -244,7 +253,10 @@ class AgentEngine implements Declared {
     const decides = hooks?.beforeToolCall === undefined ? 0 : DECIDES
     const stops = hooks?.stopWhen === undefined ? 0 : STOPS
     const prepares = hooks?.prepareStep === undefined ? 0 : PREPARES
-    const always = hooked | listened | decides | stops | prepares | (skipped << SKIPPED_SHIFT)
+    const checked = output?.check === undefined ? 0 : CHECKS_OUTPUT
+    const replaces = hooks?.afterToolCall === undefined ? 0 : REPLACES
+    const asked = decides | stops | prepares | checked | replaces
+    const always = hooked | listened | asked | (skipped << SKIPPED_SHIFT)
     // Where results may be replaced, they come to JavaScript anyway.
     const coding = hooks?.afterToolCall === undefined ? offers(tools) : undefined
     const updates = callbacks.onToolUpdate !== undefined || (skipped & GROUPS.toolProgress) === 0
@@ -352,7 +364,7 @@ class AgentEngine implements Declared {
   }
 
   /** The calls that wait for a decision, or have one. */
-  async approvals(filter: ApprovalFilter & CallOptions = {}): Promise<Approval[]> {
+  async approvals(filter: ApprovalFilter & CallOptions = {}): Promise<Page<Approval>> {
     return approvals.list(this.#native, filter)
   }
 

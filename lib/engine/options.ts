@@ -89,13 +89,15 @@ function noteOptionProblems(given: unknown, problems: Problems): void {
 function refuseLists(options: Fields, refuse: Refuse): void {
   const refuseList = (value: unknown, field: string, code: Code) =>
     noted(refuse, () => refuseListAt(value, field, code))
-  for (const field of ['ledger', 'providers', 'failover', 'rateGovernor', 'pruning']) {
+  for (const field of ['ledger', 'providers', 'mcp', 'failover', 'rateGovernor', 'pruning']) {
     refuseList(options[field], field, CODE)
   }
   const { events } = (options.ledger ?? {}) as Fields
   refuseList(events, 'ledger.events', CODE)
-  for (const [name, provider] of Object.entries(options.providers ?? {})) {
-    refuseList(provider, `providers.${name}`, CODE)
+  for (const field of ['providers', 'mcp']) {
+    for (const [name, each] of Object.entries(options[field] ?? {})) {
+      refuseList(each, `${field}.${name}`, CODE)
+    }
   }
   for (const field of ['authProfiles', 'models']) {
     const items = options[field]

@@ -18,6 +18,7 @@ import {
 import { readSignal, type Signal } from '../values/signals.ts'
 import { readSkipped } from './event-groups.ts'
 import { takeHooks } from './hooks.ts'
+import { type Output, takeOutput } from './output.ts'
 
 const CODE = 'invalid_context'
 
@@ -51,6 +52,7 @@ const OPTIONAL: ReadonlySet<string> = new Set<keyof AssembledContext>([
   'onApproval',
   'approvalExpiresMs',
   'policy',
+  'mcp',
 ])
 /** Fields that are objects: native parsing would read a list as their fields in order. */
 const OBJECTS: ReadonlySet<string> = new Set<keyof AssembledContext>([
@@ -91,6 +93,8 @@ interface ReadContext {
   hooks: RunHooks | undefined
   /** Whether the run attaches to another one with its id. */
   attaches: boolean
+  /** Undefined where the run requests none. */
+  output: Output | undefined
   /** The groups of events that are left out; undefined where the context has no `events`. */
   skipped: number | undefined
 }
@@ -106,6 +110,7 @@ function readContext(context: Fields, refuse: Refuse = throwing): ReadContext {
   if (onRequest !== undefined) context.onRequest = undefined
   if (onDuplicateRun !== undefined) context.onDuplicateRun = undefined
   if (events !== undefined) context.events = undefined
+  const output = noted(refuse, () => takeOutput(context))
   const signal = noted(refuse, () => readSignal(abortSignal, 'abortSignal', CODE))
   for (const name in context) {
     try {
@@ -126,6 +131,7 @@ function readContext(context: Fields, refuse: Refuse = throwing): ReadContext {
     signal,
     onRequest: noted(refuse, () => readHook(onRequest, CODE)),
     hooks,
+    output,
     attaches: noted(refuse, () => readOnDuplicate(onDuplicateRun), false),
     skipped:
       events === undefined ? undefined : noted(refuse, () => readSkipped(events, CODE), undefined),

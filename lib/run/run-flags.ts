@@ -15,7 +15,22 @@ const STOPS = 16
 const PREPARES = 32
 /** The reason of its aborted signal is that of a time limit. */
 const TIMED_OUT = 64
+/** It has an `output` that only JavaScript can check. */
+const CHECKS_OUTPUT = 128
+/** It has an `afterToolCall`. */
+const REPLACES = 256
 /** From this bit on: the groups of events that do not cross (`event-groups.ts`). */
-const SKIPPED_SHIFT = 8
+const SKIPPED_SHIFT = 9
 
-export { ABORTED, DECIDES, HOOKED, PHASES, PREPARES, SKIPPED_SHIFT, STOPS, TIMED_OUT }
+export {
+  ABORTED,
+  CHECKS_OUTPUT,
+  DECIDES,
+  HOOKED,
+  PHASES,
+  PREPARES,
+  REPLACES,
+  SKIPPED_SHIFT,
+  STOPS,
+  TIMED_OUT,
+}

@@ -5,7 +5,7 @@ import type { AssembledContext, RunDefaults, RunOptions } from '../../index.d.ts
 import { NativeEngine } from '../native/addon.ts'
 import { isPlain } from '../values/bounded-json.ts'
 import { clip, refusal } from '../values/errors.ts'
-import { meant } from '../values/field-names.ts'
+import { meant, unknownField } from '../values/field-names.ts'
 import { noted, Problems, type Refuse, throwing } from '../values/problems.ts'
 import { attempt, type Fields, readFields, readList } from '../values/reader.ts'
 import { noteProblems } from './context.ts'
@@ -54,6 +54,8 @@ const FIELDS: Readonly<Record<keyof AssembledContext, true>> = {
   coalesce: true,
   detached: true,
   onDuplicateRun: true,
+  output: true,
+  outputRetries: true,
   events: true,
   maxParallelTools: true,
   beforeToolCall: true,
@@ -63,6 +65,7 @@ const FIELDS: Readonly<Record<keyof AssembledContext, true>> = {
   onApproval: true,
   approvalExpiresMs: true,
   policy: true,
+  mcp: true,
 }
 const CONTEXT: readonly string[] = Object.keys(FIELDS)
 const KNOWN: ReadonlySet<string> = new Set(CONTEXT)
@@ -121,7 +124,7 @@ function readDefaults(given: unknown, refuse: Refuse = throwing): Readonly<Field
     if (OF_ONE_RUN.includes(name)) {
       refuse(refusal(code, path, 'belongs to one run; pass it to `run`'))
     } else if (!DEFAULTS.includes(name)) {
-      refuse(refusal(code, path, unknown(name, 'a context', DEFAULTS, CONTEXT_OTHERS)))
+      refuse(refusal(code, path, unknownField(name, 'a context', DEFAULTS, CONTEXT_OTHERS)))
     } else if (value !== undefined && value !== null) {
       fields[name] = value
     }
@@ -168,7 +171,7 @@ function short(
   const given = second === undefined ? {} : readFields(second, 'options', CODE)
   for (const [name, value] of Object.entries(given)) {
     if (OPTIONS.includes(name) || value === undefined) continue
-    refuse(refusal(CODE, clip(name), unknown(name, "a run's options", OPTIONS, OTHERS)))
+    refuse(refusal(CODE, clip(name), unknownField(name, "a run's options", OPTIONS, OTHERS)))
     delete given[name]
   }
   const { callbacks, ...fields } = given
@@ -245,18 +248,6 @@ function warnOfUnknown(name: string): void {
     `the context has a field that is not known and has no effect: \`${clip(name)}\`${way}`,
     { code: 'AGENT_ENGINE_CONTEXT_FIELDS' },
   )
-}
-
-function unknown(
-  name: string,
-  of: string,
-  known: readonly string[],
-  others: Readonly<Record<string, string>>,
-): string {
-  const other = meant(name, known, others)
-  const way =
-    other === undefined ? `its fields are ${known.join(', ')}` : `did you mean \`${other}\`?`
-  return `is not a field of ${of}; ${way}`
 }
 
 export type { RunInput }

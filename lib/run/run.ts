@@ -26,6 +26,7 @@ import type { Attachment } from './attachment.ts'
 import { GROUPS } from './event-groups.ts'
 import { EventLog, type EventReader } from './event-log.ts'
 import { afterCall, decide, prepares, stops } from './hooks.ts'
+import { checkOutput, hasOutput, jsonOf, type Output } from './output.ts'
 import {
   DEFECT,
   EVENT,
@@ -55,6 +56,7 @@ type Asked =
   | ToolCall
   | { execution: number; step: RunStep; prepares?: false }
   | { execution: number; step: NextStep; prepares: true }
+  | { execution: number; output: string }
 
 /** A call as hooks receive it. */
 function requestOf(call: ToolCall, signal: AbortSignal): ToolCallRequest {
@@ -76,6 +78,8 @@ interface RunOptions {
   hooks: RunHooks | undefined
   /** The groups of events that are left out, as bits. */
   skipped: number
+  /** Undefined where it requests none. */
+  output: Output | undefined
   /** The run to attach to where the ledger has one with this id; undefined: then it is refused. */
   attachment: (() => Attachment) | undefined
   /** Called when it has ended, before its result is there. */
@@ -96,6 +100,10 @@ type Delta = Extract<StreamEvent, { type: 'token' | 'reasoning' }>
 /** The stop reasons of an abort. */
 const END_EARLY: ReadonlySet<string> = new Set(['aborted', 'timeout'])
 
+/** Why the result has no output where another run or process made the answer. */
+const OTHER_OUTPUT =
+  'does not fit the answer that another run or process has made; pass the schema of that run:'
+
 class AgentRun implements Declared, hub.RecordTarget {
   readonly id: string
   readonly result: Promise<AgentResult>
@@ -113,6 +121,9 @@ class AgentRun implements Declared, hub.RecordTarget {
   #hooks: RunHooks | undefined
   #onEnd: (run: AgentRun) => void
   #progress: boolean
+  #output: Output | undefined
+  /** The last answer that the library accepted, and what it made of it. */
+  #checked: { json: string; value: unknown } | undefined
   #attachment: (() => Attachment) | undefined
   /** The run that it is attached to. */
   #attached: Attachment | undefined
@@ -151,6 +162,7 @@ class AgentRun implements Declared, hub.RecordTarget {
     onRequest,
     hooks,
     skipped,
+    output,
     attachment,
     onEnd,
   }: RunOptions) {
@@ -162,6 +174,7 @@ class AgentRun implements Declared, hub.RecordTarget {
     this.#signal = signal
     this.#onRequest = onRequest
     this.#hooks = hooks
+    this.#output = output
     this.#attachment = attachment
     this.#onEnd = onEnd
     this.#progress = (skipped & GROUPS.toolProgress) === 0
@@ -334,7 +347,8 @@ class AgentRun implements Declared, hub.RecordTarget {
         break
       case TOOL: {
         const asked: ToolCall | Asked = JSON.parse(text.slice(start, end))
-        if ('step' in asked || asked.instead === 'decide') this.#decide(asked)
+        if ('output' in asked) this.#checkOutput(asked)
+        else if ('step' in asked || asked.instead === 'decide') this.#decide(asked)
         else this.#runTool(asked)
         break
       }
@@ -479,7 +493,7 @@ class AgentRun implements Declared, hub.RecordTarget {
   }
 
   /** Answers what is asked about a call, or about the run after an answer, by a hook. */
-  #decide(asked: Asked): void {
+  #decide(asked: Exclude<Asked, { output: string }>): void {
     if (this.#aborted) return
     const { execution } = asked
     const controller = toolController((error) => this.#warn(error))
@@ -496,6 +510,18 @@ class AgentRun implements Declared, hub.RecordTarget {
         if (this.#executions.delete(execution)) {
           this.#native.answerTool(this.#number, execution, json)
         }
+      })
+      .catch((error) => this.fail(error))
+  }
+
+  /** Lets the library of the schema check an answer, which fits its JSON Schema. */
+  #checkOutput({ execution, output: json }: { execution: number; output: string }): void {
+    if (this.#aborted || this.#output === undefined) return
+    checkOutput(this.#output, json)
+      .then(({ problems, value }) => {
+        if (this.#ended) return
+        this.#checked = { json, value }
+        this.#native.answerTool(this.#number, execution, JSON.stringify({ decision: { problems } }))
       })
       .catch((error) => this.fail(error))
   }
@@ -525,6 +551,27 @@ class AgentRun implements Declared, hub.RecordTarget {
       if (value !== undefined && call.result !== undefined)
         call.result = value as typeof call.result
     }
+    const output = this.#output
+    if (output !== undefined && hasOutput(result)) {
+      const json = jsonOf(result.text)
+      if (output.check === undefined) result.output = JSON.parse(json)
+      else if (this.#checked?.json === json) result.output = this.#checked.value
+      else {
+        // The turn was parked here and has ended in another process.
+        this.#completeChecked(output, result).catch((error) => this.#refuse(error))
+        return
+      }
+    }
+    this.#complete(result)
+  }
+
+  /** Completes a result whose answer this run has not checked. */
+  async #completeChecked(output: Output, result: AgentResult): Promise<void> {
+    const { problems, value } = await checkOutput(output, jsonOf(result.text))
+    if (problems !== null) {
+      throw refusal('invalid_context', 'output', `${OTHER_OUTPUT}${problems}`)
+    }
+    result.output = value
     this.#complete(result)
   }
 
@@ -566,7 +613,9 @@ class AgentRun implements Declared, hub.RecordTarget {
     if (this.#aborted) this.abort()
     try {
       for await (const event of attached.events(this.#seq)) this.#deliverAttached(event)
-      this.#complete(await attached.result())
+      const result = await attached.result()
+      if (this.#output === undefined || !hasOutput(result)) this.#complete(result)
+      else await this.#completeChecked(this.#output, result)
     } catch (error) {
       this.#end(error)
       this.#reject(error)

@@ -3,7 +3,7 @@
 
 import { isPlain } from '../values/bounded-json.ts'
 import { clip, refusal } from '../values/errors.ts'
-import { meant } from '../values/field-names.ts'
+import { meant, unknownField } from '../values/field-names.ts'
 import type { Refuse } from '../values/problems.ts'
 import { attempt } from '../values/reader.ts'
 
@@ -59,7 +59,7 @@ function refuseUnknown(tool: object, path: string, refuse: Refuse): void {
   for (const name of unknownOf(tool, PLAIN, path)) {
     const why = THROUGH_TOOL.includes(name)
       ? 'is read by `tool()` only: pass `tool({ … })` instead of the object itself'
-      : unknown(name, 'a tool', PLAIN, PLAIN_OTHERS)
+      : unknownField(name, 'a tool', PLAIN, PLAIN_OTHERS)
     refuse(refusal(CODE, `${path}.${clip(name)}`, why))
   }
 }
@@ -67,7 +67,7 @@ function refuseUnknown(tool: object, path: string, refuse: Refuse): void {
 /** Refuses an unknown field of what `tool()` is called with. */
 function refuseUnknownOfMade(definition: object, path: string): void {
   for (const name of unknownOf(definition, MADE, path)) {
-    throw refusal(CODE, `${path}.${clip(name)}`, unknown(name, '`tool()`', MADE, MADE_OTHERS))
+    throw refusal(CODE, `${path}.${clip(name)}`, unknownField(name, '`tool()`', MADE, MADE_OTHERS))
   }
 }
 
@@ -100,17 +100,6 @@ function unknownOf(value: object, known: readonly string[], path: string): strin
     path,
     CODE,
   )
-}
-
-function unknown(
-  name: string,
-  of: string,
-  known: readonly string[],
-  others: Readonly<Record<string, string>>,
-): string {
-  const other = meant(name, known, others)
-  const way = other === undefined ? `its fields are ${known.join(', ')}` : `write \`${other}\``
-  return `is not a field of ${of}; ${way}`
 }
 
 export { MADE, refuseUnknown, refuseUnknownOfMade, warnOfUnknown }

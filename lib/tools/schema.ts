@@ -3,7 +3,7 @@
 
 import * as addon from '../native/addon.ts'
 import { boundedJson } from '../values/bounded-json.ts'
-import { fromNative, refusal } from '../values/errors.ts'
+import { type AgentEngineError, fromNative, refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
 import { attempt, reason } from '../values/reader.ts'
 import { type Issue, lines, refusedArguments, refusedResult } from './validation.ts'
@@ -15,6 +15,13 @@ const TARGET = { target: 'draft-2020-12' }
 
 /** Checks a value, and gives it as the schema makes it. Throws the sentence for the model. */
 type Check = (value: unknown) => unknown
+
+/** How a host passes its own JSON Schema beside a library's: as this expression, where there is one. */
+type Beside = (json?: string) => string
+
+const besideInput: Beside = (json) => `\`jsonSchema${json === undefined ? '' : `: ${json}`}\``
+const besideOutput: Beside = (json = '…') =>
+  `\`responseFormat: { type: 'json_schema', schema: ${json} }\``
 
 /** What is used of a Standard Schema, with its own ways to JSON Schema. */
 interface Standard {
@@ -48,7 +55,7 @@ function readInput(
   }
   if (isStandard(given, at)) {
     const check = standardCheck(given, (issues, value) => refusedArguments(tool, issues, value))
-    return { parameters: own ?? generated(given, at), check }
+    return { parameters: own ?? generatedInput(given, at), check }
   }
   refuseNoJsonSchema(given, at)
   if (own !== undefined) {
@@ -58,6 +65,35 @@ function readInput(
   return { parameters: given, check: undefined }
 }
 
+/** The JSON Schemas of the libraries' schemas that were used for outputs, as text. */
+const generatedOutputs = new WeakMap<object, string>()
+
+/**
+ * The JSON Schema of a run's output as text, and the check of the library that it came from. `generates`: the host passes no JSON Schema
+ * for the model beside it; else there is no text.
+ */
+function readOutputSchema(
+  given: unknown,
+  generates: boolean,
+): { json: string; check: Check | undefined } {
+  const path = 'output'
+  try {
+    if (!isStandard(given, path)) {
+      refuseNoJsonSchema(given, path, false)
+      return { json: generates ? compile(given, path).json : '', check: undefined }
+    }
+    let json = generates ? generatedOutputs.get(given) : ''
+    if (json === undefined) {
+      json = compile(generated(given, path, besideOutput), path).json
+      generatedOutputs.set(given, json)
+    }
+    return { json, check: standardCheck(given, lines) }
+  } catch (error) {
+    const [issue] = (error as AgentEngineError).issues
+    throw refusal('invalid_context', path, issue?.message ?? 'cannot be read')
+  }
+}
+
 /** The check of a tool's results. */
 function readOutput(given: unknown, path: string, tool: string): Check | undefined {
   if (given === undefined || given === null) return undefined
@@ -65,18 +101,25 @@ function readOutput(given: unknown, path: string, tool: string): Check | undefin
     return standardCheck(given, (issues) => refusedResult(tool, lines(issues)))
   }
   refuseNoJsonSchema(given, path, false)
-  const json = toJson(given, path, () => CODE)
-  let schema: InstanceType<typeof addon.NativeResultSchema>
-  try {
-    schema = new addon.NativeResultSchema(json)
-  } catch (error) {
-    throw refusal(CODE, path, fromNative(error).message)
-  }
+  const { schema } = compile(given, path)
   return (value) => {
     const { json: written, cut } = boundedJson(value, MAX_RESULT, 'the result')
     const why = cut ? '\n  - root: is too large to be checked' : schema.mismatch(written ?? 'null')
     if (why !== null) throw new TypeError(refusedResult(tool, why))
     return value
+  }
+}
+
+/** Compiles JSON Schema, which is refused where it cannot be used. */
+function compile(
+  given: unknown,
+  path: string,
+): { json: string; schema: InstanceType<typeof addon.NativeResultSchema> } {
+  const json = toJson(given, path, () => CODE)
+  try {
+    return { json, schema: new addon.NativeResultSchema(json) }
+  } catch (error) {
+    throw refusal(CODE, path, fromNative(error).message)
   }
 }
 
@@ -106,23 +149,29 @@ function standardCheck(
   }
 }
 
-/** The JSON Schema of what a library's schema takes. */
-function generated(schema: Standard, path: string): unknown {
+/** The JSON Schema of a tool's arguments by a library's schema. */
+function generatedInput(schema: Standard, path: string): unknown {
+  // Arguments are always an object, and providers want to read so.
+  const parameters = { type: 'object', ...generated(schema, path, besideInput) }
+  refuseOtherType(parameters, path)
+  return parameters
+}
+
+/** The JSON Schema of what a library's schema takes; `beside` is how a host passes its own. */
+function generated(schema: Standard, path: string, beside: Beside): Record<string, unknown> {
   let json: unknown
   try {
     json = byItself(schema)
   } catch (error) {
-    const why = `cannot be turned into JSON Schema (${reason(error)}); pass the JSON Schema for the model as \`jsonSchema\` beside it`
+    const why = `cannot be turned into JSON Schema (${reason(error)}); pass the JSON Schema for the model as ${beside()} beside it`
     throw refusal(CODE, path, why)
   }
   if (typeof json !== 'object' || json === null) {
-    throw refusal(CODE, path, `has no JSON Schema of its own; ${wayOut(schema)}`)
+    throw refusal(CODE, path, `has no JSON Schema of its own; ${wayOut(schema, beside)}`)
   }
-  // Arguments are always an object, and providers want to read so; the dialect is of no use to a model.
+  // The dialect is of no use to a model.
   const { $schema: _, ...rest } = json as Record<string, unknown>
-  const parameters = { type: 'object', ...rest }
-  refuseOtherType(parameters, path)
-  return parameters
+  return rest
 }
 
 /** Standard JSON Schema, else the method of Zod, else that of ArkType; undefined where it has none. */
@@ -135,14 +184,14 @@ function byItself(schema: Standard): unknown {
   return typeof input.toJsonSchema === 'function' ? input.toJsonSchema() : undefined
 }
 
-function wayOut(schema: Standard): string {
+function wayOut(schema: Standard, beside: Beside): string {
   switch (schema['~standard'].vendor) {
     case 'zod':
-      return "update Zod to 4.2 or later, or pass `jsonSchema: z.toJSONSchema(schema, { io: 'input' })` beside it"
+      return `update Zod to 4.2 or later, or pass ${beside("z.toJSONSchema(schema, { io: 'input' })")} beside it`
     case 'valibot':
-      return 'pass `toStandardJsonSchema(schema)` of `@valibot/to-json-schema` instead, or `jsonSchema: toJsonSchema(schema)` beside it'
+      return `pass \`toStandardJsonSchema(schema)\` of \`@valibot/to-json-schema\` instead, or ${beside('toJsonSchema(schema)')} beside it`
     default:
-      return 'pass the JSON Schema for the model as `jsonSchema` beside it'
+      return `pass the JSON Schema for the model as ${beside()} beside it`
   }
 }
 
@@ -187,4 +236,4 @@ function whyNoParameters(given: unknown, path: string): string | undefined {
 }
 
 export type { Check }
-export { readInput, readOutput, whyNoParameters }
+export { readInput, readOutput, readOutputSchema, whyNoParameters }

@@ -39,7 +39,9 @@ interface ToolCall {
   name: string
   arguments: unknown
   /** Set for a call in doubt, where the tool's `reconcile` is called, and for one that `beforeToolCall` decides about. */
-  instead?: 'reconcile' | 'decide'
+  instead?: 'reconcile' | 'decide' | 'replace'
+  /** What a tool that was called elsewhere returned: `afterToolCall` may replace it. */
+  result?: unknown
 }
 
 /** The JSON of an answer, and the value as the tool returned it. */
@@ -143,6 +145,10 @@ async function runTool(
     const { runId, turnId, sessionLabel, messageId } = call
     const about = { runId, turnId, sessionLabel, messageId, toolCallId, idempotencyKey }
     const info: ToolCallInfo = { ...about, signal, onUpdate }
+    if (call.instead === 'replace') {
+      const value = await after?.(call.result)
+      return { json: answer(value), value }
+    }
     if (tool === undefined) throw new Error(`there is no tool \`${call.name}\``)
     if (call.instead === 'reconcile') return await reconcile(tool, params, info)
     const returned: unknown = await (typeof tool.execute === 'function'

@@ -22,6 +22,19 @@ function meant(
   return best
 }
 
+/** Why a field is refused that is none of `of`. */
+function unknownField(
+  name: string,
+  of: string,
+  known: readonly string[],
+  others: Readonly<Record<string, string>> = {},
+): string {
+  const other = meant(name, known, others)
+  const way =
+    other === undefined ? `its fields are ${known.join(', ')}` : `did you mean \`${other}\`?`
+  return `is not a field of ${of}; ${way}`
+}
+
 /** A name without case and separators: `time_out` and `timeOut` are the same. */
 function simple(name: string): string {
   return name.toLowerCase().replaceAll(/[_-]/g, '')
@@ -61,4 +74,4 @@ function suggested(message: string): string {
   return other === undefined ? message : `${message}; did you mean \`${other}\`?`
 }
 
-export { meant, suggested }
+export { meant, suggested, unknownField }

@@ -6,16 +6,21 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::claims::Outbox;
 use super::host::TurnHost;
 use super::lanes::LaneLimits;
 use super::state::{SessionState, State};
 use crate::engine::{Engine, Tasks};
 use base::clock::Clock;
-use model::{Journal, QueueLimits, QueueStore, StorageError, StorageErrorKind};
+use model::{
+    DeliveryStore, Journal, QueueLimits, QueueStore, ScheduleStore, StorageError, StorageErrorKind,
+};
 
 /// The parts of a dispatcher.
 pub(crate) struct DispatchParts {
     pub(crate) store: Arc<dyn QueueStore>,
+    pub(crate) deliveries: Arc<dyn DeliveryStore>,
+    pub(crate) schedules: Arc<dyn ScheduleStore>,
     pub(crate) journal: Arc<dyn Journal>,
     pub(crate) engine: Arc<Engine>,
     pub(crate) host: Arc<dyn TurnHost>,
@@ -31,9 +36,12 @@ pub(crate) struct DispatchParts {
 pub(crate) struct Dispatcher {
     pub(super) parts: DispatchParts,
     state: Mutex<State>,
+    outbox: Mutex<Outbox>,
     closing: CancellationToken,
     /// A turn has ended.
     pub(super) turn_ended: Notify,
+    /// A schedule has another due time.
+    pub(super) schedules_changed: Notify,
 }
 
 impl Dispatcher {
@@ -43,8 +51,10 @@ impl Dispatcher {
         let dispatcher = Arc::new(Self {
             parts,
             state,
+            outbox: Mutex::default(),
             closing: CancellationToken::new(),
             turn_ended: Notify::new(),
+            schedules_changed: Notify::new(),
         });
         let pulse = Arc::clone(&dispatcher);
         dispatcher.parts.tasks.spawn(async move { pulse.beat().await });
@@ -53,6 +63,19 @@ impl Dispatcher {
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn outbox(&self) -> MutexGuard<'_, Outbox> {
+        self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits; false if the dispatcher has closed meanwhile.
+    pub(super) async fn waits(&self, wait: Duration) -> bool {
+        tokio::select! {
+            biased;
+            () = self.closing.cancelled() => false,
+            () = tokio::time::sleep(wait) => true,
+        }
     }
 
     pub(super) fn now(&self) -> i64 {
@@ -73,10 +96,28 @@ impl Dispatcher {
                 }
                 Err(error) => self.report(&error),
             }
+            self.wake_outbox();
+            if !self.waits_for_schedules().await {
+                return;
+            }
+        }
+    }
+
+    /// Takes the due times of schedules until the next pulse; false if the dispatcher has closed.
+    async fn waits_for_schedules(self: &Arc<Self>) -> bool {
+        let clock = &self.parts.clock;
+        let pulse = clock.instant() + self.parts.pulse;
+        loop {
+            let wait = self.check_schedules().await;
+            let left = pulse.saturating_duration_since(clock.instant());
+            if left.is_zero() {
+                return !self.closing.is_cancelled();
+            }
             tokio::select! {
                 biased;
-                () = self.closing.cancelled() => return,
-                () = tokio::time::sleep(self.parts.pulse) => {}
+                () = self.closing.cancelled() => return false,
+                () = tokio::time::sleep(wait.min(left)) => {}
+                () = self.schedules_changed.notified() => {}
             }
         }
     }
@@ -142,10 +183,8 @@ impl Dispatcher {
         let wait = Duration::from_millis(at.saturating_sub(self.now()).try_into().unwrap_or(0));
         let (dispatcher, label) = (Arc::clone(self), label.to_owned());
         self.parts.tasks.spawn(async move {
-            tokio::select! {
-                biased;
-                () = dispatcher.closing.cancelled() => return,
-                () = tokio::time::sleep(wait) => {}
+            if !dispatcher.waits(wait).await {
+                return;
             }
             {
                 let mut state = dispatcher.lock();

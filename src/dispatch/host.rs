@@ -1,6 +1,6 @@
 //! The port to what begins turns and hears what became of messages. It must never be awaited.
 
-use model::StoredItem;
+use model::{StoredDelivery, StoredItem, StoredSchedule};
 
 /// A turn that is to begin.
 pub(crate) struct StartTurn {
@@ -46,8 +46,23 @@ pub(crate) trait TurnHost: Send + Sync {
     /// A turn has ended.
     fn ended(&self, turn: EndedTurn);
 
+    /// Messages that were queued here have ended in another process.
+    fn ended_elsewhere(&self, items: Vec<StoredItem>);
+
+    /// A message interrupts a turn of the session that waits for a decision, and that the dispatcher does not run.
+    fn abort_parked(&self, session_label: &str);
+
     /// Messages have failed without a turn.
     fn failed(&self, items: Vec<StoredItem>);
+
+    /// Takes a delivery. The host answers it with [`super::Dispatcher::answered`].
+    fn deliver(&self, delivery: StoredDelivery);
+
+    /// A delivery has failed too often.
+    fn delivery_parked(&self, delivery: StoredDelivery);
+
+    /// Schedules are due. The host takes their times with [`super::Dispatcher::fire`].
+    fn due(&self, schedules: Vec<StoredSchedule>);
 
     /// The store failed. What was to happen is tried again.
     fn error(&self, error: &model::StorageError);

@@ -77,10 +77,18 @@ impl Lanes {
         false
     }
 
-    /// A turn of the session has ended. Returns the session that was chosen for the slot.
+    /// Takes a slot for a turn that continues, also over the limit: it is open, and does not wait again.
+    pub(crate) fn enter_again(&mut self, label: &str) {
+        self.of(label).taken += 1;
+    }
+
+    /// A turn of the session has ended, or waits. Returns the session that was chosen for the slot.
     pub(crate) fn leave(&mut self, label: &str) -> Option<String> {
         let lane = self.of(label);
         lane.taken = lane.taken.saturating_sub(1);
+        if lane.taken >= lane.limit {
+            return None;
+        }
         let next = lane.waiting.pop_front()?;
         lane.taken += 1;
         lane.chosen.insert(next.clone());
@@ -114,5 +122,17 @@ mod tests {
         assert!(lanes.enter("a"));
         assert_eq!(lanes.leave("a"), None);
         assert!(lanes.enter("c"));
+    }
+
+    #[test]
+    fn a_turn_that_continues_has_a_slot_over_the_limit_until_a_slot_is_left() {
+        let mut lanes = Lanes::new(LaneLimits { main: 1, worker: 1 });
+        assert!(lanes.enter("parked"));
+        assert!(!lanes.enter("a") && !lanes.enter("b"));
+        assert_eq!(lanes.leave("parked").as_deref(), Some("a"), "it waits for a decision");
+        assert!(lanes.enter("a"));
+        lanes.enter_again("parked");
+        assert_eq!(lanes.leave("a"), None, "the slot is that of the turn that continues");
+        assert_eq!(lanes.leave("parked").as_deref(), Some("b"));
     }
 }

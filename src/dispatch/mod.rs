@@ -2,10 +2,13 @@
 //!
 //! `broker::queue` decides, the ledger stores, the host begins turns. It must never hold a message that is not stored.
 
+mod claims;
 mod dispatcher;
 mod host;
 mod lanes;
+mod outbox;
 mod recovery;
+mod schedules;
 mod sending;
 mod session;
 mod state;

@@ -28,6 +28,7 @@ impl Dispatcher {
             principal: taken.first().map(|it| it.item.principal.clone()).unwrap_or_default(),
             control: None,
             is_ending: false,
+            has_slot: true,
             items: taken.iter().map(|it| (it.item.id.clone(), it.item.tries)).collect(),
             offered: Vec::new(),
         };

@@ -32,18 +32,24 @@ impl Dispatcher {
     /// Those of [`QueueStore::enqueue`].
     pub(crate) async fn send(self: &Arc<Self>, new: NewItem) -> Result<Receipt, StorageError> {
         let id = new.item.id.clone();
+        let enqueued = self.parts.store.enqueue(Box::new(new), self.parts.limits).await?;
+        Ok(self.queued(id, enqueued).await)
+    }
+
+    /// A message is stored: takes its session's next step.
+    pub(super) async fn queued(self: &Arc<Self>, id: String, enqueued: Enqueued) -> Receipt {
         let receipt = |disposition, item_id, session_label, is_fork| Receipt {
             disposition,
             item_id,
             session_label,
             is_fork,
         };
-        match self.parts.store.enqueue(Box::new(new), self.parts.limits).await? {
+        match enqueued {
             Enqueued::Duplicate { item_id, session_label } => {
-                Ok(receipt(Disposition::Duplicate, item_id, session_label, false))
+                receipt(Disposition::Duplicate, item_id, session_label, false)
             }
             Enqueued::Rejected { session_label } => {
-                Ok(receipt(Disposition::Rejected, id, session_label, false))
+                receipt(Disposition::Rejected, id, session_label, false)
             }
             Enqueued::Queued { session_label, is_fork, dropped } => {
                 self.lock().session(&session_label).own.insert(id.clone());
@@ -54,7 +60,7 @@ impl Dispatcher {
                     self.steps(&session_label).await;
                 }
                 let disposition = self.disposition(&session_label, &id);
-                Ok(receipt(disposition, id, session_label, is_fork))
+                receipt(disposition, id, session_label, is_fork)
             }
         }
     }
@@ -120,6 +126,9 @@ impl Dispatcher {
                 Ok(item) => items.extend(item),
                 Err(error) => self.report(&error),
             }
+        }
+        for stored in &items {
+            self.lock().session(&stored.session_label).own.remove(&stored.item.id);
         }
         if !items.is_empty() {
             self.parts.host.failed(items);

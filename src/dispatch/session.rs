@@ -11,7 +11,9 @@ use super::dispatcher::{Dispatcher, millis};
 use super::host::{StartTurn, SteeredItems};
 use super::state::ActiveTurn;
 use crate::engine::Steered;
-use model::{Block, BlockOrigin, QueueItem, QueueLease, SessionQueue, StorageError, StoredItem};
+use model::{
+    Block, BlockOrigin, ItemStatus, QueueItem, QueueLease, SessionQueue, StorageError, StoredItem,
+};
 
 impl Dispatcher {
     /// Does what is next for a session.
@@ -26,8 +28,11 @@ impl Dispatcher {
             state.session(label).turn.is_some()
         };
         if !has_turn {
-            let waits = |id: &String| queue.pending.iter().any(|it| it.item.id == *id);
-            self.lock().session(label).own.retain(waits);
+            self.end_own(label, &queue).await?;
+            if queue.parked_turn.is_some() {
+                self.step_parked(label, &queue, now);
+                return Ok(());
+            }
             match self.readiness(label, &queue, now).await? {
                 Readiness::Free => {}
                 Readiness::TakingOver => return Ok(()),
@@ -79,6 +84,45 @@ impl Dispatcher {
             Decision::Wait(None) => {}
         }
         Ok(())
+    }
+
+    /// Reports the messages that were queued here and have ended in another process.
+    async fn end_own(&self, label: &str, queue: &SessionQueue) -> Result<(), StorageError> {
+        let waits = |id: &&String| queue.pending.iter().any(|it| it.item.id == **id);
+        let gone: Vec<String> = {
+            let mut state = self.lock();
+            state.session(label).own.iter().filter(|id| !waits(id)).cloned().collect()
+        };
+        let mut ended = Vec::new();
+        for id in gone {
+            let stored = self.parts.store.queue_item(&id).await?;
+            // It is in a turn of another process.
+            let is_open =
+                |it: &StoredItem| matches!(it.status, ItemStatus::Pending | ItemStatus::Processing);
+            if stored.as_ref().is_some_and(is_open) {
+                continue;
+            }
+            // Another task may have reported it meanwhile.
+            if self.lock().session(label).own.remove(&id) {
+                ended.extend(stored);
+            }
+        }
+        if !ended.is_empty() {
+            self.parts.host.ended_elsewhere(ended);
+        }
+        Ok(())
+    }
+
+    /// A turn that this dispatcher does not run waits for a decision: only a message that interrupts ends it.
+    fn step_parked(self: &Arc<Self>, label: &str, queue: &SessionQueue, now: i64) {
+        let pending: Vec<QueueItem> = queue.pending.iter().map(|it| it.item.clone()).collect();
+        let limits = &self.parts.limits;
+        let run = SessionRun::Parked;
+        if decide(&pending, run, queue.is_suspended, limits.debounce_ms, now) == Decision::Abort {
+            self.parts.host.abort_parked(label);
+        }
+        // The next pulse looks again.
+        self.pass_lane(label);
     }
 
     /// The session begins nothing: the next one has its slot of the lane.
@@ -158,6 +202,7 @@ impl Dispatcher {
             principal: first.item.principal.clone(),
             control: None,
             is_ending: false,
+            has_slot: true,
             items: items.iter().map(|it| (it.item.id.clone(), it.item.tries)).collect(),
             offered: Vec::new(),
         };
@@ -166,7 +211,10 @@ impl Dispatcher {
             if state.is_closing || !state.lanes.enter(label) {
                 return;
             }
-            state.session(label).turn = Some(active);
+            let session = state.session(label);
+            // They are the turn's.
+            session.own.retain(|id| !active.items.iter().any(|(of, _)| of == id));
+            session.turn = Some(active);
         }
         self.parts.host.start(turn);
     }
@@ -189,8 +237,12 @@ impl Dispatcher {
             return Ok(());
         }
         let offered = self.parts.store.offer(ids, turn_id.clone()).await?;
-        if let Some(turn) = self.lock().turn(label, &turn_id) {
-            turn.offered.extend(offered.iter().cloned());
+        {
+            let mut state = self.lock();
+            if let Some(turn) = state.turn(label, &turn_id) {
+                turn.offered.extend(offered.iter().cloned());
+                state.session(label).own.retain(|id| !offered.contains(id));
+            }
         }
         let mut steered = Vec::new();
         for id in &offered {

@@ -14,6 +14,8 @@ pub(super) struct ActiveTurn {
     /// `None` until its run has begun.
     pub(super) control: Option<Arc<RunControl>>,
     pub(super) is_ending: bool,
+    /// Whether it has a slot of its lane: not while it waits for a decision.
+    pub(super) has_slot: bool,
     /// The messages that it has, with the number of earlier tries.
     pub(super) items: Vec<(String, u32)>,
     /// The messages that it was offered.

@@ -70,9 +70,38 @@ impl Dispatcher {
             if turn.is_ending {
                 control.abort();
             }
-            turn.control = Some(control);
+            turn.control = Some(Arc::clone(&control));
         }
+        let (dispatcher, of, id) = (Arc::downgrade(self), label.to_owned(), turn_id.to_owned());
+        control.observe_parking(move |is_parked| {
+            if let Some(dispatcher) = dispatcher.upgrade() {
+                dispatcher.parks(&of, &id, is_parked);
+            }
+        });
         // A message may have come meanwhile that enters it, or ends it.
+        self.wake(label);
+    }
+
+    /// A turn waits for a decision from now on, or continues: it has no slot of its lane meanwhile.
+    fn parks(self: &Arc<Self>, label: &str, turn_id: &str, is_parked: bool) {
+        let next = {
+            let mut state = self.lock();
+            let Some(turn) = state.turn(label, turn_id) else { return };
+            if turn.has_slot != is_parked {
+                return;
+            }
+            turn.has_slot = !is_parked;
+            if is_parked {
+                state.lanes.leave(label)
+            } else {
+                state.lanes.enter_again(label);
+                None
+            }
+        };
+        if let Some(next) = next {
+            self.wake(&next);
+        }
+        // A message that interrupts may wait.
         self.wake(label);
     }
 
@@ -148,6 +177,15 @@ impl Dispatcher {
             is_stored &= !unchanged;
             items.push(stored);
         }
+        let ends_later = |it: &&StoredItem| match it.status {
+            ItemStatus::Pending => true,
+            // Another process was first.
+            ItemStatus::Processing => it.turn_id.as_deref() != Some(turn_id),
+            ItemStatus::Delivered | ItemStatus::Failed => false,
+        };
+        let waits: Vec<String> =
+            items.iter().filter(ends_later).map(|it| it.item.id.clone()).collect();
+        self.lock().session(label).own.extend(waits);
         if !is_stored {
             self.lock().session(label).held_until = self.now().saturating_add(HOLD);
         }
@@ -159,13 +197,13 @@ impl Dispatcher {
     fn leave(self: &Arc<Self>, label: &str, turn_id: &str) {
         let next = {
             let mut state = self.lock();
-            if state.turn(label, turn_id).is_none() {
-                return;
-            }
+            let Some(turn) = state.turn(label, turn_id) else { return };
+            let has_slot = turn.has_slot;
             state.session(label).turn = None;
-            state.lanes.leave(label)
+            if has_slot { state.lanes.leave(label) } else { None }
         };
         self.turn_ended.notify_waiters();
+        self.wake_outbox();
         if let Some(next) = next {
             self.wake(&next);
         }

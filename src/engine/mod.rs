@@ -21,7 +21,7 @@ mod state;
 mod tasks;
 
 pub(crate) use compaction::{CompactionOptions, ManualCompaction, PruningOptions};
-pub(crate) use context::ContextGuard;
+pub(crate) use context::{ContextGuard, JoinedTools, JoiningTools};
 pub(crate) use events::{Delivery, EventQueue, Notify, RECORD_BYTES, RecordBatch, RecordKind};
 pub(crate) use facade::Engine;
 pub(crate) use failover::FailoverOptions;

@@ -8,7 +8,7 @@ use model::{ApprovalStore, Catalogue, Journal, Message, ProfileStore, RatioStore
 use provider::RequestHost;
 
 use super::compaction::{CompactionOptions, PruningOptions};
-use super::context::ContextGuard;
+use super::context::{ContextGuard, JoiningTools};
 use super::events::EventQueue;
 use super::failover::FailoverOptions;
 use super::limits::{Budgets, GovernorOptions};
@@ -28,6 +28,8 @@ pub(crate) struct RunHandles {
     pub control: Arc<RunControl>,
     /// Inspects its requests before they are sent.
     pub hook: Option<Arc<dyn RequestHost>>,
+    /// Tools that join it when it begins.
+    pub joining: Option<JoiningTools>,
     /// The messages of its session's queue that its turn takes; `None` for a run that no queue has started.
     pub queued: Option<QueuedTurn>,
 }
@@ -40,6 +42,8 @@ pub(crate) struct QueuedTurn {
     pub items: Vec<String>,
     /// The user messages before the context's current one.
     pub earlier: Vec<Message>,
+    /// If the session's head is this turn, the new one starts a thread of its own under the same label.
+    pub leaves: Option<String>,
     /// Dropped when the run has ended.
     pub ended: Box<dyn Send>,
 }

@@ -329,6 +329,7 @@ fn start_with(engine: &Engine, host: Arc<dyn ToolHost>, changes: &Value) -> Star
     );
     let control = Arc::new(RunControl::default());
     let handles = RunHandles {
+        joining: None,
         host,
         queue: Arc::clone(&queue),
         control: Arc::clone(&control),

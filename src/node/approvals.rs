@@ -43,7 +43,7 @@ fn arguments<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
 
 #[napi]
 impl NativeEngine {
-    /// Lists approvals as a JSON array; answers request `id`.
+    /// Lists approvals; answers request `id` with a page.
     #[napi(catch_unwind)]
     pub fn approvals(&self, id: u32, filter: String) -> Result<()> {
         let filter: ApprovalFilter = arguments(&filter)?;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::backend;
 use super::errors::js_error;
 use super::hosts::{
-    Asker, CodingHost, JsKeyHost, JsRequestHost, JsToolHost, KeyAnswers, RequestAnswers,
+    Asker, CodingHost, JsKeyHost, JsRequestHost, JsToolHost, KeyAnswers, McpHost, RequestAnswers,
     ToolAnswers,
 };
 use super::hub::{HubCore, NativeHub, RunEntry};
@@ -25,6 +25,7 @@ use base::clock::Clock;
 use base::config::Environment;
 use base::error::{EngineError, ErrorCode};
 use base::telemetry;
+use mcp::McpServers;
 use model::{InputError, LedgerPorts, ModelFilter, ModelInfo, from_json};
 use napi::Result;
 use napi_derive::napi;
@@ -61,6 +62,9 @@ pub struct NativeEngine {
     /// Requests of compactions and counts to `onRequest`.
     request_hooks: Arc<RequestAnswers>,
     pub(super) given: GivenHistories,
+    pub(super) mcp: Option<Arc<McpServers>>,
+    /// Whether a tool without its own time limit has one of the engine.
+    limits_tools: bool,
     /// Until the ledger is closed, no coding tool of this process touches it.
     protected: Arc<Mutex<Option<ProtectedPath>>>,
 }
@@ -96,6 +100,7 @@ impl NativeEngine {
             policies,
             governor,
             failover,
+            mcp,
         } = ReadOptions::of(options, Some(&host), &environment)?;
         let client = HttpClient::new();
         let mut scripted = HashMap::new();
@@ -152,6 +157,8 @@ impl NativeEngine {
         Ok(Self {
             engine: Arc::new(engine),
             hub: Arc::clone(hub.core()),
+            mcp: super::mcp::servers(mcp, &tasks, &clock),
+            limits_tools: tool_timeout_ms.is_some(),
             tasks,
             ledger,
             scripted,
@@ -201,13 +208,23 @@ impl NativeEngine {
         };
         let queue = EventQueue::new(run, delivery, notify);
         let answers = Arc::new(ToolAnswers::default());
+        let mcp = self
+            .mcp
+            .as_ref()
+            .filter(|_| !context.mcp.as_ref().is_some_and(Vec::is_empty))
+            .map(McpHost::new);
+        let joining =
+            mcp.as_ref().map(|mcp| mcp.join(&context, flags.decides(), self.limits_tools));
         let host = JsToolHost {
             queue: Arc::clone(&queue),
             answers: Arc::clone(&answers),
             decides: flags.decides(),
             stops: flags.stops(),
             prepares: flags.prepares(),
+            replaces: flags.replaces(),
+            mcp,
             coding: coding.map(|tools| Arc::new(CodingHost { tools, tasks: self.tasks.clone() })),
+            checks_output: flags.checks_output(),
         };
         let request_hooks = Arc::new(RequestAnswers::default());
         let hook = flags.hooked().then(|| {
@@ -221,7 +238,8 @@ impl NativeEngine {
             control.abort_for(flags.timed_out());
         }
         let (host, events, handle) = (Arc::new(host), Arc::clone(&queue), Arc::clone(&control));
-        let handles = |queued| RunHandles { host, queue: events, control: handle, hook, queued };
+        let handles =
+            |queued| RunHandles { host, queue: events, control: handle, hook, joining, queued };
         match begin {
             Begin::New => self.engine.start(context, handles(None))?,
             Begin::Queued(queued) => self.engine.start(context, handles(Some(queued)))?,
@@ -392,11 +410,14 @@ impl NativeEngine {
         engine.refuse_runs();
         // Earlier requests to the ledger are answered first. The task that waits for them is not counted among them.
         let (earlier, followers) = (self.tasks.clone(), Arc::clone(&self.followers));
-        let protected = Arc::clone(&self.protected);
+        let (protected, mcp) = (Arc::clone(&self.protected), self.mcp.clone());
         self.given.clear();
         self.tasks.sibling().spawn(async move {
             engine.close().await;
             end_all(&followers);
+            if let Some(servers) = mcp {
+                servers.close().await;
+            }
             earlier.finished().await;
             engine.disconnect();
             let closed = match ledger {

@@ -25,7 +25,7 @@ pub(crate) use cache::ToolSetCache;
 pub(crate) use result::{ToolAnswer, result_cap};
 pub(crate) use result_schema::ResultSchema;
 pub(crate) use runtime::{
-    Ask, CallRequest, Ending, First, Invocation, Limits, ReconcileFuture, Reconciled, StepFuture,
-    StopFuture, ToolFuture, ToolHost, Verdict, VerdictFuture, run_call,
+    Ask, CallRequest, Ending, First, Invocation, Limits, OutputFuture, ReconcileFuture, Reconciled,
+    StepFuture, StopFuture, ToolFuture, ToolHost, Verdict, VerdictFuture, run_call,
 };
 pub(crate) use set::{Prepared, ToolSet};

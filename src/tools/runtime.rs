@@ -84,6 +84,9 @@ pub(crate) type StopFuture = Pin<Box<dyn Future<Output = bool> + Send>>;
 /// What changes for the next call of the model.
 pub(crate) type StepFuture = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
 
+/// Why the host does not accept an answer as the output of the run.
+pub(crate) type OutputFuture = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
+
 /// Runs tools, and decides about them: JavaScript, or a script in tests.
 pub(crate) trait ToolHost: Send + Sync {
     /// Whether [`ToolHost::decide`] is to be called before each call.
@@ -116,6 +119,12 @@ pub(crate) trait ToolHost: Send + Sync {
     /// What changes for the next call of the model, JSON text; `None` for nothing. `step` is JSON text.
     fn prepare_step(&self, step: String) -> StepFuture {
         drop(step);
+        Box::pin(std::future::ready(None))
+    }
+
+    /// Why the host does not accept the text of an answer as the run's output; `None` where it does.
+    fn output_problems(&self, text: String) -> OutputFuture {
+        drop(text);
         Box::pin(std::future::ready(None))
     }
 

@@ -78,7 +78,7 @@ test('an approved call runs once, in the same run, with events and rows that tel
     permissionsGranted: [],
     permissionsUsed: result.permissionsUsed,
   })
-  expect(await engine.approvals()).toEqual([decided])
+  expect((await engine.approvals()).items).toEqual([decided])
   expect((await engine.ledger.verify()).problems).toEqual([])
   const stored: StreamEvent[] = []
   for await (const event of engine.attach('r1')) stored.push(event)
@@ -187,7 +187,7 @@ test('an approval that nobody gives in time is a denial', async () => {
   expect(result.toolCalls).toMatchObject([
     { status: 'failed', error: expect.stringContaining('nobody approved') },
   ])
-  const [approval] = await engine.approvals()
+  const [approval] = (await engine.approvals()).items
   expect(approval).toMatchObject({ status: 'expired' })
   expect(approvals(await events)).toMatchObject([
     { phase: 'requested' },
@@ -238,6 +238,40 @@ test('the siblings of a call that waits have finished before the run parks', asy
     ...['toolu_1', 'toolu_2', 'toolu_3', 'toolu_4'],
   ])
   expect(server.seen.length).toBe(2)
+})
+
+test('approvals are listed in pages, oldest first, each once', async () => {
+  const { file } = folder()
+  const calls = Array.from({ length: 5 }, (_, n): [string, string, unknown] => [
+    `toolu_${n}`,
+    'pay',
+    { to: 'ann', amount: n },
+  ])
+  const engine = engineOn(await answering(calls), file)
+  const run = engine.run(context({ tools: [paying([])], runId: 'r1' }))
+  const all = await pending(engine, 5)
+  await engine.deny(all[1]?.id as string)
+  await engine.run(context({ sessionLabel: 'other' })).result
+  for (const filter of [{}, { runId: 'r1' }, { session: 'agent:main:main' }]) {
+    const listed: unknown[] = []
+    let after: string | undefined
+    do {
+      const { items, next } = await engine.approvals({ ...filter, after, limit: 2 })
+      expect(items.length).toBeLessThanOrEqual(2)
+      listed.push(...items.map(({ id }) => id))
+      after = next ?? undefined
+    } while (after !== undefined)
+    expect(listed).toEqual(all.map(({ id }) => id))
+  }
+  const waiting = all.filter((_, index) => index !== 1).map(({ id }) => id)
+  const first = await engine.approvals({ status: 'pending', session: 'agent:main:main', limit: 3 })
+  expect(first.items.map(({ id }) => id)).toEqual(waiting.slice(0, 3))
+  expect(first.next).toBe(waiting[2])
+  const rest = await engine.approvals({ status: 'pending', after: first.next ?? '', limit: 3 })
+  expect([rest.items.map(({ id }) => id), rest.next]).toEqual([waiting.slice(3), null])
+  expect(await engine.approvals({ runId: 'none' })).toEqual({ items: [], next: null })
+  run.abort()
+  await run.result
 })
 
 test('while a run is parked no time of it passes, and a message cannot steer it', async () => {

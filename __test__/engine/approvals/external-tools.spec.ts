@@ -77,7 +77,7 @@ test('wrong arguments of the model are refused before anybody is asked', async (
   const engine = engineOn(await answering([['toolu_1', 'ask_user', {}]]), file)
   const result = await engine.run(context({ tools: [ask] })).result
   expect(result.toolCalls).toMatchObject([{ status: 'failed' }])
-  expect(await engine.approvals()).toEqual([])
+  expect((await engine.approvals()).items).toEqual([])
 })
 
 test('a tool without `run` is refused where its calls could not wait', async () => {

@@ -91,7 +91,7 @@ test('a turn that is resumed before the decision parks again, and asks nobody tw
   const resumed = await again.resume(approval.turnId, { tools: [paying(ran)] })
   const events = readAll(resumed)
   while ((await again.recover())[0]?.awaitingApproval !== true) await pending(again)
-  expect(await again.approvals()).toEqual([approval])
+  expect((await again.approvals()).items).toEqual([approval])
   await decider(file).approve(approval.id)
   expect((await resumed.result).stopReason).toBe('end_turn')
   expect(ran).toEqual([ANN])
@@ -107,7 +107,7 @@ test('with `recovery: discard`, an engine leaves a turn that waits for a decisio
   const server = await answering()
   const opened = engineOn(server, file, { recovery: 'discard' })
   expect(await opened.recovered).toMatchObject([{ outcome: 'left' }])
-  expect(await opened.approvals({ status: 'pending' })).toEqual([approval])
+  expect((await opened.approvals({ status: 'pending' })).items).toEqual([approval])
 })
 
 test('an approval that expires while no process lives denies the call', async () => {
@@ -115,8 +115,8 @@ test('an approval that expires while no process lives denies the call', async ()
   run.result.catch(() => {})
   await engine.close()
   const again = engineOn(server, file)
-  while ((await again.approvals({ status: 'pending' })).length > 0) {}
-  expect(await again.approvals()).toMatchObject([{ id: approval.id, status: 'expired' }])
+  while ((await again.approvals({ status: 'pending' })).items.length > 0) {}
+  expect((await again.approvals()).items).toMatchObject([{ id: approval.id, status: 'expired' }])
   const result = await (await again.resume(approval.turnId, { tools: [paying(ran)] })).result
   expect(ran).toEqual([])
   expect(result.toolCalls).toMatchObject([{ status: 'failed' }])
@@ -135,7 +135,7 @@ test('an abort ends a parked turn, and cancels its approval', async () => {
   const seen = await events
   expectGapless(seen)
   expect(seen.at(-1)).toMatchObject({ type: 'stream_end', final: true, stopReason: 'aborted' })
-  expect(await engine.approvals()).toMatchObject([{ id: approval.id, status: 'cancelled' }])
+  expect((await engine.approvals()).items).toMatchObject([{ id: approval.id, status: 'cancelled' }])
   expect(await engine.recover()).toEqual([])
   expect(await engine.ledger.turn(approval.turnId)).toMatchObject({ status: 'aborted' })
   expect(ran).toEqual([])

@@ -18,7 +18,7 @@ test.each([
   const permissionsGranted = [{ fs: ['read'] }, 'other', entry]
   const result = await engine.run(context({ tools: [paying(ran)], permissionsGranted })).result
   expect(ran.length).toBe(1)
-  expect(await engine.approvals()).toEqual([])
+  expect((await engine.approvals()).items).toEqual([])
   expect(result.permissionsUsed).toEqual([entry])
   expect(await engine.ledger.turn(result.turnId)).toMatchObject({
     permissionsGranted,
@@ -58,7 +58,7 @@ test.each([
   const ran: unknown[] = []
   const tools = [paying(ran)]
   await engine.run(context({ tools, beforeToolCall: () => verdict })).result
-  expect([ran.length, await engine.approvals()]).toEqual([times, []])
+  expect([ran.length, (await engine.approvals()).items]).toEqual([times, []])
 })
 
 test('arguments that the host changes still need the approval of a tool that asks', async () => {
@@ -110,7 +110,7 @@ test.each<[string, unknown]>([
   expect((await run.result).toolCalls).toMatchObject([
     { status: 'failed', error: expect.stringContaining('was denied') },
   ])
-  expect([ran, await engine.approvals()]).toEqual([[], []])
+  expect([ran, (await engine.approvals()).items]).toEqual([[], []])
 })
 
 test.each([
@@ -128,6 +128,7 @@ test.each([
 test.each<[string, () => object, string]>([
   ['approvals', () => ({ status: 'maybe' }), 'status'],
   ['approvals', () => ({ sesion: 'main' }), 'sesion'],
+  ['approvals', () => ({ limit: 0 }), 'limit'],
 ])('wrong arguments of `%s` are refused', async (_, filter, path) => {
   const { file } = folder()
   const engine = engineOn(await answering(), file)

@@ -5,6 +5,7 @@ import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import type { AgentEngine, AgentResultInput, ScriptedReply } from '../../../index.js'
+import { pending } from '../../support/approvals.js'
 import { closing, folder } from '../../support/cleanup.js'
 import { context, scriptedEngine } from '../../support/engine.js'
 import { dump, histories } from '../../support/ledger/dump.js'
@@ -109,6 +110,39 @@ describe('export and import', () => {
     await other.ledger.export(join(path, 'again.jsonl'))
     const again = readFileSync(join(path, 'again.jsonl'), 'utf8')
     expect(again.split('\n').slice(1)).toEqual(text.split('\n').slice(1))
+  })
+
+  test('have the decisions about the calls of a turn, with nothing left to decide', async () => {
+    const { path, file } = folder()
+    const calls = [1, 2, 3].map((n) => ({ name: 'pay', arguments: { n } }))
+    const engine = open(file, [{ toolCalls: calls }, 'done'])
+    const pay = { name: 'pay', permission: 'ask' as const, run: () => 'paid' }
+    const run = engine.run(context({ tools: [pay] }))
+    const [first, second, third] = await pending(engine, 3)
+    await engine.deny(first?.id as string, { reason: 'no', by: 'eve' })
+    await engine.approve(second?.id as string, { params: { n: 5 }, by: 'bob' })
+    await engine.abortSession('agent:main:main')
+    expect((await run.result).stopReason).toBe('aborted')
+    const { items } = await engine.approvals()
+    expect(items.map(({ status }) => status)).toEqual(['denied', 'approved', 'cancelled'])
+    const to = join(path, 'all.jsonl')
+    await engine.ledger.export(to)
+    const other = open(join(path, 'other.db'))
+    expect((await other.ledger.import(to)).problems).toEqual([])
+    expect((await other.approvals()).items).toEqual(items)
+    expect(await dump(other)).toEqual(await dump(engine))
+    // A file in which one is still pending makes nobody decide about it.
+    const again = open(join(path, 'again.db'))
+    const lines = changed(to, join(path, 'changed.jsonl'), (lines) => {
+      const last = lines.length - 1
+      lines[last] = (lines[last] as string).replace('"cancelled"', '"pending"')
+    })
+    expect((await again.ledger.import(lines)).problems).toEqual([])
+    expect((await again.approvals()).items).toEqual(items)
+    expect((await again.ledger.verify()).problems).toEqual([])
+    await expect(again.approve(third?.id as string)).rejects.toMatchObject({
+      code: 'already_decided',
+    })
   })
 
   test('an imported session continues', async () => {

@@ -11,6 +11,7 @@ const TABLES: Record<string, string> = {
   calls: `SELECT id, provider_call_id, turn_id, message_id, tool_name, status, spawned_session_label, started_at,
     completed_at, sequence, error, params_json, result_json FROM tool_calls ORDER BY turn_id, sequence`,
   compactions: 'SELECT * FROM compactions ORDER BY turn_id',
+  approvals: 'SELECT * FROM approvals ORDER BY id',
 }
 
 /** Every row of every table that a turn leaves. */

@@ -52,6 +52,8 @@ pub enum ErrorCode {
     ProviderFailed,
     /// A manual compaction failed; the history is unchanged.
     CompactionFailed,
+    /// An MCP server is not known, cannot be used, or answered an error.
+    McpFailed,
     /// The result is longer than a string of JavaScript can be.
     ResultTooLarge,
     /// An internal error of the engine.
@@ -77,6 +79,7 @@ impl ErrorCode {
             Self::Storage(kind) => kind.code(),
             Self::ProviderFailed => "provider_failed",
             Self::CompactionFailed => "compaction_failed",
+            Self::McpFailed => "mcp_failed",
             Self::ResultTooLarge => "result_too_large",
             Self::Internal => "internal",
         }

@@ -28,6 +28,7 @@ pub use data::context::{
     AgentRole, AssembledContext, OnApproval, ThinkingConfig, ThinkingEffort, ThinkingMode,
     TokenBudget,
 };
+pub use data::delivery::{DeliveryStatus, StoredDelivery};
 pub use data::errors::error::{
     AgentError, AgentErrorKind, ErrorDetail, FailureKind, RetryAfterSource, StorageError,
     StorageErrorKind,
@@ -93,6 +94,7 @@ pub use data::result::{
     AgentResult, AgentToolCall, Attempt, CallPurpose, CompactionResult, PersistError, RunWarning,
     StopReason, ToolCallStatus,
 };
+pub use data::schedule::StoredSchedule;
 pub use data::tool::{
     ExecutionMode, OUTCOME_UNKNOWN, OUTCOME_UNKNOWN_TEXT, ReplayClass, ToolDefinition,
     ToolPermission,
@@ -103,6 +105,9 @@ pub use ports::commit::{
     CallStep, CommitReceipt, CompactionCommit, CompactionUsage, OnStaleHead, Opened, Parking,
     QueueEnd, ToolCallRecord, TurnEnd, TurnHeader, TurnLease, TurnOpening, TurnSettings, TurnStep,
     query_message_ids, response_message_id,
+};
+pub use ports::delivery_store::{
+    ClaimedDeliveries, DeliveryFilter, DeliveryOutcome, DeliveryStore,
 };
 pub use ports::future::PortFuture;
 pub use ports::journal::Journal;
@@ -116,3 +121,4 @@ pub use ports::queue_store::{
     Enqueued, NewItem, QueueLease, QueueStore, QueueTarget, SessionQueue,
 };
 pub use ports::ratios::{RatioStore, TokenRatio};
+pub use ports::schedule_store::{Firing, ScheduleStore};

@@ -68,6 +68,7 @@ fn is_transient(kind: FailureKind) -> bool {
         | FailureKind::Refusal
         | FailureKind::BudgetExceeded
         | FailureKind::PolicyMaxTokens
+        | FailureKind::OutputInvalid
         | FailureKind::Aborted
         | FailureKind::Storage
         | FailureKind::Unknown => false,

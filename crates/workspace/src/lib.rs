@@ -19,6 +19,7 @@ mod params;
 mod paths;
 mod protected_paths;
 mod read;
+mod server_process;
 mod text;
 
 #[cfg(target_os = "linux")]
@@ -36,10 +37,10 @@ mod write;
 
 mod support;
 #[cfg(target_os = "linux")]
-#[path = "linux.rs"]
+#[path = "platform/linux.rs"]
 mod workspace;
 #[cfg(not(target_os = "linux"))]
-#[path = "unsupported.rs"]
+#[path = "platform/unsupported.rs"]
 mod workspace;
 
 pub use cancel::Cancel;
@@ -47,6 +48,7 @@ pub use error::{OpenError, ToolError};
 pub use output::{Block, Outcome, Output};
 pub use params::{Background, Sandbox, ShellOptions, WorkspaceOptions};
 pub use protected_paths::{ProtectedPath, protect};
+pub use server_process::{ServerCommand, ServerPipes, ServerProcess};
 pub use support::{SandboxSupport, Support};
 pub use workspace::{Workspace, support};
 

@@ -59,6 +59,13 @@ impl SessionReader<'_> {
             return Ok(Session::new(conversation, SessionHead::new(None, parent), chain));
         };
         let label = &run.context.session_label;
+        if run.leaves.is_some() {
+            let head = journal.head(label).await?;
+            if run.starts_thread(head.as_deref()) {
+                let conversation = self.given(run, None).await;
+                return Ok(Session::new(conversation, SessionHead::new(head, None), None));
+            }
+        }
         if run.context.history.is_some() {
             let head = journal.head(label).await?;
             let parent = parent_of(run, &head)?;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::output::OutputCheck;
 use crate::engine::active_run::{ActiveRun, Registered};
 use crate::engine::compaction::{Compactor, PruningOptions};
 use crate::engine::context::SessionReader;
@@ -28,6 +29,8 @@ pub(crate) struct Driver {
     pub(crate) host: Arc<dyn ToolHost>,
     /// The time limit of a tool without its own.
     pub(crate) tool_timeout: Option<Duration>,
+    /// The output that the run asks for.
+    pub(crate) output: Option<Box<OutputCheck>>,
     /// Whether the engine runs `recall` itself.
     pub(crate) recalls: bool,
     /// Lets other processes reach the run.

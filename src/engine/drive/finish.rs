@@ -12,8 +12,8 @@ use crate::engine::events::RecordKind;
 use crate::engine::state::{JournalState, RunUsage, millis};
 use base::telemetry::{self, Instrument as _};
 use model::{
-    AgentPhase, AgentResult, Block, Journal, QueueEnd, StorageError, StorageErrorKind, StreamEvent,
-    TurnEnd, TurnStatus, response_message_id,
+    AgentPhase, AgentResult, Block, CacheBreak, Journal, QueueEnd, StorageError, StorageErrorKind,
+    StreamEvent, TurnEnd, TurnStatus, response_message_id,
 };
 use turn::machine::{Machine, Outcome};
 
@@ -26,28 +26,9 @@ pub(super) async fn finish(
     undelivered_steering: Vec<String>,
 ) {
     let (run, shared) = (&active.run, &active.shared);
-    let clock = &shared.clock;
     let Some(outcome) = machine.outcome().cloned() else { return };
-    let ended = Ended {
-        turn_id: run.turn_id.clone(),
-        duration_ms: millis(clock.instant().saturating_duration_since(run.started)),
-        attempts: usage.attempts,
-        cost: usage.cost,
-        unseen: usage.unseen,
-        unseen_estimated: usage.unseen_estimated,
-        undelivered_steering,
-        warnings: usage
-            .warnings
-            .unwrap_or_default()
-            .into_iter()
-            .chain(usage.notes)
-            .chain(shared.journal.iter().flat_map(|journal| journal.warnings()))
-            .collect(),
-        compaction: usage.compaction,
-        cache_breaks: session.as_ref().map_or_else(Vec::new, |it| it.watch.breaks().to_vec()),
-        token_budget: usage.budget.map(|budget| settled_budget(budget, machine.usage().2)),
-        permissions_used: permissions::used(run, &machine),
-    };
+    let breaks = session.as_ref().map_or_else(Vec::new, |it| it.watch.breaks().to_vec());
+    let ended = ended(active, &machine, usage, undelivered_steering, breaks);
     let stop = outcome.stop_reason;
     let last = last_event(active, &machine, &outcome, &ended);
     let whole = TurnStatus::of(stop) == TurnStatus::Completed;
@@ -103,6 +84,37 @@ pub(super) async fn finish(
     drop(session);
     telemetry::run_ended(&run.turn_id, stop.as_str(), result.duration_ms);
     emit_end(active, last.persisted(result.persisted), result);
+}
+
+/// The facts of a run whose turn ends, or parks, now.
+pub(super) fn ended(
+    active: &ActiveRun,
+    machine: &Machine,
+    usage: RunUsage,
+    undelivered_steering: Vec<String>,
+    cache_breaks: Vec<CacheBreak>,
+) -> Ended {
+    let (run, shared) = (&active.run, &active.shared);
+    Ended {
+        turn_id: run.turn_id.clone(),
+        duration_ms: millis(shared.clock.instant().saturating_duration_since(run.started)),
+        attempts: usage.attempts,
+        cost: usage.cost,
+        unseen: usage.unseen,
+        unseen_estimated: usage.unseen_estimated,
+        undelivered_steering,
+        warnings: usage
+            .warnings
+            .unwrap_or_default()
+            .into_iter()
+            .chain(usage.notes)
+            .chain(shared.journal.iter().flat_map(|journal| journal.warnings()))
+            .collect(),
+        compaction: usage.compaction,
+        cache_breaks,
+        token_budget: usage.budget.map(|budget| settled_budget(budget, machine.usage().2)),
+        permissions_used: permissions::used(run, machine),
+    }
 }
 
 /// The end of the turn, with the facts that are not written yet.

@@ -13,6 +13,7 @@ mod finish;
 mod model_turn;
 mod opening;
 mod outcome;
+mod output;
 mod parked_end;
 mod parking;
 mod permissions;
@@ -25,4 +26,5 @@ mod tool_events;
 
 pub(crate) use closing::{close_turn, damaged, not_interrupted};
 pub(crate) use driver::{Driver, Fallback};
+pub(crate) use output::OutputCheck;
 pub(crate) use run_loop::drive;

@@ -154,6 +154,10 @@ async fn take_over(
         }
     };
     driver.active.run.approvals = std::mem::take(&mut turn.approvals);
+    if turn.parent_turn_id.is_none() {
+        // It started a thread, if the session had one.
+        driver.active.run.leaves.clone_from(&turn.expected_head);
+    }
     let active = &driver.active;
     let run = &active.run;
     let recorder = Recorder::resumed(journal, &run.tool_set, &turn);

@@ -116,6 +116,7 @@ pub(crate) fn result(
         stop_reason: outcome.stop_reason,
         duration_ms: ended.duration_ms,
         error: outcome.error,
+        output: None,
         abort_reason: None,
         compaction: ended.compaction,
         persisted: false,

@@ -5,12 +5,11 @@
 
 use super::closing::close_turn;
 use super::driver::Driver;
-use super::finish::emit_result;
-use super::outcome::{self, Ended};
-use super::permissions;
+use super::finish::{emit_result, ended};
+use super::outcome;
 use crate::engine::active_run::ActiveRun;
 use crate::engine::events::RecordKind;
-use crate::engine::state::{RunUsage, Steered, millis};
+use crate::engine::state::{RunUsage, Steered};
 use base::telemetry;
 use model::{
     AgentPhase, AgentResult, Approval, EndedRun, EndedTurn, StopReason, StorageError,
@@ -25,25 +24,13 @@ pub(super) async fn return_parked(
     usage: RunUsage,
     approvals: Vec<Approval>,
 ) {
-    let (run, clock) = (&active.run, &active.shared.clock);
-    let ended = Ended {
-        turn_id: run.turn_id.clone(),
-        duration_ms: millis(clock.instant().saturating_duration_since(run.started)),
-        attempts: usage.attempts,
-        cost: usage.cost,
-        unseen: usage.unseen,
-        unseen_estimated: usage.unseen_estimated,
-        undelivered_steering: run.control.close().iter().map(Steered::text).collect(),
-        warnings: usage.warnings.unwrap_or_default().into_iter().chain(usage.notes).collect(),
-        compaction: usage.compaction,
-        token_budget: usage.budget,
-        cache_breaks: Vec::new(),
-        permissions_used: permissions::used(run, &machine),
-    };
+    let run = &active.run;
+    let undelivered = run.control.close().iter().map(Steered::text).collect();
+    let ended = ended(active, &machine, usage, undelivered, Vec::new());
     let outcome = Outcome { stop_reason: StopReason::ToolUse, error: None };
     let mut result = outcome::result(&run.context, machine, outcome, ended);
     result.pending_approvals = approvals;
-    active.queue.phase(AgentPhase::End, clock.now_ms());
+    active.queue.phase(AgentPhase::End, active.shared.clock.now_ms());
     emit_result(active, result);
 }
 

@@ -10,6 +10,7 @@ use super::attempt_outcome::AttemptOutcome;
 use super::driver::Driver;
 use super::finish::finish;
 use super::opening::{NotEntered, enter};
+use super::output::{Settled, settle};
 use super::parked_end::{deliver_end, end_parked, reject_closed, reject_failed, return_parked};
 use super::parking::{Wakes, continued, wait};
 use super::refusal::refuse;
@@ -17,7 +18,7 @@ use super::step::{may_stop, prepare, stops};
 use super::tool_batch::{self, BatchEnd};
 use crate::engine::active_run::ActiveRun;
 use crate::engine::call::{NextCall, announce_wait};
-use crate::engine::context::Session;
+use crate::engine::context::{Joining, Session, join_tools};
 use crate::engine::limits::policy;
 use crate::engine::state::{JournalState, LaneTicket, RunUsage, Steered, millis};
 use model::{
@@ -27,14 +28,19 @@ use model::{
 use turn::machine::{Event, Interrupt, Machine, Step};
 
 /// Runs to the end: commit, terminal event, result. `ticket` is the run's ticket of its session's queue, if there is one;
-/// `notes` are warnings from before the run.
+/// `notes` are warnings from before the run, `joining` the tools that it waits for.
 pub(crate) async fn drive(
     mut driver: Box<Driver>,
     mut ticket: Option<LaneTicket>,
     mut notes: Vec<RunWarning>,
+    joining: Option<Joining>,
 ) {
     let mut usage = RunUsage::of(&driver.active.run.target.model);
     usage.notes.append(&mut notes);
+    if let Some(joining) = joining {
+        let mut missing = Box::pin(join_tools(&mut driver.active.run, joining)).await;
+        usage.notes.append(&mut missing);
+    }
     // Once, and again after each time that the turn was parked.
     while let Some(parked) = drive_once(&mut driver, ticket.take(), usage).await {
         let ParkedRun { approvals, usage: before } = parked;
@@ -241,16 +247,32 @@ async fn run_turn(
                 if !continues {
                     return TurnPause::Ended(Vec::new());
                 }
-                let steered = active.run.control.take_or_close();
-                if steered.is_empty() {
-                    return TurnPause::Ended(Vec::new());
+                let mut undelivered = Vec::new();
+                if driver.output.is_some() {
+                    // It is not the last answer where a message was sent meanwhile.
+                    let steered = active.run.control.take();
+                    if let Some(next) = steer(active, machine, session, steered, &mut undelivered) {
+                        step = next;
+                        continue;
+                    }
                 }
-                match active.feed(machine, Event::Steered(blocks(steered.clone()))) {
-                    Step::Done => return TurnPause::Ended(texts(&steered)),
-                    next => {
-                        take_items(session, &steered);
-                        message_ended(active, machine);
-                        next
+                let invalid = match settle(driver, machine).await {
+                    Settled::Ends(invalid) => invalid,
+                    Settled::Continues(next) => {
+                        message_ended(&driver.active, machine);
+                        step = next;
+                        continue;
+                    }
+                };
+                let active = &driver.active;
+                let steered = active.run.control.take_or_close();
+                match steer(active, machine, session, steered, &mut undelivered) {
+                    Some(next) => next,
+                    None => {
+                        if let Some(invalid) = invalid {
+                            active.feed(machine, *invalid);
+                        }
+                        return TurnPause::Ended(undelivered);
                     }
                 }
             }
@@ -260,6 +282,30 @@ async fn run_turn(
 
 fn blocks(steered: Vec<Steered>) -> Vec<Vec<Block>> {
     steered.into_iter().map(|message| message.blocks).collect()
+}
+
+/// Continues the turn with messages that arrived during its last answer. `None` where there are none, or the limit of iterations is reached.
+fn steer(
+    active: &ActiveRun,
+    machine: &mut Machine,
+    session: &mut Session,
+    steered: Vec<Steered>,
+    undelivered: &mut Vec<String>,
+) -> Option<Step> {
+    if steered.is_empty() {
+        return None;
+    }
+    match active.feed(machine, Event::Steered(blocks(steered.clone()))) {
+        Step::Done => {
+            undelivered.extend(texts(&steered));
+            None
+        }
+        next => {
+            take_items(session, &steered);
+            message_ended(active, machine);
+            Some(next)
+        }
+    }
 }
 
 fn texts(steered: &[Steered]) -> Vec<String> {

@@ -15,20 +15,20 @@ use crate::tools::ToolAnswer;
 use base::error::{EngineError, ErrorCode};
 use model::{
     Approval, ApprovalDecision, ApprovalFilter, ApprovalName, ApprovalStore, ApprovalVerdict,
-    ApprovedParams, AssembledContext, Defaults, InputError, StorageError, StorageErrorKind,
+    ApprovedParams, AssembledContext, Defaults, InputError, Page, StorageError, StorageErrorKind,
     parse_context, quoted,
 };
 use turn::machine::{Event, Interrupt};
 
 impl Engine {
-    /// The approvals that match a filter, oldest first. One that nobody has decided about in time has expired.
+    /// A page of the approvals that match a filter, oldest first. One that nobody has decided about in time has expired.
     ///
     /// # Errors
     /// `no_ledger`; any of storage.
     pub(crate) async fn approvals(
         &self,
         mut filter: ApprovalFilter,
-    ) -> Result<Vec<Approval>, EngineError> {
+    ) -> Result<Page<Approval>, EngineError> {
         let store = self.approval_store()?;
         if let Some(session) = &mut filter.session {
             *session = journal_of(&self.shared)?.session_named(session).await?;
@@ -127,8 +127,7 @@ impl Engine {
             );
             EngineError::from(StorageError::new(StorageErrorKind::UnknownApproval, message))
         };
-        let found = store.approvals(ApprovalFilter::default()).await?;
-        let approval = found.into_iter().find(|approval| approval.id == id).ok_or_else(unknown)?;
+        let approval = store.approval(id).await?.ok_or_else(unknown)?;
         let Some(turn) = store.open_turn(&approval.turn_id).await? else {
             // Its turn has ended, and with it the approval: the decision is refused for that.
             return Ok(ApprovedParams { json: params.to_owned(), hash: String::new() });

@@ -37,7 +37,7 @@ pub(crate) struct Engine {
     pub(super) tool_timeout_ms: Option<u64>,
     /// What every run may do at most.
     pub(super) policies: Vec<RunPolicy>,
-    pub(super) tool_sets: ToolSetCache,
+    pub(super) tool_sets: Arc<ToolSetCache>,
     pub(super) tasks: Tasks,
     pub(super) closed: AtomicBool,
 }
@@ -80,7 +80,7 @@ impl Engine {
             failover: parts.failover,
             tool_timeout_ms: parts.tool_timeout_ms,
             policies: parts.policies,
-            tool_sets: ToolSetCache::default(),
+            tool_sets: Arc::default(),
             tasks: parts.tasks,
             closed: AtomicBool::new(false),
         }

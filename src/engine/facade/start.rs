@@ -12,9 +12,9 @@ use futures_util::FutureExt as _;
 
 use super::super::active_run::ActiveRun;
 use super::super::compaction::compactor;
-use super::super::context::offer_recall;
+use super::super::context::{Joining, offer_recall};
 use super::super::count::{CountParts, count};
-use super::super::drive::{Driver, Fallback, drive};
+use super::super::drive::{Driver, Fallback, OutputCheck, drive};
 use super::super::events::RecordKind;
 use super::super::failover::{FallbackChain, fallback_chain};
 use super::super::limits::policy;
@@ -46,6 +46,8 @@ struct PreparedRun {
     driver: Box<Driver>,
     /// Warnings from before the run.
     notes: Vec<RunWarning>,
+    /// The tools that it waits for.
+    joining: Option<Joining>,
 }
 
 impl Engine {
@@ -119,13 +121,13 @@ impl Engine {
         let queue = Arc::clone(&handles.queue);
         let mut handles = handles;
         let (queued, ended) = match handles.queued.take() {
-            Some(QueuedTurn { turn_id, items, earlier, ended }) => {
-                (Some((turn_id, TurnItems { items, earlier })), Some(ended))
+            Some(QueuedTurn { turn_id, items, earlier, leaves, ended }) => {
+                (Some((turn_id, TurnItems { items, earlier, leaves })), Some(ended))
             }
             None => (None, None),
         };
         let prepared = self.prepare(context, (resumed, queued), resolved, handles)?;
-        let PreparedRun { mut driver, notes } = prepared;
+        let PreparedRun { mut driver, notes, joining } = prepared;
         driver.registration = driver.active.register();
         let (run, shared) = (&driver.active.run, &self.shared);
         let ticket =
@@ -147,7 +149,7 @@ impl Engine {
             &run.context.model,
         );
         // On the heap before anything wraps it: each wrapper would copy it.
-        let driving = Box::pin(drive(driver, ticket, notes)).instrument(span);
+        let driving = Box::pin(drive(driver, ticket, notes, joining)).instrument(span);
         let task = AssertUnwindSafe(driving).catch_unwind();
         self.tasks.spawn(async move {
             if task.await.is_err() {
@@ -189,9 +191,10 @@ impl Engine {
         handles: RunHandles,
     ) -> Result<PreparedRun, EngineError> {
         let Resolved { entry, model, tool_set, headers } = resolved;
-        let RunHandles { host, queue, control, hook, queued: _ } = handles;
+        let RunHandles { host, queue, control, hook, joining, queued: _ } = handles;
         let resumes = resumed.is_some();
-        let (named, queued) = queued.unzip();
+        let (named, mut queued) = queued.unzip();
+        let leaves = queued.as_mut().and_then(|it: &mut TurnItems| it.leaves.take());
         let shared = &self.shared;
         let FallbackChain { targets, candidates, warnings } = fallback_chain(
             &self.providers,
@@ -216,6 +219,7 @@ impl Engine {
         let Some(Fallback { target, compactor }) = fallbacks.first().cloned() else {
             return Err(EngineError::new(ErrorCode::Internal, "a run has no model to call"));
         };
+        let output = OutputCheck::of(&context).map_err(EngineError::context)?;
         let sticky = shared.keys.sticky(&context.session_label, &context.provider);
         let clock = &shared.clock;
         let tool_timeout = context.tool_timeout_ms.or(self.tool_timeout_ms);
@@ -223,6 +227,7 @@ impl Engine {
             resumes,
             turn_id: resumed.or(named).unwrap_or_else(|| clock.new_id()),
             queued,
+            leaves,
             tool_set,
             target,
             plan: Plan::new(candidates, sticky.clone()).waiting_at_most(self.failover.max_wait()),
@@ -246,11 +251,13 @@ impl Engine {
             pruning: self.pruning,
             host,
             tool_timeout: tool_timeout.map(Duration::from_millis),
+            output,
             recalls: self.recalls(),
             registration: None,
             continues: false,
         };
-        Ok(PreparedRun { driver: Box::new(driver), notes: warnings })
+        let joining = joining.map(|tools| Joining { tools, sets: Arc::clone(&self.tool_sets) });
+        Ok(PreparedRun { driver: Box::new(driver), notes: warnings, joining })
     }
 
     /// Whether the model gets the tool `recall`.
@@ -276,6 +283,7 @@ impl Engine {
     /// The first that is wrong, by its path.
     pub(crate) fn check_tools(&self, context: &AssembledContext) -> Result<(), InputError> {
         self.tool_sets.get_or_compile(&context.tools_json, &context.tools)?;
+        OutputCheck::of(context)?;
         TurnHeaders::check(&context.request.headers).map(drop)
     }
 

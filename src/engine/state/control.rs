@@ -53,7 +53,12 @@ pub(crate) struct RunControl {
     timed_out: AtomicBool,
     /// Why the run has no turn: the ledger has a run with its id.
     refusal: OnceLock<StorageError>,
+    /// Called when its turn parks, and when it continues.
+    parking: OnceLock<ParkingObserver>,
 }
+
+/// Whether a turn is parked now.
+type ParkingObserver = Box<dyn Fn(bool) + Send + Sync>;
 
 impl RunControl {
     /// Ends the run as aborted. Later calls change nothing.
@@ -163,14 +168,33 @@ impl RunControl {
 
     /// The turn is about to wait for a decision. False while a message waits, which the run takes first.
     pub(crate) fn park(&self) -> bool {
-        let mut steering = self.lock();
-        steering.parked = steering.queue.is_empty();
-        steering.parked
+        let parked = {
+            let mut steering = self.lock();
+            steering.parked = steering.queue.is_empty();
+            steering.parked
+        };
+        if let Some(observer) = self.parking.get().filter(|_| parked) {
+            observer(true);
+        }
+        parked
+    }
+
+    /// Has an observer called when the turn parks, and when it continues. One observer per run.
+    pub(crate) fn observe_parking(&self, observer: impl Fn(bool) + Send + Sync + 'static) {
+        if self.parking.set(Box::new(observer)).is_ok()
+            && self.is_parked()
+            && let Some(observer) = self.parking.get()
+        {
+            observer(true);
+        }
     }
 
     /// The turn waits no longer.
     pub(crate) fn unpark(&self) {
         self.lock().parked = false;
+        if let Some(observer) = self.parking.get() {
+            observer(false);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Steering> {

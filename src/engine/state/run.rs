@@ -24,6 +24,8 @@ pub(crate) struct TurnItems {
     pub(crate) items: Vec<String>,
     /// The user messages before the context's current one.
     pub(crate) earlier: Vec<Message>,
+    /// The head of the session that the turn does not follow.
+    pub(crate) leaves: Option<String>,
 }
 
 /// What the host changes for one call of the model.
@@ -58,6 +60,8 @@ pub(crate) struct Run {
     pub(crate) bounds: Bounds,
     /// The messages of its session's queue that its turn takes; `None` for a run that no queue has started.
     pub(crate) queued: Option<TurnItems>,
+    /// If the session's head is this turn, the run's turn starts a thread of its own under the same label.
+    pub(crate) leaves: Option<String>,
     pub(crate) started: Instant,
     pub(crate) started_ms: i64,
 }
@@ -98,6 +102,11 @@ impl Run {
                 .map(|(message, sequence)| Message { sequence, ..message })
                 .collect(),
         }
+    }
+
+    /// Whether its turn follows none, where `head` is the head of its session. A resumed turn stays what it was.
+    pub(crate) fn starts_thread(&self, head: Option<&str>) -> bool {
+        self.leaves.is_some() && (self.resumes || self.leaves.as_deref() == head)
     }
 
     /// The header of its turn, which follows `head`.

@@ -16,15 +16,17 @@ use super::super::errors::js_error;
 use super::super::hub::HubCore;
 use super::super::input::{CrossingContext, KnownHistory, RunFlags};
 use super::super::reply::{Answer, reply};
+use super::json::{delivery_json, item_json, receipt_json, schedule_json};
 use crate::dispatch::{
-    Arming, DispatchParts, Dispatcher, Disposition, EndedTurn, LaneLimits, Receipt, SessionState,
-    StartTurn, SteeredItems, TurnHost,
+    Arming, DispatchParts, Dispatcher, EndedTurn, LaneLimits, SessionState, StartTurn,
+    SteeredItems, TurnHost,
 };
 use crate::engine::{QueuedTurn, Tasks};
 use base::error::{EngineError, ErrorCode};
 use model::{
     Defaults, DropPolicy, InputError, Message, NewItem, QueueItem, QueueLimits, QueueMode,
-    QueueTarget, Role, Route, StorageError, StoredItem, from_json, parse_message, session_label,
+    QueueTarget, Role, Route, StorageError, StoredDelivery, StoredItem, StoredSchedule, from_json,
+    parse_message, session_label,
 };
 
 /// The options of a broker, as JSON.
@@ -103,9 +105,31 @@ impl TurnHost for JsTurnHost {
         self.event(&json!({ "type": "ended", "turnId": turn.turn_id, "items": items }));
     }
 
+    fn ended_elsewhere(&self, items: Vec<StoredItem>) {
+        // As those that have failed here: each has the turn in which it ended.
+        self.failed(items);
+    }
+
+    fn abort_parked(&self, session_label: &str) {
+        self.event(&json!({ "type": "abortParked", "sessionLabel": session_label }));
+    }
+
     fn failed(&self, items: Vec<StoredItem>) {
         let items: Vec<_> = items.iter().map(item_json).collect();
         self.event(&json!({ "type": "failed", "items": items }));
+    }
+
+    fn deliver(&self, delivery: StoredDelivery) {
+        self.event(&json!({ "type": "deliver", "delivery": delivery_json(&delivery) }));
+    }
+
+    fn delivery_parked(&self, delivery: StoredDelivery) {
+        self.event(&json!({ "type": "parked", "delivery": delivery_json(&delivery) }));
+    }
+
+    fn due(&self, schedules: Vec<StoredSchedule>) {
+        let schedules: Vec<_> = schedules.iter().map(schedule_json).collect();
+        self.event(&json!({ "type": "due", "schedules": schedules }));
     }
 
     fn error(&self, error: &StorageError) {
@@ -114,53 +138,11 @@ impl TurnHost for JsTurnHost {
     }
 }
 
-fn item_json(stored: &StoredItem) -> serde_json::Value {
-    let StoredItem { item, .. } = stored;
-    let parsed = |json: &str| serde_json::from_str::<serde_json::Value>(json).unwrap_or_default();
-    json!({
-        "id": item.id,
-        "sessionLabel": stored.session_label,
-        "source": stored.source,
-        "mode": item.mode,
-        "route": item.route,
-        "message": parsed(&stored.message),
-        "request": parsed(&stored.request),
-        "eventId": stored.event_id,
-        "status": stored.status,
-        "reason": stored.reason,
-        "detail": stored.detail,
-        "tries": item.tries,
-        "failures": item.failures,
-        "notBefore": item.not_before,
-        "turnId": stored.turn_id,
-        "createdAt": stored.created_at,
-        "claimedAt": stored.claimed_at,
-        "deliveredAt": stored.delivered_at,
-    })
-}
-
-fn receipt_json(receipt: &Receipt) -> String {
-    let disposition = match receipt.disposition {
-        Disposition::Started => "started",
-        Disposition::Queued => "queued",
-        Disposition::Steered => "steered",
-        Disposition::Duplicate => "duplicate",
-        Disposition::Rejected => "rejected",
-    };
-    json!({
-        "disposition": disposition,
-        "itemId": receipt.item_id,
-        "sessionLabel": receipt.session_label,
-        "isFork": receipt.is_fork,
-    })
-    .to_string()
-}
-
 /// The driver of a broker.
 /// @internal
 #[napi]
 pub struct NativeBroker {
-    dispatcher: Arc<Dispatcher>,
+    pub(super) dispatcher: Arc<Dispatcher>,
     hub: Arc<HubCore>,
     tasks: Tasks,
 }
@@ -189,6 +171,8 @@ impl NativeBroker {
         let hub = Arc::clone(engine.hub());
         let dispatcher = Dispatcher::start(DispatchParts {
             store: ledger.queue,
+            deliveries: ledger.deliveries,
+            schedules: ledger.schedules,
             journal: ledger.journal,
             engine: Arc::clone(engine.engine()),
             host: Arc::new(JsTurnHost { hub: Arc::downgrade(&hub), number }),
@@ -205,7 +189,7 @@ impl NativeBroker {
         Ok(Self { dispatcher, hub, tasks })
     }
 
-    fn answer(&self, id: u32, work: impl Future<Output = Answer> + Send + 'static) {
+    pub(super) fn answer(&self, id: u32, work: impl Future<Output = Answer> + Send + 'static) {
         let hub = Arc::clone(&self.hub);
         self.tasks.spawn(async move { reply(&hub, id, work.await) });
     }
@@ -271,7 +255,8 @@ impl NativeBroker {
     fn queued(&self, turn: &QueuedTurnArgs, earlier: Vec<Message>) -> (QueuedTurn, Arming) {
         let (guard, arming) = self.dispatcher.guard(&turn.session_label, &turn.turn_id);
         let (turn_id, items) = (turn.turn_id.clone(), turn.items.clone());
-        (QueuedTurn { turn_id, items, earlier, ended: Box::new(guard) }, arming)
+        let leaves = turn.leaves.clone();
+        (QueuedTurn { turn_id, items, earlier, leaves, ended: Box::new(guard) }, arming)
     }
 
     fn begun(
@@ -401,6 +386,8 @@ pub struct QueuedTurnArgs {
     pub items: Vec<String>,
     /// The JSON of the user messages before its current one.
     pub earlier: String,
+    /// The head of its session, if the turn starts another thread in place of following it.
+    pub leaves: Option<String>,
     /// The number of its newest stored event; 0 for a new turn.
     pub last_event: u32,
 }
@@ -410,7 +397,7 @@ fn checked(label: &str) -> Result<String> {
         .map_err(|error| js_error(&EngineError::at(ErrorCode::InvalidLabel, error)))
 }
 
-fn new_item(args: &str) -> std::result::Result<NewItem, EngineError> {
+pub(super) fn new_item(args: &str) -> std::result::Result<NewItem, EngineError> {
     let sent: Sent = from_json(args).map_err(EngineError::option)?;
     let to = match (sent.thread, sent.session) {
         (Some(turn_id), _) => QueueTarget::Thread { turn_id, fork: format!("fork-{}", sent.id) },

@@ -2,4 +2,7 @@
 
 mod decisions;
 mod dispatch;
+mod json;
+mod outbox;
 mod prompts;
+mod schedules;

@@ -5,6 +5,7 @@ mod answers;
 mod coding;
 mod coding_calls;
 mod key_host;
+mod mcp;
 mod request_host;
 mod tool_host;
 
@@ -12,5 +13,6 @@ pub(super) use answers::RequestAnswers;
 pub(super) use coding::{CodingHost, CodingTools};
 pub(super) use coding_calls::{blocking, repaired};
 pub(super) use key_host::{JsKeyHost, KeyAnswers};
+pub(super) use mcp::McpHost;
 pub(super) use request_host::{Asker, JsRequestHost};
 pub(super) use tool_host::{JsToolHost, ToolAnswers};

@@ -8,16 +8,17 @@ use base::error::{EngineError, ErrorCode};
 use napi::Result;
 use napi_derive::napi;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 use tokio_util::sync::CancellationToken;
 
 use super::answers::Answers;
 use super::coding::{CodingHost, CodingTool};
+use super::mcp::{McpCall, McpHost};
 use crate::engine::{EventQueue, RecordKind};
 use crate::node::errors::js_error;
 use crate::tools::{
-    Ask, Invocation, ReconcileFuture, Reconciled, ResultSchema, StepFuture, StopFuture, ToolAnswer,
-    ToolFuture, ToolHost, Verdict, VerdictFuture,
+    Ask, Invocation, OutputFuture, ReconcileFuture, Reconciled, ResultSchema, StepFuture,
+    StopFuture, ToolAnswer, ToolFuture, ToolHost, Verdict, VerdictFuture,
 };
 use model::{Block, repair_text};
 
@@ -36,6 +37,9 @@ struct Request<'a> {
     /// What JavaScript is to do, unless it runs the tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     instead: Option<Instead>,
+    /// What the tool returned, as a host's own tool returns it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<&'a RawValue>,
 }
 
 /// What JavaScript does about a call, besides running its tool.
@@ -46,6 +50,8 @@ enum Instead {
     Reconcile,
     /// `beforeToolCall` decides about it.
     Decide,
+    /// `afterToolCall` may replace its result.
+    Replace,
 }
 
 /// What JavaScript decides about between two answers.
@@ -56,6 +62,13 @@ struct StopRequest<'a> {
     /// `prepareStep` is called, not `stopWhen`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     prepares: bool,
+}
+
+/// The text of an answer that JavaScript checks.
+#[derive(Serialize)]
+struct OutputRequest<'a> {
+    execution: u32,
+    output: &'a str,
 }
 
 #[derive(Deserialize)]
@@ -98,6 +111,8 @@ pub(in crate::node) enum Decision {
     Stop(bool),
     /// What changes for the next call of the model: JSON text.
     Prepare(Option<String>),
+    /// The answer is not the output, for these reasons; `None` where it is.
+    Problems(Option<String>),
 }
 
 /// How a call waits for an approval.
@@ -158,8 +173,14 @@ pub(in crate::node) struct JsToolHost {
     pub(in crate::node) stops: bool,
     /// It has a `prepareStep`.
     pub(in crate::node) prepares: bool,
+    /// It has an `afterToolCall`.
+    pub(in crate::node) replaces: bool,
+    /// The tools of servers.
+    pub(in crate::node) mcp: Option<Arc<McpHost>>,
     /// The tools that are called without JavaScript.
     pub(in crate::node) coding: Option<Arc<CodingHost>>,
+    /// It has an `output` that only JavaScript can check.
+    pub(in crate::node) checks_output: bool,
 }
 
 /// Notifies JavaScript that a call was cancelled, unless it was answered.
@@ -182,6 +203,16 @@ impl JsToolHost {
     /// Sends a request and waits for its answer. The caller cancels it by dropping this future; `tools` decides how a
     /// cancelled call ends.
     async fn request(self, invocation: Invocation, instead: Option<Instead>) -> Returned {
+        self.request_about(invocation, instead, None).await
+    }
+
+    /// The same about a result.
+    async fn request_about(
+        self,
+        invocation: Invocation,
+        instead: Option<Instead>,
+        result: Option<Box<RawValue>>,
+    ) -> Returned {
         let Ok(arguments) = serde_json::from_str::<&RawValue>(&invocation.arguments_json) else {
             return failed("the arguments are not JSON");
         };
@@ -198,6 +229,7 @@ impl JsToolHost {
             name: &invocation.tool_name,
             arguments,
             instead,
+            result: result.as_deref(),
         };
         let json = serde_json::to_string(&request).unwrap_or_default();
         self.queue.host(RecordKind::Tool, &json);
@@ -208,6 +240,19 @@ impl JsToolHost {
 
     fn coding(&self, invocation: &Invocation) -> Option<CodingTool> {
         self.coding.as_ref()?.find(&invocation.tool_name)
+    }
+
+    fn mcp(&self, invocation: &Invocation) -> Option<McpCall> {
+        self.mcp.as_ref()?.find(&invocation.tool_name)
+    }
+
+    /// The answer of a tool that was called without JavaScript, as `afterToolCall` leaves it.
+    async fn replaced(self, invocation: Invocation, answer: ToolAnswer) -> ToolAnswer {
+        if !self.replaces || answer.is_error {
+            return answer;
+        }
+        let result = returned_json(&answer);
+        self.request_about(invocation, Some(Instead::Replace), result).await.answer
     }
 
     /// Asks about the run between two answers.
@@ -221,6 +266,23 @@ impl JsToolHost {
         let answer = answer.await;
         outstanding.answered = answer.is_ok();
         answer.ok()?.decision
+    }
+}
+
+impl JsToolHost {
+    async fn check_output(self, output: String) -> Option<String> {
+        let (execution, answer) = self.answers.expect();
+        let mut outstanding = Outstanding { host: &self, execution, answered: false };
+        let request = OutputRequest { execution, output: &output };
+        let json = serde_json::to_string(&request).unwrap_or_default();
+        self.queue.host(RecordKind::Tool, &json);
+        let answer = answer.await;
+        outstanding.answered = answer.is_ok();
+        match answer {
+            Ok(Returned { decision: Some(Decision::Problems(problems)), .. }) => problems,
+            // The environment has ended, and nobody reads the result.
+            Ok(_) | Err(_) => None,
+        }
     }
 }
 
@@ -241,7 +303,7 @@ impl ToolHost for JsToolHost {
                     let params = params.map(|json| repair_text(&json).into_owned());
                     Verdict::Ask(Ask { params, question, expires_ms })
                 }
-                Some(Decision::Stop(_) | Decision::Prepare(_)) | None => {
+                Some(Decision::Stop(_) | Decision::Prepare(_) | Decision::Problems(_)) | None => {
                     Verdict::Deny(UNDECIDED.to_owned())
                 }
             }
@@ -273,14 +335,29 @@ impl ToolHost for JsToolHost {
                     | Decision::Deny(_)
                     | Decision::Params(_)
                     | Decision::Ask(_)
-                    | Decision::Stop(_),
+                    | Decision::Stop(_)
+                    | Decision::Problems(_),
                 )
                 | None => None,
             }
         })
     }
 
+    fn output_problems(&self, text: String) -> OutputFuture {
+        if !self.checks_output {
+            return Box::pin(std::future::ready(None));
+        }
+        Box::pin(self.clone().check_output(text))
+    }
+
     fn execute(&self, invocation: Invocation, _cancel: CancellationToken) -> ToolFuture {
+        if let Some(call) = self.mcp(&invocation) {
+            let host = self.clone();
+            return Box::pin(async move {
+                let answer = call.execute(&invocation, Arc::clone(&host.queue)).await;
+                host.replaced(invocation, answer).await
+            });
+        }
         if let Some(tool) = self.coding(&invocation) {
             return Box::pin(tool.execute(invocation, Arc::clone(&self.queue)));
         }
@@ -306,6 +383,17 @@ impl ToolHost for JsToolHost {
 
 /// The result of a call about which JavaScript gave no decision.
 const UNDECIDED: &str = "This tool was not run: the decision about the call could not be read.";
+
+/// An answer as the tools of a host return it: `{ content, details }`.
+fn returned_json(answer: &ToolAnswer) -> Option<Box<RawValue>> {
+    #[derive(Serialize)]
+    struct Returned<'a> {
+        content: &'a [Block],
+        details: &'a Option<Box<RawValue>>,
+    }
+    let returned = Returned { content: &answer.content, details: &answer.result_json };
+    to_raw_value(&returned).ok()
+}
 
 fn failed(message: &str) -> Returned {
     let answer =

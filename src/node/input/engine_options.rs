@@ -12,6 +12,7 @@ use crate::engine::{
 };
 use base::config::Environment;
 use base::error::EngineError;
+use mcp::{ServerSettings, parse_servers};
 use model::{Catalogue, InputError, ModelDeclaration, RunPolicy, from_json, typed};
 use provider::{KeyHost, ProviderKeys, ProviderSet, parse_hosted_providers};
 
@@ -28,6 +29,7 @@ pub(in crate::node) struct ReadOptions {
     pub(in crate::node) policies: Vec<RunPolicy>,
     pub(in crate::node) governor: Option<GovernorOptions>,
     pub(in crate::node) failover: FailoverOptions,
+    pub(in crate::node) mcp: Vec<ServerSettings>,
 }
 
 impl ReadOptions {
@@ -94,6 +96,7 @@ impl ReadOptions {
             policies: RunPolicy::parse("policy", options.policy)?,
             governor: GovernorOptions::parse(options.rate_governor)?,
             failover,
+            mcp: parse_servers(options.mcp, environment)?,
         })
     }
 }

@@ -158,8 +158,18 @@ impl RunFlags {
         self.0 & 64 != 0
     }
 
+    /// It has an `output` that only JavaScript can check.
+    pub(in crate::node) fn checks_output(self) -> bool {
+        self.0 & 128 != 0
+    }
+
+    /// It has an `afterToolCall`.
+    pub(in crate::node) fn replaces(self) -> bool {
+        self.0 & 256 != 0
+    }
+
     /// The bits of the event groups that its reader does not receive.
     pub(in crate::node) fn skipped(self) -> u32 {
-        self.0 >> 8
+        self.0 >> 9
     }
 }

@@ -88,6 +88,7 @@ fn is_the_providers(kind: FailureKind) -> bool {
         | FailureKind::Refusal
         | FailureKind::BudgetExceeded
         | FailureKind::PolicyMaxTokens
+        | FailureKind::OutputInvalid
         | FailureKind::Aborted
         | FailureKind::Storage
         | FailureKind::Unknown => false,

@@ -61,7 +61,7 @@ fn decision(verdict: ApprovalVerdict, by: &str) -> ApprovalDecision {
 
 async fn listed(ledger: &LedgerPorts) -> Vec<(String, ApprovalStatus, Option<String>)> {
     let found = ledger.approvals.approvals(ApprovalFilter::default()).await.unwrap();
-    found.into_iter().map(|it| (it.id, it.status, it.decided_by)).collect()
+    found.items.into_iter().map(|it| (it.id, it.status, it.decided_by)).collect()
 }
 
 fn is_pending<T>(wait: &mut model::PortFuture<'_, T>) -> bool {

@@ -6,6 +6,7 @@ pub mod approvals;
 pub mod cache;
 pub mod commands;
 pub mod commit;
+pub mod deliveries;
 pub mod events;
 pub mod history;
 pub mod journal;

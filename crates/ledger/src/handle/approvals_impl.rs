@@ -9,16 +9,25 @@ use crate::journal_rows::approval_rows;
 use crate::sqlite::readers;
 use model::{
     Approval, ApprovalDecision, ApprovalFilter, ApprovalStore, EndedTurn, Follows, LedgerRead,
-    OpenTurn, PortFuture, StorageError, StorageErrorKind, Unparked,
+    OpenTurn, Page, PortFuture, StorageError, StorageErrorKind, Unparked,
 };
 
 impl ApprovalStore for Ledger {
-    fn approvals(&self, filter: ApprovalFilter) -> PortFuture<'static, Vec<Approval>> {
+    fn approvals(&self, filter: ApprovalFilter) -> PortFuture<'static, Page<Approval>> {
         let (core, now) = (self.core(), self.clock.now_ms());
         Box::pin(async move {
             let read = move |connection: &rusqlite::Connection| {
                 approval_rows::matching(connection, &filter, now)
             };
+            core?.readers.run(|connection| readers::snapshot(connection, read)).await
+        })
+    }
+
+    fn approval(&self, id: &str) -> PortFuture<'static, Option<Approval>> {
+        let (core, now, id) = (self.core(), self.clock.now_ms(), id.to_owned());
+        Box::pin(async move {
+            let read =
+                move |connection: &rusqlite::Connection| approval_rows::one(connection, &id, now);
             core?.readers.run(|connection| readers::snapshot(connection, read)).await
         })
     }

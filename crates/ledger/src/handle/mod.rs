@@ -3,9 +3,11 @@
 
 pub(crate) mod admin_impl;
 pub(crate) mod approvals_impl;
+mod delivery_impl;
 pub(crate) mod engine_stores;
 pub(crate) mod journal_impl;
 pub(crate) mod ledger;
 pub(crate) mod prompt_impl;
 pub(crate) mod queue_impl;
 mod read_impl;
+mod schedule_impl;

@@ -72,7 +72,7 @@ impl QueueStore for Ledger {
 
 impl Ledger {
     /// Submits a change at once: dropping its answer does not cancel it.
-    fn change_queue<T: Send + 'static>(
+    pub(super) fn change_queue<T: Send + 'static>(
         &self,
         mut work: impl FnMut(&Connection, &Claim) -> Stored<T> + Send + 'static,
     ) -> PortFuture<'static, T> {

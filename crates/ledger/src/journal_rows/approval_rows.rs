@@ -1,7 +1,7 @@
 //! The rows of `approvals`: calls that wait for a decision, and the decisions.
 //!
-//! A decision is one compare-and-set of a row. Export, import and salvage leave them out: they belong to runs of this file, and
-//! an ended turn names what was approved in its row. A decision must never be made twice, nor be changed.
+//! A decision is one compare-and-set of a row. Export and import carry those of ended turns; salvage leaves them out, because the row of
+//! an ended turn names what was approved. A decision must never be made twice, nor be changed.
 
 use std::sync::LazyLock;
 
@@ -16,7 +16,7 @@ use crate::sqlite::fields::Fields;
 use crate::sqlite::sql;
 use model::{
     Approval, ApprovalDecision, ApprovalFilter, ApprovalKind, ApprovalName, ApprovalStatus,
-    ApprovalVerdict, Parking, StorageError, StorageErrorKind,
+    ApprovalVerdict, Page, Parking, StorageError, StorageErrorKind,
 };
 
 /// A row of `approvals`.
@@ -74,12 +74,12 @@ static SELECT: LazyLock<String> =
 pub(crate) static OF_TURN: LazyLock<String> =
     LazyLock::new(|| format!("{} WHERE turn_id = ?1 ORDER BY id", *SELECT));
 pub(crate) static OF_RUN: LazyLock<String> =
-    LazyLock::new(|| format!("{} WHERE run_id = ?1 ORDER BY id", *SELECT));
+    LazyLock::new(|| format!("{} WHERE run_id = ?3 AND {PAGE}", *SELECT));
 pub(crate) static OF_SESSION: LazyLock<String> =
-    LazyLock::new(|| format!("{} WHERE session_label = ?1 ORDER BY id", *SELECT));
+    LazyLock::new(|| format!("{} WHERE session_label = ?3 AND {PAGE}", *SELECT));
 pub(crate) static PENDING: LazyLock<String> =
-    LazyLock::new(|| format!("{} WHERE status = 'pending' ORDER BY id", *SELECT));
-pub(crate) static ALL: LazyLock<String> = LazyLock::new(|| format!("{} ORDER BY id", *SELECT));
+    LazyLock::new(|| format!("{} WHERE status = 'pending' AND {PAGE}", *SELECT));
+pub(crate) static ALL: LazyLock<String> = LazyLock::new(|| format!("{} WHERE {PAGE}", *SELECT));
 pub(crate) static OF_ID: LazyLock<String> = LazyLock::new(|| format!("{} WHERE id = ?1", *SELECT));
 pub(crate) static OF_CALL: LazyLock<String> =
     LazyLock::new(|| format!("{} WHERE call_id = ?1", *SELECT));
@@ -110,6 +110,9 @@ static CANCEL: LazyLock<String> = LazyLock::new(|| {
 });
 pub(crate) const PARKED: &str = "SELECT turn_id FROM approvals INDEXED BY approvals_parked
    WHERE parked = 1 AND session_label = ?1 LIMIT 1";
+
+/// Those after an approval, as many as fit.
+const PAGE: &str = "id > ?1 ORDER BY id LIMIT ?2";
 
 const READING: &str = "read the approvals";
 const WRITING: &str = "write an approval";
@@ -161,24 +164,43 @@ fn all(
     sql::map(connection, statement, values, READING, read)
 }
 
-/// The approvals that match a filter, oldest first, as they are at `now`.
+/// A page of the approvals that match a filter, oldest first, as they are at `now`.
 pub(crate) fn matching(
     connection: &Connection,
     filter: &ApprovalFilter,
     now: i64,
-) -> Stored<Vec<Approval>> {
-    let ApprovalFilter { session, run_id, status } = filter;
-    let found = match (run_id, session, status) {
-        (Some(run), _, _) => all(connection, &OF_RUN, (run,))?,
-        (None, Some(label), _) => all(connection, &OF_SESSION, (label,))?,
-        (None, None, Some(ApprovalStatus::Pending)) => all(connection, &PENDING, ())?,
-        (None, None, _) => all(connection, &ALL, ())?,
-    };
-    let found = found.into_iter().map(|approval| approval.at(now));
-    Ok(found
-        .filter(|it| session.as_ref().is_none_or(|label| *label == it.session_label))
-        .filter(|it| status.is_none_or(|status| status == it.status))
-        .collect())
+) -> Stored<Page<Approval>> {
+    let ApprovalFilter { session, run_id, status, after, limit } = filter;
+    let mut last = after.clone().unwrap_or_default();
+    let (count, mut found) = (limit.and_one(), Vec::new());
+    loop {
+        let read = match (run_id, session, status) {
+            (Some(run), _, _) => all(connection, &OF_RUN, (&last, count, run))?,
+            (None, Some(label), _) => all(connection, &OF_SESSION, (&last, count, label))?,
+            (None, None, Some(ApprovalStatus::Pending)) => {
+                all(connection, &PENDING, (&last, count))?
+            }
+            (None, None, _) => all(connection, &ALL, (&last, count))?,
+        };
+        let is_last = read.len() <= limit.items();
+        if let Some(approval) = read.last() {
+            last.clone_from(&approval.id);
+        }
+        let fitting = read.into_iter().map(|approval| approval.at(now)).filter(|it| {
+            session.as_ref().is_none_or(|label| *label == it.session_label)
+                && status.is_none_or(|status| status == it.status)
+        });
+        found.extend(fitting.map(|approval| (approval.id.clone(), approval)));
+        if is_last || found.len() > limit.items() {
+            return Ok(Page::cut(found, *limit));
+        }
+    }
+}
+
+/// An approval by its id, as it is at `now`.
+pub(crate) fn one(connection: &Connection, id: &str, now: i64) -> Stored<Option<Approval>> {
+    let found = sql::first(connection, &OF_ID, (id,), READING, read)?;
+    Ok(found.map(|approval| approval.at(now)))
 }
 
 /// The approvals of a turn as they are stored, oldest first.
@@ -186,33 +208,45 @@ pub(crate) fn of_turn(connection: &Connection, turn_id: &str) -> Stored<Vec<Appr
     all(connection, &OF_TURN, (turn_id,))
 }
 
+/// Writes an approval of a turn that has ended: nobody can decide about it any more.
+pub(crate) fn restore(connection: &Connection, approval: &Approval) -> Stored<()> {
+    let mut row = row(approval, false);
+    if approval.status == ApprovalStatus::Pending {
+        row.status = ApprovalStatus::Cancelled.as_str();
+    }
+    sql::insert(connection, &ADD, &row, WRITING)
+}
+
+fn row(approval: &Approval, parked: bool) -> ApprovalColumns<'_> {
+    ApprovalColumns {
+        id: &approval.id,
+        kind: approval.kind.as_str(),
+        status: approval.status.as_str(),
+        turn_id: &approval.turn_id,
+        run_id: &approval.run_id,
+        session_label: &approval.session_label,
+        call_id: &approval.call_id,
+        tool_call_id: &approval.tool_call_id,
+        message_id: &approval.message_id,
+        tool_name: &approval.tool_name,
+        params_json: approval.params.get(),
+        params_hash: &approval.params_hash,
+        requested_params_json: approval.requested_params.as_deref().map(RawValue::get),
+        question: approval.question.as_deref(),
+        decided_by: approval.decided_by.as_deref(),
+        reason: approval.reason.as_deref(),
+        created_at: approval.created_at,
+        expires_at: approval.expires_at,
+        decided_at: approval.decided_at,
+        result_json: approval.result_json.as_deref(),
+        parked,
+    }
+}
+
 /// Writes the approvals of a turn that parks.
 pub(crate) fn park(connection: &Connection, parking: &Parking) -> Stored<()> {
     for approval in &parking.requested {
-        let row = ApprovalColumns {
-            id: &approval.id,
-            kind: approval.kind.as_str(),
-            status: approval.status.as_str(),
-            turn_id: &approval.turn_id,
-            run_id: &approval.run_id,
-            session_label: &approval.session_label,
-            call_id: &approval.call_id,
-            tool_call_id: &approval.tool_call_id,
-            message_id: &approval.message_id,
-            tool_name: &approval.tool_name,
-            params_json: approval.params.get(),
-            params_hash: &approval.params_hash,
-            requested_params_json: None,
-            question: approval.question.as_deref(),
-            decided_by: None,
-            reason: None,
-            created_at: approval.created_at,
-            expires_at: approval.expires_at,
-            decided_at: None,
-            result_json: None,
-            parked: true,
-        };
-        sql::insert(connection, &ADD, &row, WRITING)?;
+        sql::insert(connection, &ADD, &row(approval, true), WRITING)?;
     }
     for id in &parking.waits_for {
         sql::exec(connection, &PARK, (id,), WRITING)?;

@@ -1,9 +1,13 @@
-//! The queues of a broker: the tables `queue_items`, `queue_events` and `queue_suspensions`.
+//! The queues of a broker and its outbox: the tables `queue_items`, `queue_events`, `queue_suspensions`, `deliveries` and
+//! `schedules`.
 //!
-//! `crates/broker` decides what is admitted and what becomes of a message; it must never be decided here.
+//! `crates/broker` decides what is admitted and what becomes of a message or a delivery; it must never be decided here.
 
 pub(crate) mod changes;
+pub(crate) mod deliveries;
+pub(crate) mod delivery_rows;
 pub(crate) mod enqueue;
 pub(crate) mod item_rows;
 pub(crate) mod reads;
+pub(crate) mod schedules;
 pub(crate) mod turn_items;

@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 
-use crate::journal_rows::run_rows;
+use crate::journal_rows::{approval_rows, run_rows};
 use crate::lease::claim::Claim;
 use crate::queue::item_rows::{self, NEXT_SESSION, UNNAMED, WAITING};
 use crate::sqlite::error::Stored;
@@ -41,6 +41,7 @@ pub(crate) fn session(connection: &Connection, claim: &Claim, label: &str) -> St
     Ok(SessionQueue {
         dropped: item_rows::read(connection, &UNNAMED, (label,))?,
         is_suspended: sql::exists(connection, SUSPENDED, (label,), doing)?,
+        parked_turn: approval_rows::parked_turn(connection, label)?,
         lease,
         open_turn,
         pending,

@@ -1,16 +1,18 @@
 //! The messages of a turn, in the transactions of its commit points: taken in W0 and in the step that stores a steered one,
-//! ended in W4 (docs/rules/queue.md#retry).
+//! ended in W4 (docs/rules/queue.md#retry), which also writes the turn's delivery.
 //!
 //! `broker::queue` decides what becomes of a message; it must never be decided here.
 
+use broker::outbox::addressed;
 use broker::queue::{ItemEnd, TurnEnd as Ended, after_turn};
 use rusqlite::Connection;
 
+use crate::queue::delivery_rows;
 use crate::queue::item_rows::{self, OF_TURN};
 use crate::sqlite::error::Stored;
 use model::{
-    CommitReceipt, FailedReason, FailureKind, ItemStatus, QueueEnd, StopReason, StorageError,
-    StorageErrorKind, TurnEnd,
+    Block, CommitReceipt, FailedReason, FailureKind, ItemStatus, QueueEnd, StopReason,
+    StorageError, StorageErrorKind, TurnEnd,
 };
 
 /// Checks that a turn that begins can take its messages.
@@ -80,7 +82,8 @@ pub(crate) fn end(
             |it: &model::StoredItem| it.status == ItemStatus::Pending && it.turn_id.is_none();
         items.extend(item_rows::of_id(connection, id)?.filter(is_waiting));
     }
-    for stored in items {
+    let mut requests = Vec::new();
+    for stored in &items {
         let item = &stored.item;
         match stored.status {
             // It was offered, and the turn has not taken it.
@@ -90,9 +93,11 @@ pub(crate) fn end(
             ItemStatus::Pending | ItemStatus::Processing => {
                 match after_turn(item.tries, item.failures, &ended, now) {
                     ItemEnd::Delivered => {
+                        requests.push(stored.request.as_str());
                         item_rows::end(connection, &item.id, turn_id, None, now)?;
                     }
                     ItemEnd::Failed(reason) => {
+                        requests.push(stored.request.as_str());
                         let detail = turn.error.as_ref().map(|error| error.message.as_str());
                         item_rows::end(connection, &item.id, turn_id, Some((reason, detail)), now)?;
                     }
@@ -111,7 +116,21 @@ pub(crate) fn end(
             ItemStatus::Failed | ItemStatus::Delivered => {}
         }
     }
-    Ok(())
+    // Messages that wait for another try are answered by that.
+    match addressed(requests.into_iter()) {
+        Some(addressed) if turn.error.is_some() || !addressed.is_silent(&answer(turn)) => {
+            let label = &turn.header.session_label;
+            delivery_rows::add(connection, turn_id, label, addressed.target, now)
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// The text of a turn's last answer; empty where that was written before the end, because the turn has not ended with it.
+fn answer(turn: &TurnEnd) -> String {
+    let id = turn.response_message_id.as_ref();
+    let answer = turn.messages.iter().find(|message| Some(&message.id) == id);
+    answer.iter().flat_map(|message| &message.blocks).filter_map(Block::as_text).collect()
 }
 
 fn how_ended(turn: &TurnEnd, queue: &QueueEnd, receipt: &CommitReceipt) -> Ended {

@@ -192,6 +192,7 @@ fn turn(
         compaction,
         messages,
         tool_calls,
+        approvals: Vec::new(),
     })
 }
 
@@ -290,6 +291,7 @@ fn orphaned_turn(
         attempts: Vec::new(),
         compaction: None,
         tool_calls: calls_in_order(calls),
+        approvals: Vec::new(),
         messages,
     }
 }

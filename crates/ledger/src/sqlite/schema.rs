@@ -46,6 +46,8 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration::Sql(include_str!("migrations/240_deletion.sql")),
     Migration::Sql(include_str!("migrations/241_agent_views.sql")),
     Migration::Sql(include_str!("migrations/300_queue.sql")),
+    Migration::Sql(include_str!("migrations/310_deliveries.sql")),
+    Migration::Sql(include_str!("migrations/311_schedules.sql")),
     Migration::Sql(include_str!("migrations/320_session_prompts.sql")),
 ];
 

@@ -86,10 +86,13 @@ impl Store for File {
             self.ledger = Ledger::open(&options(&path), Clock::set(&self.times)).unwrap();
             // This process held the leases and is alive, so the rows get the pid of a dead one.
             let change = set(&[("pid", "2147483647")]);
-            let dead = format!("UPDATE session_leases SET {change} WHERE owner IS NOT NULL");
+            let dead = ["session_leases", "deliveries"]
+                .map(|table| format!("UPDATE {table} SET {change} WHERE owner IS NOT NULL"));
             let core = self.ledger.core().unwrap();
             let buried = core.writer.submit(move |connection| {
-                connection.execute(&dead, ()).map(drop).map_err(|error| sqlite("bury", &error))
+                dead.iter().try_for_each(|dead| {
+                    connection.execute(dead, ()).map(drop).map_err(|error| sqlite("bury", &error))
+                })
             });
             buried.await.unwrap();
         })

@@ -7,7 +7,7 @@ use crate::events::references;
 use crate::journal::{open_turn_reads, profiles};
 use crate::journal_rows::{approval_rows, archive_rows, entry_rows, event_rows, run_rows};
 use crate::lease::waits;
-use crate::queue::{self, item_rows};
+use crate::queue::{self, delivery_rows, item_rows};
 use crate::reading::{history, lists, recall, runs, turn_tree, usage};
 use crate::rows::narrow::strings;
 use crate::rows::{blobs, message_rows, session_rows, tool_call_rows, turn_rows};
@@ -138,6 +138,15 @@ fn no_statement_scans_a_table_or_sorts() {
                 item_rows::NEXT_SESSION,
                 &prompt_files::FILES,
                 queue::reads::SUSPENDED,
+                delivery_rows::NEXT_SESSION,
+                &delivery_rows::OLDEST,
+                &delivery_rows::OF_TURN,
+                &delivery_rows::OF_STATUS,
+                &delivery_rows::OF_SESSION,
+                delivery_rows::NUMBER,
+                &queue::schedules::OF_ID,
+                &queue::schedules::DUE,
+                queue::schedules::NEXT,
                 queue::enqueue::EVENT,
                 queue::enqueue::OWN_SESSION,
                 fork::RESULTS_END,

@@ -12,6 +12,7 @@ use super::out::Out;
 use super::record::{Moved, SessionRecord, TurnRecord};
 use super::restore::Record;
 use super::tree;
+use crate::journal_rows::approval_rows;
 use crate::rows::session_rows;
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
@@ -71,7 +72,18 @@ pub(super) fn export<W: Write>(
     }
     for id in &turns {
         match tree::turn(connection, id) {
-            Ok(turn) => {
+            Ok(mut turn) => {
+                match approval_rows::of_turn(connection, id) {
+                    Ok(approvals) => turn.approvals = approvals,
+                    Err(error) if tree::is_of_one(&error) => {
+                        let message = format!(
+                            "the approvals of turn `{id}` are not in the file: {}",
+                            error.message
+                        );
+                        out.problems.add(None, TransferCode::Unreadable, message);
+                    }
+                    Err(error) => return Err(error),
+                }
                 out.line(&LineOut::Turn(&turn))?;
                 out.report.turns += 1;
             }

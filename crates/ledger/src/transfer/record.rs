@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use model::{
-    AgentToolCall, Attempt, CompactionResult, Message, Metadata, RecordedLayer, SessionRow,
-    TokenUsage, TurnError, TurnRow,
+    AgentToolCall, Approval, Attempt, CompactionResult, Message, Metadata, RecordedLayer,
+    SessionRow, TokenUsage, TurnError, TurnRow,
 };
 
 /// A session with the log of its pointer.
@@ -74,6 +74,9 @@ pub(crate) struct TurnRecord {
     pub(crate) messages: Vec<MessageRecord>,
     #[serde(default)]
     pub(crate) tool_calls: Vec<AgentToolCall>,
+    /// The decisions about its calls.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) approvals: Vec<Approval>,
 }
 
 /// A message, with the fields of its origin for which it has no column.
@@ -141,6 +144,7 @@ impl TurnRecord {
             compaction: row.compaction,
             messages,
             tool_calls: row.tool_calls,
+            approvals: Vec::new(),
         }
     }
 }

@@ -15,6 +15,7 @@ use super::record::{SessionRecord, TurnRecord};
 use super::report::Problems;
 use crate::journal::message_ids::MessageIds;
 use crate::journal::write::{insert_message, insert_tool_call, json};
+use crate::journal_rows::approval_rows;
 use crate::rows::context_layers;
 use crate::rows::narrow::shared_values::SharedValues;
 use crate::rows::turn_parents::{Parent, parent_of};
@@ -22,7 +23,7 @@ use crate::sessions::pointers;
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
 use base::clock::Clock;
-use model::{CompactionResult, StorageError, StorageErrorKind, TransferCode};
+use model::{Approval, CompactionResult, StorageError, StorageErrorKind, TransferCode};
 
 /// A parsed line of a file.
 #[derive(Debug, Clone)]
@@ -186,6 +187,9 @@ impl Restore {
                 }
                 insert_tool_call(connection, number, &row, &shared, clock)?;
             }
+            for approval in &record.approvals {
+                approval_rows::restore(connection, &of_record(approval, record))?;
+            }
             if let Some(result) = &record.compaction {
                 self.compactions.push((line, record.id.clone(), result.clone()));
             }
@@ -236,6 +240,16 @@ impl Restore {
             finish::session(connection, label, imported.as_ref(), &mut self.problems)?;
         }
         Ok(())
+    }
+}
+
+/// An approval with the names of its turn.
+fn of_record(approval: &Approval, record: &TurnRecord) -> Approval {
+    Approval {
+        turn_id: record.id.clone(),
+        run_id: record.run_id.clone(),
+        session_label: record.session_label.clone(),
+        ..approval.clone()
     }
 }
 

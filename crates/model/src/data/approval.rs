@@ -5,6 +5,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::Limit;
+
 /// What a call waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
@@ -152,6 +154,12 @@ pub struct ApprovalFilter {
     /// Those with this status; without it, all.
     #[serde(default)]
     pub status: Option<ApprovalStatus>,
+    /// The `next` of the previous page: an approval's id.
+    #[serde(default)]
+    pub after: Option<String>,
+    /// The limit of approvals.
+    #[serde(default)]
+    pub limit: Limit,
 }
 
 /// The arguments with which a call was approved in place of those that were requested.

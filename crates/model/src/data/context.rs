@@ -234,6 +234,8 @@ pub struct AssembledContext {
     pub approval_expires_ms: Option<u64>,
     /// What the run may do at most; each holds.
     pub policies: Vec<RunPolicy>,
+    /// Names and patterns of the tools of MCP servers that the run has; `None` for all.
+    pub mcp: Option<Vec<String>>,
 }
 
 /// What becomes of a run while a call waits for an approval.

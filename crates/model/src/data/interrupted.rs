@@ -178,6 +178,7 @@ struct StoredContext<'a> {
     tool_choice: Option<&'a ToolChoice>,
     parallel_tool_calls: Option<bool>,
     response_format: Option<&'a ResponseFormat>,
+    output_retries: Option<u32>,
     stop_sequences: &'a [String],
     prompt_cache: &'a PromptCache,
     request_metadata: &'a BTreeMap<String, String>,
@@ -199,6 +200,8 @@ struct StoredContext<'a> {
     approval_expires_ms: Option<u64>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     policy: &'a [RunPolicy],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mcp: Option<&'a [String]>,
 }
 
 fn choice<S: Serializer>(choice: &Option<&ToolChoice>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -232,6 +235,7 @@ impl AssembledContext {
             tool_choice: request.tool_choice.as_ref(),
             parallel_tool_calls: request.parallel_tool_calls,
             response_format: request.response_format.as_ref(),
+            output_retries: request.output_retries,
             stop_sequences: &request.stop_sequences,
             prompt_cache: &request.prompt_cache,
             request_metadata: &request.metadata,
@@ -251,6 +255,7 @@ impl AssembledContext {
             detached: self.detached,
             approval_expires_ms: self.approval_expires_ms,
             policy: &self.policies,
+            mcp: self.mcp.as_deref(),
         };
         // Strings, numbers, and parsed JSON: serde_json cannot fail on them.
         serde_json::to_string(&stored).unwrap_or_default()

@@ -279,6 +279,11 @@ pub struct AgentResult {
     /// Why the run failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<AgentError>,
+    /// The value of the answer, as the schema of `output` or `responseFormat` makes it; absent where the run requested none, or ended
+    /// without an answer that fits. Not stored: the text is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "testing", ts(type = "unknown"))]
+    pub output: Option<Box<RawValue>>,
     /// The reason of the abort, where one was given to the signal or to `abort()`: that very value. Only a run of this process has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "testing", ts(type = "unknown"))]

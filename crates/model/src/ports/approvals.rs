@@ -2,12 +2,15 @@
 //!
 //! A turn parks through [`crate::Journal::record`], in the same transaction as its approvals. It must never name a backend.
 
-use crate::{Approval, ApprovalDecision, ApprovalFilter, OpenTurn, PortFuture, TurnRow};
+use crate::{Approval, ApprovalDecision, ApprovalFilter, OpenTurn, Page, PortFuture, TurnRow};
 
 /// The approvals of a ledger. They are shared by its processes: any of them may decide.
 pub trait ApprovalStore: Send + Sync {
-    /// The approvals that match a filter, oldest first. One that is overdue has expired.
-    fn approvals(&self, filter: ApprovalFilter) -> PortFuture<'static, Vec<Approval>>;
+    /// A page of the approvals that match a filter, oldest first. One that is overdue has expired.
+    fn approvals(&self, filter: ApprovalFilter) -> PortFuture<'static, Page<Approval>>;
+
+    /// An approval by its id.
+    fn approval(&self, id: &str) -> PortFuture<'static, Option<Approval>>;
 
     /// Decides about an approval, if nobody has. Returns it as decided.
     ///

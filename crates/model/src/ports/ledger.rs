@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use crate::{
-    ApprovalStore, Journal, LedgerAdmin, LedgerRead, ProfileStore, PromptStore, QueueStore,
-    RatioStore,
+    ApprovalStore, DeliveryStore, Journal, LedgerAdmin, LedgerRead, ProfileStore, PromptStore,
+    QueueStore, RatioStore, ScheduleStore,
 };
 
 /// The ports of an open ledger.
@@ -26,6 +26,10 @@ pub struct LedgerPorts {
     pub admin: Arc<dyn LedgerAdmin>,
     /// The port of the broker's queues.
     pub queue: Arc<dyn QueueStore>,
+    /// The broker's outbox.
+    pub deliveries: Arc<dyn DeliveryStore>,
+    /// The broker's schedules.
+    pub schedules: Arc<dyn ScheduleStore>,
     /// The files that system prompts have.
     pub prompts: Arc<dyn PromptStore>,
 }
@@ -42,6 +46,8 @@ impl LedgerPorts {
             + LedgerRead
             + LedgerAdmin
             + QueueStore
+            + DeliveryStore
+            + ScheduleStore
             + PromptStore
             + 'static,
     {
@@ -53,6 +59,8 @@ impl LedgerPorts {
             read: Arc::clone(backend) as Arc<dyn LedgerRead>,
             admin: Arc::clone(backend) as Arc<dyn LedgerAdmin>,
             queue: Arc::clone(backend) as Arc<dyn QueueStore>,
+            deliveries: Arc::clone(backend) as Arc<dyn DeliveryStore>,
+            schedules: Arc::clone(backend) as Arc<dyn ScheduleStore>,
             prompts: Arc::clone(backend) as Arc<dyn PromptStore>,
         }
     }

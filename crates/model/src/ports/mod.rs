@@ -1,12 +1,14 @@
 //! The ports between the engine, the shell for JavaScript and the backends of the ledger.
 //!
 //! A backend implements [`crate::Journal`], [`crate::ApprovalStore`], [`crate::ProfileStore`] and [`crate::RatioStore`] for
-//! the engine, [`crate::LedgerRead`] and [`crate::LedgerAdmin`] for the host, and [`crate::QueueStore`] for the broker. It must
+//! the engine, [`crate::LedgerRead`] and [`crate::LedgerAdmin`] for the host, and [`crate::QueueStore`],
+//! [`crate::DeliveryStore`] and [`crate::ScheduleStore`] for the broker. It must
 //! never name one.
 
 pub(crate) mod approvals;
 pub(crate) mod broker_turn;
 pub(crate) mod commit;
+pub(crate) mod delivery_store;
 pub(crate) mod future;
 pub(crate) mod journal;
 pub(crate) mod ledger;
@@ -17,3 +19,4 @@ pub(crate) mod profiles;
 pub(crate) mod prompt_store;
 pub(crate) mod queue_store;
 pub(crate) mod ratios;
+pub(crate) mod schedule_store;

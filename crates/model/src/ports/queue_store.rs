@@ -71,6 +71,8 @@ pub struct SessionQueue {
     pub dropped: Vec<StoredItem>,
     /// The open turn that has taken messages.
     pub open_turn: Option<String>,
+    /// The turn of the session that waits for a decision.
+    pub parked_turn: Option<String>,
     /// Whether the host has suspended the queue.
     pub is_suspended: bool,
     /// Who has the session's lease.

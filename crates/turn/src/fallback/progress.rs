@@ -133,6 +133,7 @@ impl Plan {
             FailureKind::Format
             | FailureKind::BudgetExceeded
             | FailureKind::PolicyMaxTokens
+            | FailureKind::OutputInvalid
             | FailureKind::Aborted
             | FailureKind::Storage => {
                 return Err(failure.clone());

@@ -31,6 +31,17 @@ impl Machine {
                     self.finish(StopReason::ToolUse, None);
                 }
             }
+            Event::OutputInvalid(error) => {
+                if self.is_answered() {
+                    self.finish(StopReason::Error, Some(error));
+                }
+            }
+            Event::OutputUnchecked(cause) => {
+                if self.is_answered() {
+                    self.state = State::Ready;
+                    self.interrupted(cause, None, tick);
+                }
+            }
             Event::Broken(error) => {
                 if !self.is_finished() {
                     self.close_calls("interrupted", tick);
@@ -68,14 +79,18 @@ impl Machine {
         }
     }
 
+    /// Whether an answer without calls has ended the turn.
+    fn is_answered(&self) -> bool {
+        matches!(&self.state, State::Finished(outcome)
+            if matches!(outcome.stop_reason, StopReason::EndTurn | StopReason::MaxTokens))
+    }
+
     fn steered(&mut self, messages: Vec<Vec<Block>>, tick: &mut Tick<'_>) {
         let continues = match &self.state {
             State::Ready => true,
             // A message that arrived during the last answer continues the same turn; otherwise it would be lost.
-            State::Finished(outcome) => {
-                !self.sealed
-                    && matches!(outcome.stop_reason, StopReason::EndTurn | StopReason::MaxTokens)
-                    && self.iterations < self.max_iterations
+            State::Finished(_) => {
+                !self.sealed && self.is_answered() && self.iterations < self.max_iterations
             }
             State::Waiting(_) | State::Tools => false,
         };

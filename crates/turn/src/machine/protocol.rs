@@ -108,6 +108,10 @@ pub enum Event {
     },
     /// The host ends the run before its next call of the model. Accepted only there.
     Stopped,
+    /// The answer that ended the run is not the output that was asked for: it failed. Accepted only after that answer.
+    OutputInvalid(AgentError),
+    /// The run ended before that was known. Accepted only after that answer.
+    OutputUnchecked(Interrupt),
     /// Something outside the loop failed (the ledger could not be read).
     Broken(AgentError),
 }

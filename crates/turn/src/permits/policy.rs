@@ -22,7 +22,7 @@ impl<'a> Limits<'a> {
     /// The list that forbids a tool; `None` if it may be called.
     #[must_use]
     pub fn forbidding(&self, tool: &str) -> Option<&'static str> {
-        let named = |names: &[String]| names.iter().any(|name| matches(name, tool));
+        let named = |names: &[String]| names.iter().any(|name| names_tool(name, tool));
         let mut policies = self.policies.iter();
         policies.find_map(|policy| {
             if policy.denied_tools.as_deref().is_some_and(named) {
@@ -74,6 +74,14 @@ impl<'a> Limits<'a> {
     }
 }
 
+/// Whether an entry of a list names a tool. No name of a tool has a dot: `server.tool` is the tool `server__tool` of a server.
+fn names_tool(name: &str, tool: &str) -> bool {
+    match name.split_once('.') {
+        None => matches(name, tool),
+        Some((server, own)) => matches(&format!("{server}__{own}"), tool),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use model::RunPolicy;
@@ -97,6 +105,11 @@ mod tests {
         assert_eq!(limits.forbidding("git__log"), None);
         assert_eq!(limits.forbidding("write"), Some("allowedTools"));
         assert_eq!(Limits::of(&[policy(names(&[]), None)]).forbidding("a"), Some("allowedTools"));
+        let dotted = [policy(names(&["git.*"]), names(&["git.push"]))];
+        let dotted = Limits::of(&dotted);
+        let forbidden =
+            ["git__log", "git__push", "github__log"].map(|tool| dotted.forbidding(tool));
+        assert_eq!(forbidden, [None, Some("deniedTools"), Some("allowedTools")]);
         assert_eq!(Limits::of(&[]).forbidding("a"), None);
     }
 

@@ -63,6 +63,7 @@ fn blame(kind: FailureKind) -> Blame {
         | FailureKind::Refusal
         | FailureKind::BudgetExceeded
         | FailureKind::PolicyMaxTokens
+        | FailureKind::OutputInvalid
         | FailureKind::Aborted
         | FailureKind::Storage
         | FailureKind::Unknown => Blame::Unrelated,

@@ -33,7 +33,7 @@ const REMOVED: [Table; 2] = [
 ];
 
 /// Every table with a checksum.
-pub(crate) const TABLES: [Table; 30] = [
+pub(crate) const TABLES: [Table; 32] = [
     Table {
         name: "schema_meta",
         columns: "ledger_id, created_at, engine_version",
@@ -171,6 +171,18 @@ pub(crate) const TABLES: [Table; 30] = [
         name: "queue_suspensions",
         columns: "session_label, created_at",
         subject: "session_label",
+    },
+    Table {
+        // The times of the heartbeat and `n` are missing, as above.
+        name: "deliveries",
+        columns: "turn_id, session_label, target_json, status, tries, failures, not_before, error, created_at, \
+                  delivered_at, epoch, owner, pid, pid_started, pid_space, boot_id",
+        subject: "turn_id",
+    },
+    Table {
+        name: "schedules",
+        columns: "id, spec_json, item_json, next_at, last_at, created_at",
+        subject: "id",
     },
     Table { name: "search_progress", columns: "indexed_through", subject: "NULL" },
     Table {

@@ -4,4 +4,5 @@ use super::*;
 
 mod deletion;
 mod metadata;
+mod owned_rows;
 mod turn_lists;

@@ -186,6 +186,7 @@ impl Builder<'_> {
                 attempts: Vec::new(),
                 compaction,
                 tool_calls: calls(&self.answered, &messages, clock),
+                approvals: Vec::new(),
                 messages,
                 id,
             },

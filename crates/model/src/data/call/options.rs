@@ -161,6 +161,8 @@ pub struct RequestOptions {
     pub parallel_tool_calls: Option<bool>,
     /// The format of the answer's text.
     pub response_format: Option<ResponseFormat>,
+    /// How often the model repairs an answer that does not fit the schema of `response_format`; `None` is the default.
+    pub output_retries: Option<u32>,
     /// Texts at which the answer stops.
     pub stop_sequences: Vec<String>,
     /// The provider's prompt cache.

@@ -74,6 +74,8 @@ pub enum FailureKind {
     BudgetExceeded,
     /// The run has used the tokens that its policy allows.
     PolicyMaxTokens,
+    /// The answer does not fit the schema of the output, also after the repairs.
+    OutputInvalid,
     /// The run was aborted.
     Aborted,
     /// The ledger failed.
@@ -109,7 +111,8 @@ impl FailureKind {
             | Self::Network
             | Self::ModelNotFound
             | Self::Format
-            | Self::Refusal => AgentErrorKind::ModelError,
+            | Self::Refusal
+            | Self::OutputInvalid => AgentErrorKind::ModelError,
             Self::Timeout => AgentErrorKind::Timeout,
             Self::BudgetExceeded
             | Self::PolicyMaxTokens
@@ -137,6 +140,7 @@ impl FailureKind {
             | Self::Refusal
             | Self::BudgetExceeded
             | Self::PolicyMaxTokens
+            | Self::OutputInvalid
             | Self::Aborted
             | Self::Storage
             | Self::Unknown => false,
@@ -161,6 +165,7 @@ impl FailureKind {
             Self::Refusal => "refusal",
             Self::BudgetExceeded => "budget_exceeded",
             Self::PolicyMaxTokens => "policy_max_tokens",
+            Self::OutputInvalid => "output_invalid",
             Self::Aborted => "aborted",
             Self::Storage => "storage",
             Self::Unknown => "unknown",

@@ -129,7 +129,21 @@ pub fn continue_context(
         on_approval: optional("onApproval", raw.on_approval)?.unwrap_or_default(),
         approval_expires_ms: positive("approvalExpiresMs", raw.approval_expires_ms)?,
         policies: RunPolicy::parse("policy", raw.policy)?,
+        mcp: selected_tools(raw.mcp)?,
     })
+}
+
+/// Which tools of MCP servers: `None` for all, a list of names and patterns otherwise.
+fn selected_tools(raw: Option<&RawValue>) -> Parsed<Option<Vec<String>>> {
+    match raw.map(RawValue::get) {
+        None | Some("true" | "null") => Ok(None),
+        Some("false") => Ok(Some(Vec::new())),
+        Some(text) if text.starts_with('[') => optional("mcp", raw),
+        Some(_) => Err(InputError::new(
+            "mcp",
+            "is neither true, false nor a list of names like `github`, `github.create_issue` and `github.*`",
+        )),
+    }
 }
 
 /// Checks a session label: an opaque key of at most 512 bytes without control characters (docs/rules/sessions-and-ledger.md#labels).

@@ -77,6 +77,8 @@ pub(super) struct RawContext<'a> {
     #[serde(borrow, default)]
     pub(super) tool_timeout_ms: Option<&'a RawValue>,
     #[serde(borrow, default)]
+    pub(super) output_retries: Option<&'a RawValue>,
+    #[serde(borrow, default)]
     pub(super) max_parallel_tools: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) coalesce: Option<&'a RawValue>,
@@ -88,4 +90,6 @@ pub(super) struct RawContext<'a> {
     pub(super) approval_expires_ms: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) policy: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) mcp: Option<&'a RawValue>,
 }

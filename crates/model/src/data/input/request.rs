@@ -48,6 +48,20 @@ pub(super) fn parse_tools(raw: Option<&RawValue>) -> Parsed<Vec<ToolDefinition>>
     Ok(tools)
 }
 
+/// The most repairs of an answer.
+const MAX_OUTPUT_RETRIES: u32 = 10;
+
+fn output_retries(raw: Option<&RawValue>) -> Parsed<Option<u32>> {
+    let retries: Option<u32> = optional("outputRetries", raw)?;
+    match retries {
+        Some(retries) if retries > MAX_OUTPUT_RETRIES => Err(InputError::new(
+            "outputRetries",
+            format!("`{retries}` is too many; pass 0 to {MAX_OUTPUT_RETRIES}"),
+        )),
+        retries => Ok(retries),
+    }
+}
+
 pub(super) fn request_options(raw: &RawContext<'_>) -> Parsed<RequestOptions> {
     let response_format = optional("responseFormat", raw.response_format)?;
     if let Some(ResponseFormat::JsonSchema { name, schema, .. }) = &response_format {
@@ -87,6 +101,7 @@ pub(super) fn request_options(raw: &RawContext<'_>) -> Parsed<RequestOptions> {
         tool_choice: optional("toolChoice", raw.tool_choice)?,
         parallel_tool_calls: optional("parallelToolCalls", raw.parallel_tool_calls)?,
         response_format,
+        output_retries: output_retries(raw.output_retries)?,
         stop_sequences,
         prompt_cache,
         metadata,

@@ -163,6 +163,7 @@ impl From<EndedRun> for AgentResult {
             stop_reason: turn.stop_reason.as_deref().and_then(named).unwrap_or(StopReason::Error),
             duration_ms: duration.try_into().unwrap_or_default(),
             error,
+            output: None,
             abort_reason: None,
             compaction,
             persisted: in_thread,

@@ -32,6 +32,7 @@ pub(super) fn stopped(payload: &ErrorPayload) -> Failure {
         | FailureKind::Aborted
         | FailureKind::BudgetExceeded
         | FailureKind::PolicyMaxTokens
+        | FailureKind::OutputInvalid
         | FailureKind::Storage => failure,
     }
 }

@@ -50,6 +50,7 @@ fn every_column_of_the_schema_is_covered_or_checked_otherwise() {
         "journal.kind",
         "journal.run",
         // Rowids, which an index also contains.
+        "deliveries.n",
         "queue_items.n",
         "run_contexts.id",
         "session_commands.id",
@@ -76,6 +77,8 @@ fn every_column_of_the_schema_is_covered_or_checked_otherwise() {
         "turns_of_tools.tool_name",
         "turns_of_tools.block",
         // Times of the owner's heartbeat, which no reader receives.
+        "deliveries.expires_at",
+        "deliveries.heartbeat_at",
         "session_leases.expires_at",
         "session_leases.heartbeat_at",
     ]
@@ -222,6 +225,7 @@ fn every_statement_that_writes_a_row_writes_its_checksum() {
         // It is found by its checksum, which is computed for that.
         "INSERT INTO strings (id, text, row_checksum)",
         "UPDATE search_progress SET indexed_through = 0",
+        "UPDATE deliveries SET expires_at = ?4, heartbeat_at = ?5",
         "UPDATE session_leases SET expires_at = ?4, heartbeat_at = ?5",
     ];
     let mut bad = Vec::new();

@@ -210,6 +210,7 @@ fn every_option_is_written() {
     let options = RequestOptions {
         tool_choice: Some(ToolChoice::Tool { name: "b".to_owned() }),
         parallel_tool_calls: Some(false),
+        output_retries: None,
         response_format: Some(ResponseFormat::JsonSchema {
             name: None,
             schema: raw(&json!({"type": "object", "additionalProperties": false})),

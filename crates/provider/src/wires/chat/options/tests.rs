@@ -60,6 +60,7 @@ fn all() -> RequestOptions {
     RequestOptions {
         tool_choice: Some(ToolChoice::Tool { name: "a".to_owned() }),
         parallel_tool_calls: Some(false),
+        output_retries: None,
         response_format: Some(ResponseFormat::JsonSchema {
             name: Some("point".to_owned()),
             schema: raw(&json!({"type": "object"})),

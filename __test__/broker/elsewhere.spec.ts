@@ -1,0 +1,102 @@
+// Messages that another process runs, forks, and messages that cannot enter a turn or never succeed. It must never reach a real
+// provider.
+
+import { expect, test } from 'vitest'
+import type { QueuedMessage } from '../../index.js'
+import { askedServer, brokerAt, echoing } from '../support/broker.js'
+import { killable } from '../support/processes/killable.js'
+
+const label = 'agent:main:main'
+const to = { session: label }
+
+test('the result of a message is that of its turn, also where another process runs it', async () => {
+  const { server, next } = await askedServer()
+  const { broker, file } = brokerAt(server.url, { lanes: { main: 1 }, queue: { pulseMs: 20 } })
+  const held = broker.execute({ to: { session: 'held' }, message: 'hold' })
+  const holding = await next()
+  // The only slot here is taken: another process runs this one.
+  const followed = broker.execute({ to, message: 'a' })
+  expect((await followed.receipt).disposition).toBe('queued')
+  const other = killable('broker/sender.mjs', [file, server.url, 'other', '0', 'stay'])
+  const asked = await next()
+  expect(asked.texts).toEqual(['a'])
+  asked.answer('from afar')
+  const result = await followed.result
+  expect([result.text, result.stopReason, result.persisted]).toEqual([
+    'from afar',
+    'end_turn',
+    true,
+  ])
+  other.kill()
+  await other.ended
+  holding.answer('held')
+  expect((await held.result).text).toBe('held')
+})
+
+test('a fork begins at a turn, with a message or without one', async () => {
+  const server = await echoing()
+  const { broker, engine } = brokerAt(server.url)
+  const first = await broker.execute({ to, message: 'a' }).result
+  await broker.execute({ to, message: 'b' }).result
+  const empty = await broker.fork(first.turnId)
+  expect([empty.receipt, (await engine.ledger.session(empty.sessionLabel))?.threadId]).toEqual([
+    null,
+    first.turnId,
+  ])
+  const ended = new Promise<QueuedMessage[]>((resolve) => {
+    broker.on('queue', ({ items }) => resolve(items))
+  })
+  const { sessionLabel, receipt } = await broker.fork(first.turnId, 'c')
+  expect(receipt?.sessionLabel).toBe(sessionLabel)
+  const [item] = await ended
+  const history = await engine.ledger.history(item?.turnId ?? '')
+  expect(history.map(({ content }) => content)).toEqual(['a', 'to a', 'c', 'to c'])
+  await expect(broker.fork('01ARZ3NDEKTSV4RRFFQ69G5FAV')).rejects.toMatchObject({
+    code: 'unknown_turn',
+  })
+})
+
+test('a steered message with an image is the next turn, because a running one takes texts', async () => {
+  const { server, next } = await askedServer()
+  const { broker } = brokerAt(server.url)
+  const first = broker.execute({ to, message: 'a' })
+  const asked = await next()
+  const data =
+    'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
+  const content = [
+    { type: 'text' as const, text: 'look' },
+    { type: 'image' as const, data, mimeType: 'image/png' },
+  ]
+  const message = { role: 'user' as const, content }
+  const steered = broker.execute({ to, message, mode: 'steer' })
+  expect((await steered.receipt).disposition).toBe('queued')
+  asked.answer('to a')
+  expect((await first.result).text).toBe('to a')
+  const looking = await next()
+  expect(JSON.stringify(looking.seen.body.messages.at(-1))).toContain(data)
+  looking.answer('a dot')
+  expect((await steered.result).text).toBe('a dot')
+})
+
+test('a message is poisoned after seven failures of its own, and the queue goes on', {
+  timeout: 90_000,
+}, async () => {
+  const { server, next } = await askedServer()
+  // No request of the first message is ever answered, which is no failure of the provider.
+  const agents = { main: { model: 'test-model', provider: 'test', timeoutMs: 1_000 } }
+  const { broker } = brokerAt(server.url, { agents })
+  const poisoned = broker.execute({ to, message: 'a' })
+  const behind = broker.execute({ to, message: 'b' })
+  const failed = new Promise<QueuedMessage>((resolve) => {
+    broker.on('queue', ({ items: [item] }) => {
+      if (item?.status === 'failed') resolve(item)
+    })
+  })
+  for (let tries = 0; tries < 7; tries++) expect((await next()).texts).toEqual(['a'])
+  expect(await failed).toMatchObject({ status: 'failed', reason: 'poisoned', tries: 6 })
+  expect((await poisoned.result).stopReason).toBe('timeout')
+  const asked = await next()
+  expect(asked.texts).toEqual(['b'])
+  asked.answer('to b')
+  expect((await behind.result).text).toBe('to b')
+})

@@ -1,0 +1,80 @@
+// Engines with scripted MCP servers, and runs whose model calls their tools. It must never leave a server running.
+
+import { existsSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import type {
+  AgentEngine,
+  AgentEngineOptions,
+  AssembledContext,
+  Block,
+  McpServerOptions,
+  ScriptedReply,
+  StreamEvent,
+} from '../../index.js'
+import { closing } from './cleanup.js'
+import { context, readAll, scriptedEngine } from './engine.js'
+import { toolResultsIn } from './tools.js'
+
+const SERVER = fileURLToPath(new URL('../children/mcp/server.mjs', import.meta.url))
+
+/** What a scripted server does; see `children/mcp/server.mjs`. */
+export interface ServerScript {
+  log?: string
+  delayMs?: number
+  never?: boolean
+  exit?: boolean
+  modern?: boolean
+  print?: string
+  noise?: string[]
+  tools?: object[]
+}
+
+/** The options of a scripted server. */
+export function scriptedServer(
+  script: ServerScript = {},
+  options: Partial<McpServerOptions> = {},
+): McpServerOptions {
+  return { command: process.execPath, args: [SERVER, JSON.stringify(script)], ...options }
+}
+
+/** An engine with these servers, and a model with these replies. It closes after the test. */
+export function engineWith(
+  mcp: AgentEngineOptions['mcp'],
+  replies: ScriptedReply[] = [],
+  options: AgentEngineOptions = {},
+) {
+  const { engine, provider } = scriptedEngine(replies, { mcp, ...options })
+  return { engine: closing(engine), provider }
+}
+
+type Requests = ReturnType<typeof scriptedEngine>['provider']
+
+/** One run: the results of its calls as the model received them, each as a text that says whether it is an error. */
+export async function callAll(
+  { engine, provider }: { engine: AgentEngine; provider: Requests },
+  changes: Partial<AssembledContext> = {},
+) {
+  const run = engine.run(context(changes))
+  const events = await readAll(run)
+  const result = await run.result
+  const sent = toolResultsIn(provider.requests.at(-1)?.messages ?? [])
+  const texts = sent.map(({ content, isError }) => `${isError ? 'error: ' : ''}${shown(content)}`)
+  return { result, events, texts, progress: progressIn(events) }
+}
+
+function shown(blocks: Block[]): string {
+  const text = (block: Block) =>
+    block.type === 'text' ? block.text : block.type === 'image' ? `[${block.mimeType}]` : block.type
+  return blocks.map(text).join('\n')
+}
+
+function progressIn(events: StreamEvent[]): unknown[] {
+  return events.flatMap((event) => (event.type === 'tool_progress' ? [event.partial] : []))
+}
+
+/** The messages that a server has received, from its log. */
+export function received(log: string): { method?: string; params?: Record<string, unknown> }[] {
+  if (!existsSync(log)) return []
+  const lines = readFileSync(log, 'utf8').split('\n').slice(0, -1)
+  return lines.map((line) => JSON.parse(line))
+}

@@ -1,0 +1,27 @@
+//! A client of MCP servers: it starts them, lists their tools, resources and prompts, and calls tools.
+//!
+//! Servers are not trusted: whatever one sends, or does not send, is an error of one call. It must never know a run, let a server
+//! fail one, or show a secret of a server's options.
+
+mod content;
+mod frame;
+mod listing;
+mod names;
+mod patterns;
+mod pending;
+mod redaction;
+mod server;
+mod servers;
+mod session;
+mod settings;
+mod stdio;
+mod tool;
+
+pub use content::CallResult;
+pub use patterns::Selection;
+pub use pending::OnProgress;
+pub use server::{SchemaCheck, ServerParts, Spawn};
+pub use servers::{FoundTools, McpServers};
+pub use session::McpError;
+pub use settings::{ServerSettings, parse_servers};
+pub use tool::{McpTool, RunRules};

@@ -1,0 +1,94 @@
+//! Tools that join a run when it begins, because their servers are started first. They are frozen then.
+//!
+//! A run waits no longer for them than it lasts. It must never fail because of them.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use crate::engine::state::Run;
+use crate::tools::{ToolSet, ToolSetCache};
+use model::{InputError, RunWarning, ToolDefinition};
+use turn::permits::policy::Limits;
+
+/// The tools, with names that no tool of the host has.
+#[derive(Debug, Default)]
+pub(crate) struct JoinedTools {
+    pub(crate) tools: Vec<ToolDefinition>,
+    /// Why some are missing.
+    pub(crate) warnings: Vec<RunWarning>,
+}
+
+/// The tools, once they are known.
+pub(crate) type JoiningTools = Pin<Box<dyn Future<Output = JoinedTools> + Send>>;
+
+/// What a run waits for before its turn is opened.
+pub(crate) struct Joining {
+    pub(crate) tools: JoiningTools,
+    pub(crate) sets: Arc<ToolSetCache>,
+}
+
+/// Adds the tools to those of the run, after the host's own.
+pub(crate) async fn join_tools(run: &mut Run, joining: Joining) -> Vec<RunWarning> {
+    let Joining { tools, sets } = joining;
+    let joined = tokio::select! {
+        joined = tools => joined,
+        () = run.bounds.abort.cancelled() => return Vec::new(),
+        () = tokio::time::sleep_until(run.bounds.deadline) => return Vec::new(),
+    };
+    let JoinedTools { mut tools, mut warnings } = joined;
+    let limits = Limits::of(&run.context.policies);
+    tools.retain(|tool| limits.forbidding(&tool.name).is_none());
+    if tools.is_empty() {
+        return warnings;
+    }
+    let json = spliced(&run.context.tools_json, &tools);
+    let mut all = run.context.tools.clone();
+    all.extend(tools);
+    // Compiling may take long, and these schemas are not the host's.
+    let compiled = tokio::task::spawn_blocking(move || {
+        let set = sets.get_or_compile(&json, &all)?;
+        Ok::<_, InputError>((json, all, set))
+    });
+    let compiled: Result<(String, Vec<ToolDefinition>, Arc<ToolSet>), String> = match compiled.await
+    {
+        Ok(Ok(compiled)) => Ok(compiled),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_panic) => Err("the tools could not be compiled".to_owned()),
+    };
+    match compiled {
+        Ok((json, all, set)) => {
+            run.context.tools_json = json;
+            run.context.tools = all;
+            run.tool_set = set;
+        }
+        Err(message) => {
+            let code = "mcp_unavailable".to_owned();
+            warnings.push(RunWarning { code, field: Some("mcp".to_owned()), message });
+        }
+    }
+    warnings
+}
+
+/// The JSON of a list of tools with more at its end: the host's own part stays byte for byte.
+fn spliced(json: &str, more: &[ToolDefinition]) -> String {
+    let more = serde_json::to_string(more).unwrap_or_default();
+    let own = json.trim_end().strip_suffix(']').map(str::trim_end).unwrap_or("[");
+    let comma = if own.ends_with('[') { "" } else { "," };
+    format!("{own}{comma}{}", more.strip_prefix('[').unwrap_or("]"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::spliced;
+
+    #[test]
+    fn tools_are_added_behind_the_text_of_the_hosts_own() {
+        assert_eq!(spliced("", &[]), "[]");
+        assert_eq!(spliced("[ ]", &[]), "[]");
+        let own = r#"[{"name" : "a"} ]"#;
+        let tool = serde_json::from_str(r#"{"name":"b","parameters":{}}"#).unwrap();
+        let text = spliced(own, &[tool]);
+        assert!(text.starts_with(r#"[{"name" : "a"},{"name":"b","#), "{text}");
+        assert_eq!(serde_json::from_str::<Vec<serde_json::Value>>(&text).unwrap().len(), 2);
+    }
+}
