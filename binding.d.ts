@@ -6,6 +6,18 @@
  * @internal
  */
 export declare class NativeBroker {
+  /** Sends a message from one agent to another one; answers request `id` with its session, or why it is refused. */
+  sendAgent(id: number, args: string): void
+  /** Waits for the end of a dispatch, for a turn of a session; answers request `id` with it, or with null. */
+  awaitDispatch(id: number, dispatch: string, sessionLabel: string, turnId: string): void
+  /** Cancels a dispatch; answers request `id` with it, or with null. */
+  cancelDispatch(id: number, dispatch: string): void
+  /** Answers request `id` with the dispatch, or with null. */
+  dispatch(id: number, dispatch: string): void
+  /** Answers request `id` with the newest dispatches that a session has made, or has. */
+  dispatches(id: number, args: string): void
+  /** Answers request `id` with the dispatch for which a session was made, or with null. */
+  spawned(id: number, sessionLabel: string): void
   /** `options` is the JSON of the queue's and the lanes' limits; `number` is the broker's in this environment. */
   constructor(engine: NativeEngine, options: string, number: number)
   /** Queues a message; answers request `id` with its receipt. */

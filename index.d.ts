@@ -2198,6 +2198,8 @@ export interface BrokerAgent extends AgentConfig {
   policy?: RunPolicy | readonly RunPolicy[] | undefined
   /** When a session of the agent starts another thread, or a function of the session's label. Default: never. */
   reset?: SessionReset | ((sessionLabel: string) => SessionReset | null | undefined) | undefined
+  /** What it may do with other agents. Default: nothing; it has none of the tools for it. */
+  subagents?: SubagentOptions | undefined
 }
 
 /**
@@ -2211,6 +2213,22 @@ export interface SessionReset {
   dailyAt?: string | undefined
   /** The time zone of `dailyAt`. Default that of this process. */
   zone?: string | undefined
+}
+
+/** What an agent may do with other agents. */
+export interface SubagentOptions {
+  /** The agents that it may start and write to. Default: itself. */
+  allowAgents?: readonly string[] | undefined
+  /** The models that it may name for a task. Default: those of the agent that gets the task. */
+  allowModels?: readonly string[] | undefined
+  /** How deep agents may start agents. Default 3. */
+  maxDepth?: number | undefined
+  /** How many agents one turn may start. Default 5. */
+  maxChildren?: number | undefined
+  /** How many agents of a session may be at work at once. Default 8. */
+  maxConcurrent?: number | undefined
+  /** Limit of a task in milliseconds, with its wait in the queue. Default: none but that of the agent's turn. */
+  timeoutMs?: number | undefined
 }
 
 /** The turn that tools are for. */
@@ -2363,6 +2381,8 @@ export interface QueuedMessage {
   reason: FailedReason | null
   detail: string | null
   eventId: string | null
+  /** The agent that has sent it; null for any other sender. */
+  from: MessageSender | null
   /** How many turns were tried for it. */
   tries: number
   /** How many of them failed without being the provider's trouble. */
@@ -2495,6 +2515,21 @@ export interface BrokerEvents {
   delivery: Delivery
   /** A delivery has failed seven times, and waits for {@link Broker.redeliver}. */
   deliveryParked: StoredDelivery
+  /** A session has begun to run, to answer, to compact, or does nothing any more. Emitted for the turns of this process. */
+  session: {
+    sessionLabel: string
+    agentId: string
+    turnId: string
+    state: 'idle' | 'running' | 'streaming' | 'compacting'
+  }
+  /** What a turn of this process has used, its compactions apart; `cost` in US dollars is null where a price is unknown. */
+  usage: {
+    sessionLabel: string
+    agentId: string
+    turnId: string
+    usage: TokenUsage
+    cost: number | null
+  }
   /** The ledger failed, or a turn could not begin. */
   error: Error
 }
@@ -2542,6 +2577,12 @@ export declare class Broker {
   queue(label: string): Promise<QueuedMessage[]>
   /** Cancels a message that waits; false for any other. */
   cancel(itemId: string): Promise<boolean>
+  /** A task that an agent has given another one; null for an unknown id. */
+  dispatch(id: string): Promise<Dispatch | null>
+  /** The newest 100 tasks that a session has given, oldest first. */
+  dispatches(label: string): Promise<Dispatch[]>
+  /** Cancels a task: one that waits has ended then, and the turn of another one is aborted. Null for an unknown id. */
+  cancelDispatch(id: string): Promise<Dispatch | null>
   /** Aborts the turn of a session, in any process. `queue: 'clear'` also cancels the messages that wait. Default `keep`. */
   abort(label: string, options?: { queue?: 'keep' | 'clear' }): Promise<void>
   /** The queue of a session accepts messages, and neither begins, steers nor aborts a turn. */
@@ -4268,9 +4309,8 @@ secretAccessKey: KeyText,
 sessionToken?: KeyText | undefined, };
 
 /**
- * A hard limit on spending. A call that could exceed it is not made: its run ends with `budget_exceeded`. What was
- * spent before is read from the ledger when a session, an agent or a day first spends; later runs of other processes are
- * not counted.
+ * A hard limit on spending. A call that could exceed it is not made: its run ends with `budget_exceeded`. With a ledger it holds
+ * over all processes that have the budget: each call is reserved there at its maximum, and settled at what it has used.
  */
 export type BudgetOptions = { 
 /**
@@ -4291,9 +4331,10 @@ maxTokens?: number | undefined,
 maxCost?: number | undefined, };
 
 /**
- * What a budget is counted over: one run, all runs of a session, of an agent, or of a day (UTC).
+ * What a budget is counted over: one run, a run with those of the agents that work for it (`tree`), all runs of a session, of an
+ * agent, or of a day (UTC).
  */
-export type BudgetPer = "run" | "session" | "agent" | "day";
+export type BudgetPer = "run" | "tree" | "session" | "agent" | "day";
 
 /**
  * The balance of a budget.
@@ -4304,7 +4345,7 @@ export type BudgetState = {
  */
 per: BudgetPer, 
 /**
- * Its key: the turn's id, the session's label, the agent's id, or the date (UTC, `2026-01-31`).
+ * Its key: the turn's id (of a tree that at its top), the session's label, the agent's id, or the date (UTC, `2026-01-31`).
  */
 key: string, 
 /**
@@ -6415,6 +6456,156 @@ export type SmartFallback = "threw" | "timeout" | "no_answer" | "invalid" | "low
  * How a message is delivered to a session that is busy. An idle session runs it at once.
  */
 export type QueueMode = "queue" | "followup" | "collect" | "interrupt" | "steer" | "steer-backlog";
+
+/**
+ * How an agent gets the answer of the one that it gives a task.
+ */
+export type DispatchKind = "spawn" | "dispatch";
+
+/**
+ * What became of a dispatch so far.
+ */
+export type DispatchStatus = "active" | "ok" | "error" | "timeout" | "aborted";
+
+/**
+ * Why a dispatch is cancelled.
+ */
+export type DispatchCancel = "requested" | "parent_ended";
+
+/**
+ * A task that one agent has given another one.
+ */
+export type Dispatch = { 
+/**
+ * Its id: the engine's ULID of the call that made it, and the id of its message in the queue.
+ */
+id: string, 
+/**
+ * How the answer gets back.
+ */
+kind: DispatchKind, 
+/**
+ * What became of it so far.
+ */
+status: DispatchStatus, 
+/**
+ * The session that made it.
+ */
+parentSession: string, 
+/**
+ * The turn that made it.
+ */
+parentTurnId: string, 
+/**
+ * The turn at the top of the tree: no dispatch began it.
+ */
+rootTurnId: string, 
+/**
+ * The session that has it.
+ */
+sessionLabel: string, 
+/**
+ * The agent that has it.
+ */
+agentId: string, 
+/**
+ * The model that it has instead of its agent's.
+ */
+model: string | null, 
+/**
+ * Whether the session was made for it.
+ */
+isNew: boolean, 
+/**
+ * How many dispatches it is away from a session that nobody dispatched to.
+ */
+depth: number, 
+/**
+ * How many messages between agents it follows.
+ */
+hops: number, 
+/**
+ * Whether it goes on when the turn that made it is aborted.
+ */
+isDetached: boolean, 
+/**
+ * Why it is cancelled; null for one that is not.
+ */
+cancelled: DispatchCancel | null, 
+/**
+ * When its time is over, in Unix milliseconds; null for no limit.
+ */
+deadline: number | null, 
+/**
+ * The turn that has answered it.
+ */
+turnId: string | null, 
+/**
+ * The answer, or why there is none; null while it is active.
+ */
+text: string | null, 
+/**
+ * The tokens of its turn.
+ */
+usage: TokenUsage | null, 
+/**
+ * What its turn cost, in US dollars; null where that is unknown.
+ */
+cost: number | null, 
+/**
+ * The message of the queue that has its result, for the kind `dispatch`.
+ */
+resultItemId: string | null, 
+/**
+ * Unix milliseconds.
+ */
+createdAt: number, 
+/**
+ * Unix milliseconds.
+ */
+endedAt: number | null, };
+
+/**
+ * What a message from an agent is.
+ */
+export type AgentMessageKind = "task" | "message" | "worker_result";
+
+/**
+ * The agent that has sent a message of a queue.
+ */
+export type MessageSender = { 
+/**
+ * What the message is.
+ */
+kind: AgentMessageKind, 
+/**
+ * Its session.
+ */
+fromSession: string, 
+/**
+ * Its turn; absent for the result of a task without a turn.
+ */
+fromTurn?: string, 
+/**
+ * The agent.
+ */
+fromAgent: string, 
+/**
+ * How many messages between agents this one follows, itself included.
+ */
+hops: number, 
+/**
+ * The dispatch of a task or of its result.
+ */
+dispatchId?: string, 
+/**
+ * How the task has ended.
+ */
+status?: DispatchStatus, 
+/**
+ * The tokens of its turn.
+ */
+usage?: TokenUsage, };
 
 /**
  * Where a message came from and where its answer goes. Messages of different routes are never collected in one turn.

@@ -72,6 +72,17 @@ const proofs = {
     env: { PROPTEST_CASES: '100000' },
     command: core('every_message_ends_exactly_once'),
   },
+  agents: {
+    about:
+      'brokers whose agents give tasks, killed at any step, 50 times alone and 50 times beside two others: every task has one result',
+    env: { AGENT_KILLS: '50' },
+    command: spec('broker/agents/kills'),
+  },
+  budgets: {
+    about: '64 trees of agents at once against one budget in money, from 3 processes, 10 times',
+    env: { BUDGET_TREES: '64', BUDGET_ROUNDS: '10' },
+    command: spec('broker/agents/budgets'),
+  },
   duplicates: {
     about: 'two processes submit the same run id at once, 200 times: one turn',
     env: { DUPLICATE_ROUNDS: '200' },

@@ -2196,6 +2196,8 @@ export interface BrokerAgent extends AgentConfig {
   policy?: RunPolicy | readonly RunPolicy[] | undefined
   /** When a session of the agent starts another thread, or a function of the session's label. Default: never. */
   reset?: SessionReset | ((sessionLabel: string) => SessionReset | null | undefined) | undefined
+  /** What it may do with other agents. Default: nothing; it has none of the tools for it. */
+  subagents?: SubagentOptions | undefined
 }
 
 /**
@@ -2209,6 +2211,22 @@ export interface SessionReset {
   dailyAt?: string | undefined
   /** The time zone of `dailyAt`. Default that of this process. */
   zone?: string | undefined
+}
+
+/** What an agent may do with other agents. */
+export interface SubagentOptions {
+  /** The agents that it may start and write to. Default: itself. */
+  allowAgents?: readonly string[] | undefined
+  /** The models that it may name for a task. Default: those of the agent that gets the task. */
+  allowModels?: readonly string[] | undefined
+  /** How deep agents may start agents. Default 3. */
+  maxDepth?: number | undefined
+  /** How many agents one turn may start. Default 5. */
+  maxChildren?: number | undefined
+  /** How many agents of a session may be at work at once. Default 8. */
+  maxConcurrent?: number | undefined
+  /** Limit of a task in milliseconds, with its wait in the queue. Default: none but that of the agent's turn. */
+  timeoutMs?: number | undefined
 }
 
 /** The turn that tools are for. */
@@ -2361,6 +2379,8 @@ export interface QueuedMessage {
   reason: FailedReason | null
   detail: string | null
   eventId: string | null
+  /** The agent that has sent it; null for any other sender. */
+  from: MessageSender | null
   /** How many turns were tried for it. */
   tries: number
   /** How many of them failed without being the provider's trouble. */
@@ -2493,6 +2513,21 @@ export interface BrokerEvents {
   delivery: Delivery
   /** A delivery has failed seven times, and waits for {@link Broker.redeliver}. */
   deliveryParked: StoredDelivery
+  /** A session has begun to run, to answer, to compact, or does nothing any more. Emitted for the turns of this process. */
+  session: {
+    sessionLabel: string
+    agentId: string
+    turnId: string
+    state: 'idle' | 'running' | 'streaming' | 'compacting'
+  }
+  /** What a turn of this process has used, its compactions apart; `cost` in US dollars is null where a price is unknown. */
+  usage: {
+    sessionLabel: string
+    agentId: string
+    turnId: string
+    usage: TokenUsage
+    cost: number | null
+  }
   /** The ledger failed, or a turn could not begin. */
   error: Error
 }
@@ -2540,6 +2575,12 @@ export declare class Broker {
   queue(label: string): Promise<QueuedMessage[]>
   /** Cancels a message that waits; false for any other. */
   cancel(itemId: string): Promise<boolean>
+  /** A task that an agent has given another one; null for an unknown id. */
+  dispatch(id: string): Promise<Dispatch | null>
+  /** The newest 100 tasks that a session has given, oldest first. */
+  dispatches(label: string): Promise<Dispatch[]>
+  /** Cancels a task: one that waits has ended then, and the turn of another one is aborted. Null for an unknown id. */
+  cancelDispatch(id: string): Promise<Dispatch | null>
   /** Aborts the turn of a session, in any process. `queue: 'clear'` also cancels the messages that wait. Default `keep`. */
   abort(label: string, options?: { queue?: 'keep' | 'clear' }): Promise<void>
   /** The queue of a session accepts messages, and neither begins, steers nor aborts a turn. */

@@ -314,6 +314,10 @@ describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
     `INSERT INTO queue_items (id, session_label, source, mode, principal, is_system, message_json, request_json, status, tries,
        failures, not_before, turn_id, is_summarized, created_at)
      VALUES ('i', 's', 'user', 'queue', 'p', 0, '{}', '{}', ${status}, 0, 0, 0, 'nowhere', 0, 0)`
+  const dispatched = (kind: string, status: string) =>
+    `INSERT INTO dispatches (id, kind, status, parent_session, parent_turn_id, root_turn_id, session_label, agent_id, is_new, depth,
+       hops, is_detached, principal, request_json, created_at)
+     VALUES ('d', '${kind}', '${status}', 's', 't', 't', 'w', 'a', 0, 1, 0, 0, '{}', '{}', 0)`
   const last = (table: string, where = '1') =>
     `rowid = (SELECT max(rowid) FROM ${table} WHERE ${where})`
   test.each([
@@ -404,6 +408,14 @@ describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
     ['a message of a queue that a turn has taken is in an open turn', queued("'processing'")],
     ['a delivered message of a queue has its turn', queued("'delivered'")],
     [
+      'a dispatch is active as long as its message waits or is in a turn',
+      dispatched('spawn', 'active'),
+    ],
+    [
+      'an ended dispatch has its result as a message, unless a call waits for it',
+      dispatched('dispatch', 'ok'),
+    ],
+    [
       'threads has every turn that has ended, from its root',
       'DROP VIEW threads; CREATE VIEW threads (turn_id, ancestry, total_tokens, depth, persona_id, thread_key) AS' +
         " SELECT id, '[]', thread_tokens, depth, 'default', session_label || '/' || id FROM turns",
@@ -413,7 +425,7 @@ describe.skipIf(!sqlite3)('read by the sqlite3 command line', () => {
   })
 
   test('each invariant was broken once', () => {
-    const tried = 26
+    const tried = 28
     expect(Object.keys(INVARIANTS)).toHaveLength(tried)
   })
 

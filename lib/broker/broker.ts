@@ -18,6 +18,7 @@ import type {
   Delivery,
   DeliveryListOptions,
   DenyOptions,
+  Dispatch,
   MessageExecution,
   NexusRequest,
   Page,
@@ -34,6 +35,7 @@ import * as addon from '../native/addon.ts'
 import * as hub from '../native/hub.ts'
 import { AgentEngineError, guarded, messageOf, refusal } from '../values/errors.ts'
 import { readFields, readName } from '../values/reader.ts'
+import { AgentStore } from './agents/store.ts'
 import { Deliveries } from './deliveries.ts'
 import { Execution } from './execution.ts'
 import { type ReadOptions, readBrokerOptions } from './options.ts'
@@ -63,6 +65,7 @@ class Broker implements Declared {
   #engine: AgentEngine
   #parts: EngineParts
   #options: ReadOptions
+  #agents: AgentStore
   #turns: Turns
   #deliveries: Deliveries
   #schedules: Schedules
@@ -78,6 +81,8 @@ class Broker implements Declared {
     run: new Set(),
     queue: new Set(),
     deliveryParked: new Set(),
+    session: new Set(),
+    usage: new Set(),
     error: new Set(),
   }
   #closing: Promise<void> | undefined
@@ -94,7 +99,8 @@ class Broker implements Declared {
       () => this.#native,
       () => parts.native.newId(),
     )
-    this.#turns = new Turns(this.#engine, parts, this.#options)
+    this.#agents = new AgentStore(() => this.#native)
+    this.#turns = new Turns(this.#engine, parts, this.#options, this.#agents)
     this.#number = hub.addBroker((event) => this.#receive(event as NativeEvent))
     try {
       const { native } = this.#options
@@ -193,6 +199,18 @@ class Broker implements Declared {
   async cancel(itemId: string): Promise<boolean> {
     readName(itemId, 'itemId', 'invalid_options')
     return hub.request((id) => this.#native.cancel(id, itemId))
+  }
+
+  async dispatch(id: string): Promise<Dispatch | null> {
+    return this.#agents.dispatch(readName(id, 'id', 'invalid_options'))
+  }
+
+  async dispatches(label: string): Promise<Dispatch[]> {
+    return this.#agents.madeBy(readName(label, 'label', 'invalid_options'))
+  }
+
+  async cancelDispatch(id: string): Promise<Dispatch | null> {
+    return this.#agents.cancel(readName(id, 'id', 'invalid_options'))
   }
 
   #cancelFollowed(itemId: string): void {
@@ -387,6 +405,31 @@ class Broker implements Declared {
     this.#runs.set(turnId, run)
     this.#follow(itemIds, run)
     this.#emit('run', { run, turnId, sessionLabel, agentId, itemIds })
+    const about = { sessionLabel, agentId, turnId }
+    // Without a listener, nothing of the run crosses for it.
+    if (this.#listeners.session.size > 0) this.#watch(run, about)
+    if (this.#listeners.usage.size > 0) {
+      const used = ({ usage, cost }: AgentResult) =>
+        this.#emit('usage', { ...about, usage, cost: cost ?? null })
+      run.result.then(used, () => {})
+    }
+  }
+
+  /** Emits the states of a session while a run of it is under way. */
+  #watch(run: AgentRun, about: { sessionLabel: string; agentId: string; turnId: string }): void {
+    const emit = (state: BrokerEvents['session']['state']) =>
+      this.#emit('session', { ...about, state })
+    emit('running')
+    let isAnswering = false
+    run.stream.onEvent((event) => {
+      if (event.type === 'compaction') emit(event.phase === 'start' ? 'compacting' : 'running')
+      else if (event.type === 'token' && !isAnswering) emit('streaming')
+      else if (event.type !== 'token' && isAnswering) emit('running')
+      else return
+      isAnswering = event.type === 'token'
+    })
+    const ended = () => emit('idle')
+    run.result.then(ended, ended)
   }
 
   /** The messages are in a run. */

@@ -11,6 +11,7 @@ import type {
 } from '../../index.d.ts'
 import { refusal } from '../values/errors.ts'
 import { type Fields, readFields, readList, readName } from '../values/reader.ts'
+import { type ReadSubagents, readSubagents } from './agents/options.ts'
 import { listAgentIds } from './decisions.ts'
 import { readReset } from './resets.ts'
 
@@ -59,6 +60,8 @@ const MOST = 0xffffffff
 interface ReadOptions {
   config: AgentsConfig<BrokerAgent>
   toolsets: ReadonlyMap<string, Toolset>
+  /** What the agents that may have children may do with them. */
+  subagents: ReadonlyMap<string, ReadSubagents>
   mode: QueueMode
   bySource: Readonly<Record<string, QueueMode>>
   smartRoute: BrokerOptions['smartRoute']
@@ -88,9 +91,12 @@ function readBrokerOptions(options: unknown): ReadOptions {
     throw refusal(CODE, 'smartRoute', 'is not a function')
   }
   const toolsets = readToolsets(fields.toolsets)
+  const subagents = new Map<string, ReadSubagents>()
   for (const id of ids) {
     checkAgent(config, id, toolsets)
     checkReset(config, id)
+    const read = readSubagents({ ...config.defaults, ...config.agents[id] }, id, ids)
+    if (read !== undefined) subagents.set(id, read)
   }
   const queue = readQueue(fields.queue)
   const lanes = fields.lanes === undefined ? {} : readFields(fields.lanes, 'lanes', CODE, 'lanes.')
@@ -105,6 +111,7 @@ function readBrokerOptions(options: unknown): ReadOptions {
   return {
     config,
     toolsets,
+    subagents,
     mode: queue.mode ?? 'queue',
     bySource: queue.bySource ?? {},
     smartRoute: (smartRoute ?? undefined) as BrokerOptions['smartRoute'],

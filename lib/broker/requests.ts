@@ -31,6 +31,8 @@ interface StoredRequest {
   target?: unknown
   /** Set where its turn has a delivery: the answers that are not delivered. */
   outbox?: { silent: readonly string[] } | undefined
+  /** The messages before that of a task: those of the turn at which its session begins. */
+  earlier?: Message[]
 }
 
 /** A request, read. */

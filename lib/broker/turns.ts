@@ -17,7 +17,15 @@ import { readInput } from '../run/run-input.ts'
 import { AgentEngineError } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
 import type { Fields } from '../values/reader.ts'
-import { resolveAgentConfig, type SessionScope, sessionScope } from './decisions.ts'
+import type { AgentStore } from './agents/store.ts'
+import { Targets } from './agents/targets.ts'
+import { agentTools } from './agents/tools.ts'
+import {
+  resolveAgentConfig,
+  resolveAgentModel,
+  type SessionScope,
+  sessionScope,
+} from './decisions.ts'
 import { assemble } from './layers.ts'
 import type { ReadOptions } from './options.ts'
 import type { StoredRequest } from './requests.ts'
@@ -36,6 +44,8 @@ interface StartTurn {
   /** The dropped messages that the note names. */
   dropped: string[]
   note: string | null
+  /** The time that the task of another agent has left. */
+  timeoutMs: number | null
 }
 
 /** A run that has begun, and whose it is. */
@@ -48,24 +58,33 @@ class Turns {
   #engine: AgentEngine
   #parts: EngineParts
   #options: ReadOptions
+  #agents: AgentStore
+  #targets: Targets
 
-  constructor(engine: AgentEngine, parts: EngineParts, options: ReadOptions) {
+  constructor(engine: AgentEngine, parts: EngineParts, options: ReadOptions, agents: AgentStore) {
     this.#engine = engine
     this.#parts = parts
     this.#options = options
+    this.#agents = agents
+    this.#targets = new Targets(engine, options, agents)
   }
 
   /** Begins the run of a turn. */
   async start(native: NativeBroker, turn: StartTurn): Promise<BegunTurn> {
-    const { turnId, runId, sessionLabel, items, dropped, note } = turn
+    const { turnId, runId, sessionLabel, items, dropped, note, timeoutMs } = turn
     const last = items.at(-1)
     if (last === undefined) throw new AgentEngineError('internal', 'a turn has no message')
-    const earlier: Message[] = items.slice(0, -1).map(({ message }) => message)
+    const earlier: Message[] = items.flatMap(({ message, request }) => [
+      ...(request.earlier ?? []),
+      message,
+    ])
+    earlier.pop()
     // What was dropped came before what waited.
     if (note !== null) earlier.unshift({ role: 'user', content: note })
     const request = { ...last.request, eventId: last.eventId ?? undefined }
     const { context, agentId } = await this.context(sessionLabel, turnId, last.message, request)
     const leaves = await this.#threadToLeave(sessionLabel)
+    if (timeoutMs !== null) context.timeoutMs = Math.min(context.timeoutMs as number, timeoutMs)
     const taken = {
       turnId,
       sessionLabel,
@@ -87,7 +106,7 @@ class Turns {
   ): Promise<BegunTurn | undefined> {
     const found = (await this.#engine.recover()).find((turn) => turn.turnId === turnId)
     if (found === undefined || !found.resumable) return undefined
-    const { agent, agentId } = this.agent(sessionLabel)
+    const { agent, agentId } = await this.agent(sessionLabel)
     const scope = { sessionLabel, agentId, turnId, identity: undefined, permissions: undefined }
     const tools = await this.#tools(agent, scope)
     const engine = this.#parts.native
@@ -101,7 +120,8 @@ class Turns {
 
   /** The head of a session whose thread is over by its agent's `reset`. */
   async #threadToLeave(sessionLabel: string): Promise<string | undefined> {
-    const { reset } = this.agent(sessionLabel).agent
+    const { agent } = await this.agent(sessionLabel)
+    const { reset } = agent
     const path = `reset of session \`${sessionLabel}\``
     const read = readReset(typeof reset === 'function' ? reset(sessionLabel) : reset, path)
     if (read === undefined) return undefined
@@ -111,15 +131,24 @@ class Turns {
   }
 
   /** The agent of a session. */
-  agent(sessionLabel: string): { agent: BrokerAgent; agentId: string; session: SessionScope } {
+  async agent(
+    sessionLabel: string,
+  ): Promise<{ agent: BrokerAgent; agentId: string; session: SessionScope }> {
     const { config } = this.#options
+    const spawned = await this.#agents.spawned(sessionLabel)
     const session = sessionScope(config, sessionLabel)
-    const { agentId } = session
+    const agentId = spawned?.agentId ?? session.agentId
     const agent = resolveAgentConfig(config, agentId)
     if (agent === undefined) {
       const known = Object.keys(config.agents).join(', ')
       const why = `agent \`${agentId}\` of session \`${sessionLabel}\` is not configured; known: ${known}`
       throw new AgentEngineError('invalid_options', why)
+    }
+    if (spawned?.model) {
+      const { model } = spawned
+      const named = { ...agent, model }
+      const models = resolveAgentModel({ agents: { it: named } }, 'it')
+      return { agent: { ...agent, ...models }, agentId, session }
     }
     return { agent, agentId, session }
   }
@@ -131,7 +160,7 @@ class Turns {
     given: Message,
     { identity, permissions, target, eventId }: StoredRequest & { eventId: string | undefined },
   ): Promise<{ context: Fields; agentId: string }> {
-    const { agent, agentId, session } = this.agent(sessionLabel)
+    const { agent, agentId, session } = await this.agent(sessionLabel)
     const scope = { sessionLabel, agentId, turnId, identity, permissions }
     const tools = await this.#tools(agent, scope)
     const { native, defaults } = this.#parts
@@ -167,6 +196,42 @@ class Turns {
   }
 
   async #tools(agent: BrokerAgent, scope: TurnScope): Promise<readonly AgentTool[]> {
+    const subagents = this.#options.subagents.get(scope.agentId)
+    const own = await this.#toolset(agent, scope)
+    if (subagents === undefined) return own
+    const tools = agentTools({
+      agentId: scope.agentId,
+      role: agent.role ?? 'unified',
+      subagents,
+      modelsOf: (agentId) => this.#modelsOf(agentId),
+      parentOf: (sessionLabel, turnId) => this.#parentOf(sessionLabel, turnId),
+      store: this.#agents,
+      targets: this.#targets,
+    })
+    return [...own, ...tools]
+  }
+
+  /** The models of an agent, by each of their names. */
+  #modelsOf(agentId: string): string[] {
+    const models = resolveAgentModel(this.#options.config, agentId)
+    if (models === undefined) return []
+    const { provider, model, fallbacks } = models
+    return [{ provider, model }, ...fallbacks].flatMap((it) => {
+      if (typeof it === 'string') return [it]
+      return it.provider ? [it.model, `${it.provider}/${it.model}`] : [it.model]
+    })
+  }
+
+  /** The session that has given a turn its task. */
+  async #parentOf(sessionLabel: string, turnId: string): Promise<string | undefined> {
+    const spawned = await this.#agents.spawned(sessionLabel)
+    if (spawned !== null) return spawned.parentSession
+    const items = await this.#agents.queue(sessionLabel)
+    const senders = items.filter((it) => it.turnId === turnId).map(({ from }) => from)
+    return senders.find((from) => from !== null && from.kind !== 'worker_result')?.fromSession
+  }
+
+  async #toolset(agent: BrokerAgent, scope: TurnScope): Promise<readonly AgentTool[]> {
     if (agent.toolset === undefined) return []
     const toolset = this.#options.toolsets.get(agent.toolset)
     if (toolset === undefined) {

@@ -21,8 +21,12 @@ interface TextBlock {
 
 type Block = TextBlock | { type: 'image'; mimeType: string; data: string }
 
+/** The field of a result with the session of the agent that the call has started: only the broker's tools have it. */
+const SPAWNED = Symbol('spawnedSessionLabel')
+
 /** The used part of a result in blocks. */
 interface PiResult {
+  [SPAWNED]?: string
   content?: unknown
   details?: unknown
   isError?: unknown
@@ -85,6 +89,7 @@ function piAnswer(value: PiResult, blocks: unknown[]): string {
     content,
     resultJson: withDetails(content, value.details),
     isError: value.isError === true,
+    spawnedSessionLabel: value[SPAWNED],
   })
 }
 
@@ -143,4 +148,4 @@ function unknown(): string {
   return JSON.stringify({ content: [], isError: true, outcome: 'unknown' })
 }
 
-export { answer, failure, isError, unknown }
+export { answer, failure, isError, SPAWNED, unknown }

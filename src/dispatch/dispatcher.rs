@@ -13,7 +13,8 @@ use super::state::{SessionState, State};
 use crate::engine::{Engine, Tasks};
 use base::clock::Clock;
 use model::{
-    DeliveryStore, Journal, QueueLimits, QueueStore, ScheduleStore, StorageError, StorageErrorKind,
+    DeliveryStore, DispatchStore, Journal, LedgerAdmin, QueueLimits, QueueStore, ScheduleStore,
+    StorageError, StorageErrorKind,
 };
 
 /// The parts of a dispatcher.
@@ -21,6 +22,8 @@ pub(crate) struct DispatchParts {
     pub(crate) store: Arc<dyn QueueStore>,
     pub(crate) deliveries: Arc<dyn DeliveryStore>,
     pub(crate) schedules: Arc<dyn ScheduleStore>,
+    pub(crate) dispatches: Arc<dyn DispatchStore>,
+    pub(crate) admin: Arc<dyn LedgerAdmin>,
     pub(crate) journal: Arc<dyn Journal>,
     pub(crate) engine: Arc<Engine>,
     pub(crate) host: Arc<dyn TurnHost>,
@@ -38,10 +41,12 @@ pub(crate) struct Dispatcher {
     state: Mutex<State>,
     outbox: Mutex<Outbox>,
     closing: CancellationToken,
-    /// A turn has ended.
-    pub(super) turn_ended: Notify,
     /// A schedule has another due time.
     pub(super) schedules_changed: Notify,
+    /// Nothing can begin any more: the engine closes, or the environment of the host has ended.
+    pub(super) ended: CancellationToken,
+    /// A turn has ended, parks or goes on, or a message has ended without one.
+    pub(super) changed: Arc<Notify>,
 }
 
 impl Dispatcher {
@@ -53,8 +58,9 @@ impl Dispatcher {
             state,
             outbox: Mutex::default(),
             closing: CancellationToken::new(),
-            turn_ended: Notify::new(),
             schedules_changed: Notify::new(),
+            ended: CancellationToken::new(),
+            changed: Arc::default(),
         });
         let pulse = Arc::clone(&dispatcher);
         dispatcher.parts.tasks.spawn(async move { pulse.beat().await });
@@ -86,7 +92,10 @@ impl Dispatcher {
     async fn beat(self: Arc<Self>) {
         loop {
             if !self.parts.host.is_alive() {
-                self.close();
+                self.end();
+            }
+            if let Err(error) = self.tend_dispatches().await {
+                self.report(&error);
             }
             match self.parts.store.waiting_sessions().await {
                 Ok(mut labels) => {
@@ -125,7 +134,7 @@ impl Dispatcher {
     /// Reports an error of the store, unless the dispatcher closes. It closes with its ledger.
     pub(super) fn report(&self, error: &StorageError) {
         if error.kind == StorageErrorKind::Closed {
-            self.close();
+            self.end();
         }
         if !self.closing.is_cancelled() {
             self.parts.host.error(error);
@@ -143,7 +152,7 @@ impl Dispatcher {
     /// Whether the caller is the one that decides the session's next steps.
     pub(super) fn begin_stepping(&self, label: &str) -> bool {
         let mut state = self.lock();
-        if state.is_closing {
+        if state.refuses(label) {
             return false;
         }
         let session = state.session(label);
@@ -183,8 +192,11 @@ impl Dispatcher {
         let wait = Duration::from_millis(at.saturating_sub(self.now()).try_into().unwrap_or(0));
         let (dispatcher, label) = (Arc::clone(self), label.to_owned());
         self.parts.tasks.spawn(async move {
-            if !dispatcher.waits(wait).await {
-                return;
+            // A session for which a running turn waits has its turn also while the dispatcher closes.
+            tokio::select! {
+                biased;
+                () = dispatcher.ended.cancelled() => return,
+                () = tokio::time::sleep(wait) => {}
             }
             {
                 let mut state = dispatcher.lock();
@@ -216,11 +228,19 @@ impl Dispatcher {
         self.closing.cancel();
     }
 
+    /// Begins no turn from now on, also none that a running one waits for.
+    pub(super) fn end(&self) {
+        self.close();
+        self.lock().awaited.clear();
+        self.ended.cancel();
+    }
+
     /// Waits until no turn runs here.
     pub(crate) async fn quiet(&self) {
         loop {
-            let turn_ended = self.turn_ended.notified();
+            let turn_ended = self.changed.notified();
             if self.lock().sessions.values().all(|session| session.turn.is_none()) {
+                self.end();
                 return;
             }
             turn_ended.await;

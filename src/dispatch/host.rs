@@ -14,6 +14,8 @@ pub(crate) struct StartTurn {
     /// The dropped messages that it names, and the note about them.
     pub(crate) dropped: Vec<String>,
     pub(crate) note: Option<String>,
+    /// The time that the task of another agent has left, in milliseconds.
+    pub(crate) timeout_ms: Option<i64>,
 }
 
 /// A turn that has ended, or could not begin.

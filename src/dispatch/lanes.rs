@@ -34,6 +34,17 @@ struct Lane {
     waiting: VecDeque<String>,
     /// Sessions that were chosen and have not begun.
     chosen: HashSet<String>,
+    /// Sessions whose turn has waited outside of the lane and wants its slot back, in the order of their return.
+    returning: VecDeque<String>,
+}
+
+/// Who has a free slot next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// A session that waits for its turn.
+    Session(String),
+    /// The turn of a session, which goes on.
+    Turn(String),
 }
 
 /// The lanes of a dispatcher.
@@ -49,6 +60,7 @@ impl Lanes {
             taken: 0,
             waiting: VecDeque::new(),
             chosen: HashSet::new(),
+            returning: VecDeque::new(),
         };
         Self { main: lane(limits.main), worker: lane(limits.worker) }
     }
@@ -82,21 +94,44 @@ impl Lanes {
         self.of(label).taken += 1;
     }
 
-    /// A turn of the session has ended, or waits. Returns the session that was chosen for the slot.
-    pub(crate) fn leave(&mut self, label: &str) -> Option<String> {
+    /// A turn of the session has ended, or waits outside of its lane. Returns who has the slot now.
+    pub(crate) fn leave(&mut self, label: &str) -> Option<Next> {
         let lane = self.of(label);
         lane.taken = lane.taken.saturating_sub(1);
         if lane.taken >= lane.limit {
             return None;
         }
-        let next = lane.waiting.pop_front()?;
+        // What has begun is finished first.
+        let next = match lane.returning.pop_front() {
+            Some(label) => Next::Turn(label),
+            None => {
+                let label = lane.waiting.pop_front()?;
+                lane.chosen.insert(label.clone());
+                Next::Session(label)
+            }
+        };
         lane.taken += 1;
-        lane.chosen.insert(next.clone());
         Some(next)
     }
 
-    /// The session has nothing to begin. Returns the session that was chosen for its slot, if it had one.
-    pub(crate) fn pass(&mut self, label: &str) -> Option<String> {
+    /// Takes a slot for a turn of the session that has waited outside; false where it waits for one from now on.
+    pub(crate) fn come_back(&mut self, label: &str) -> bool {
+        let lane = self.of(label);
+        if lane.taken < lane.limit {
+            lane.taken += 1;
+            return true;
+        }
+        lane.returning.push_back(label.to_owned());
+        false
+    }
+
+    /// A turn that wants its slot back has ended.
+    pub(crate) fn stay_away(&mut self, label: &str) {
+        self.of(label).returning.retain(|other| other != label);
+    }
+
+    /// The session has nothing to begin. Returns who has its slot now, if it had one.
+    pub(crate) fn pass(&mut self, label: &str) -> Option<Next> {
         let lane = self.of(label);
         lane.waiting.retain(|other| other != label);
         if lane.chosen.remove(label) { self.leave(label) } else { None }
@@ -105,7 +140,26 @@ impl Lanes {
 
 #[cfg(test)]
 mod tests {
-    use super::{LaneLimits, Lanes};
+    use super::{LaneLimits, Lanes, Next};
+
+    fn session(label: &str) -> Option<Next> {
+        Some(Next::Session(label.to_owned()))
+    }
+
+    #[test]
+    fn a_turn_that_waits_outside_of_its_lane_has_its_slot_back_before_others_begin() {
+        let mut lanes = Lanes::new(LaneLimits { main: 1, worker: 1 });
+        assert!(lanes.enter("a") && !lanes.enter("b") && !lanes.enter("c"));
+        // `a` waits for something outside, and `b` runs meanwhile.
+        assert_eq!(lanes.leave("a"), session("b"));
+        assert!(lanes.enter("b") && !lanes.come_back("a"));
+        assert_eq!(lanes.leave("b"), Some(Next::Turn("a".to_owned())));
+        assert_eq!(lanes.leave("a"), session("c"));
+        assert!(lanes.enter("c") && !lanes.come_back("a"));
+        lanes.stay_away("a");
+        assert_eq!(lanes.leave("c"), None);
+        assert!(lanes.come_back("a"));
+    }
 
     #[test]
     fn sessions_have_their_turns_in_the_order_in_which_they_wait() {
@@ -114,11 +168,11 @@ mod tests {
         assert!(!lanes.enter("b") && !lanes.enter("c") && !lanes.enter("b"));
         assert!(lanes.enter("worker:1"), "workers have a lane of their own");
         // `a` has more to do, and is behind those that wait.
-        assert_eq!(lanes.leave("a").as_deref(), Some("b"));
+        assert_eq!(lanes.leave("a"), session("b"));
         assert!(!lanes.enter("a") && lanes.enter("b"));
-        assert_eq!(lanes.leave("b").as_deref(), Some("c"));
+        assert_eq!(lanes.leave("b"), session("c"));
         // `c` has nothing to begin any more.
-        assert_eq!(lanes.pass("c").as_deref(), Some("a"));
+        assert_eq!(lanes.pass("c"), session("a"));
         assert!(lanes.enter("a"));
         assert_eq!(lanes.leave("a"), None);
         assert!(lanes.enter("c"));
@@ -129,10 +183,10 @@ mod tests {
         let mut lanes = Lanes::new(LaneLimits { main: 1, worker: 1 });
         assert!(lanes.enter("parked"));
         assert!(!lanes.enter("a") && !lanes.enter("b"));
-        assert_eq!(lanes.leave("parked").as_deref(), Some("a"), "it waits for a decision");
+        assert_eq!(lanes.leave("parked"), session("a"), "it waits for a decision");
         assert!(lanes.enter("a"));
         lanes.enter_again("parked");
         assert_eq!(lanes.leave("a"), None, "the slot is that of the turn that continues");
-        assert_eq!(lanes.leave("parked").as_deref(), Some("b"));
+        assert_eq!(lanes.leave("parked"), session("b"));
     }
 }

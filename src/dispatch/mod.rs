@@ -2,6 +2,7 @@
 //!
 //! `broker::queue` decides, the ledger stores, the host begins turns. It must never hold a message that is not stored.
 
+mod agents;
 mod claims;
 mod dispatcher;
 mod host;

@@ -23,18 +23,14 @@ impl Dispatcher {
         let waiting = self.parts.store.waiting_items(label).await?;
         let taken: Vec<_> =
             waiting.iter().filter(|it| it.status == ItemStatus::Processing).collect();
-        let active = ActiveTurn {
-            turn_id: turn_id.to_owned(),
-            principal: taken.first().map(|it| it.item.principal.clone()).unwrap_or_default(),
-            control: None,
-            is_ending: false,
-            has_slot: true,
-            items: taken.iter().map(|it| (it.item.id.clone(), it.item.tries)).collect(),
-            offered: Vec::new(),
-        };
+        let active = ActiveTurn::new(
+            turn_id.to_owned(),
+            taken.first().map(|it| it.item.principal.clone()).unwrap_or_default(),
+            taken.iter().map(|it| (it.item.id.clone(), it.item.tries)).collect(),
+        );
         {
             let mut state = self.lock();
-            if state.is_closing || !state.lanes.enter(label) {
+            if state.refuses(label) || !state.lanes.enter(label) {
                 return Ok(());
             }
             state.session(label).turn = Some(active);

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::agents::ended_task;
 use super::dispatcher::Dispatcher;
-use model::{Enqueued, NewItem, QueueStore, StorageError, StoredItem};
+use model::{Enqueued, ItemStatus, NewItem, QueueStore, StorageError, StoredItem};
 
 /// What became of a message that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,19 +120,26 @@ impl Dispatcher {
         &self.parts.store
     }
 
-    async fn report_failed(&self, ids: &[String]) {
+    pub(super) async fn report_failed(self: &Arc<Self>, ids: &[String]) {
         let mut items: Vec<StoredItem> = Vec::new();
         for id in ids {
             match self.parts.store.queue_item(id).await {
-                Ok(item) => items.extend(item),
+                // A turn may have ended it meanwhile, and reports that.
+                Ok(item) => items.extend(item.filter(|it| it.status == ItemStatus::Failed)),
                 Err(error) => self.report(&error),
             }
         }
         for stored in &items {
             self.lock().session(&stored.session_label).own.remove(&stored.item.id);
         }
+        let tasks: Vec<String> = items.iter().filter_map(ended_task).collect();
         if !items.is_empty() {
             self.parts.host.failed(items);
+        }
+        for id in tasks {
+            if let Err(error) = self.dispatch_ended(&id).await {
+                self.report(&error);
+            }
         }
     }
 }

@@ -22,7 +22,7 @@ impl Dispatcher {
         let now = self.now();
         let has_turn = {
             let mut state = self.lock();
-            if state.is_closing {
+            if state.refuses(label) {
                 return Ok(());
             }
             state.session(label).turn.is_some()
@@ -77,7 +77,7 @@ impl Dispatcher {
             self.pass_lane(label);
         }
         match decision {
-            Decision::Start(ids) => self.begin(label, &ids, &queue),
+            Decision::Start(ids) => self.begin(label, &ids, &queue).await?,
             Decision::Steer(ids) => self.steer(label, &ids, &queue.pending).await?,
             Decision::Abort => self.interrupt_turn(label),
             Decision::Wait(Some(at)) => self.wake_at(label, at),
@@ -127,7 +127,11 @@ impl Dispatcher {
 
     /// The session begins nothing: the next one has its slot of the lane.
     fn pass_lane(self: &Arc<Self>, label: &str) {
-        let next = self.lock().lanes.pass(label);
+        let next = {
+            let mut state = self.lock();
+            let next = state.lanes.pass(label);
+            state.pass_on(next)
+        };
         if let Some(next) = next {
             self.wake(&next);
         }
@@ -176,16 +180,22 @@ impl Dispatcher {
         items.iter().all(|it| own.contains(&it.item.id) || it.created_at <= young)
     }
 
-    fn begin(self: &Arc<Self>, label: &str, ids: &[String], queue: &SessionQueue) {
+    async fn begin(
+        self: &Arc<Self>,
+        label: &str,
+        ids: &[String],
+        queue: &SessionQueue,
+    ) -> Result<(), StorageError> {
         let items: Vec<StoredItem> = ids
             .iter()
             .filter_map(|id| queue.pending.iter().find(|it| it.item.id == *id).cloned())
             .collect();
-        let Some(first) = items.first() else { return };
+        let Some(first) = items.first() else { return Ok(()) };
         if !self.is_ours(label, &items, queue.lease) {
             self.pass_lane(label);
-            return;
+            return Ok(());
         }
+        let timeout_ms = self.time_of(&items).await?;
         let clock = &self.parts.clock;
         let texts: Vec<String> = queue.dropped.iter().map(|it| text_of(&it.message)).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
@@ -196,20 +206,17 @@ impl Dispatcher {
             dropped: queue.dropped.iter().map(|it| it.item.id.clone()).collect(),
             note: overflow_note(&texts, self.parts.limits.cap),
             items: items.clone(),
+            timeout_ms,
         };
-        let active = ActiveTurn {
-            turn_id: turn.turn_id.clone(),
-            principal: first.item.principal.clone(),
-            control: None,
-            is_ending: false,
-            has_slot: true,
-            items: items.iter().map(|it| (it.item.id.clone(), it.item.tries)).collect(),
-            offered: Vec::new(),
-        };
+        let active = ActiveTurn::new(
+            turn.turn_id.clone(),
+            first.item.principal.clone(),
+            items.iter().map(|it| (it.item.id.clone(), it.item.tries)).collect(),
+        );
         {
             let mut state = self.lock();
-            if state.is_closing || !state.lanes.enter(label) {
-                return;
+            if state.refuses(label) || !state.lanes.enter(label) {
+                return Ok(());
             }
             let session = state.session(label);
             // They are the turn's.
@@ -217,6 +224,7 @@ impl Dispatcher {
             session.turn = Some(active);
         }
         self.parts.host.start(turn);
+        Ok(())
     }
 
     async fn steer(

@@ -3,7 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::lanes::{LaneLimits, Lanes};
+use tokio::sync::Notify;
+
+use super::lanes::{LaneLimits, Lanes, Next};
 use crate::engine::RunControl;
 
 /// A turn that runs here, or is about to.
@@ -14,12 +16,53 @@ pub(super) struct ActiveTurn {
     /// `None` until its run has begun.
     pub(super) control: Option<Arc<RunControl>>,
     pub(super) is_ending: bool,
-    /// Whether it has a slot of its lane: not while it waits for a decision.
-    pub(super) has_slot: bool,
     /// The messages that it has, with the number of earlier tries.
     pub(super) items: Vec<(String, u32)>,
     /// The messages that it was offered.
     pub(super) offered: Vec<String>,
+    /// Whether it has given tasks to other agents: those that end with it are stopped.
+    pub(super) has_children: bool,
+    /// Whether it waits for a decision.
+    pub(super) is_parked: bool,
+    /// Whether it has a slot of its lane.
+    has_slot: bool,
+    /// What it waits for outside of its lane: no slot is its own meanwhile.
+    waits: u32,
+    /// Whether somebody waits until it has its slot back.
+    is_returning: bool,
+    slot_back: Arc<Notify>,
+}
+
+impl ActiveTurn {
+    /// A turn that has a slot of its lane. `items` are its messages, with the number of earlier tries.
+    pub(super) fn new(turn_id: String, principal: String, items: Vec<(String, u32)>) -> Self {
+        Self {
+            turn_id,
+            principal,
+            control: None,
+            is_ending: false,
+            items,
+            offered: Vec::new(),
+            has_children: false,
+            is_parked: false,
+            has_slot: true,
+            waits: 0,
+            is_returning: false,
+            slot_back: Arc::default(),
+        }
+    }
+
+    /// Whoever waits for its slot goes on.
+    fn end_return(&mut self) {
+        if std::mem::take(&mut self.is_returning) {
+            self.slot_back.notify_one();
+        }
+    }
+
+    /// Whether it has the message, or was offered it.
+    pub(super) fn has_item(&self, id: &str) -> bool {
+        self.items.iter().any(|(item, _)| item == id) || self.offered.iter().any(|item| item == id)
+    }
 }
 
 /// A session that something is done for.
@@ -59,11 +102,18 @@ pub(super) struct State {
     pub(super) sessions: HashMap<String, Session>,
     pub(super) lanes: Lanes,
     pub(super) is_closing: bool,
+    /// The sessions for which turns that run here wait, and how many: they may begin while the dispatcher closes.
+    pub(super) awaited: HashMap<String, usize>,
 }
 
 impl State {
     pub(super) fn new(limits: LaneLimits) -> Self {
-        Self { sessions: HashMap::new(), lanes: Lanes::new(limits), is_closing: false }
+        Self {
+            sessions: HashMap::new(),
+            lanes: Lanes::new(limits),
+            is_closing: false,
+            awaited: HashMap::new(),
+        }
     }
 
     pub(super) fn session(&mut self, label: &str) -> &mut Session {
@@ -80,6 +130,79 @@ impl State {
     pub(super) fn forget_idle(&mut self, label: &str) {
         if self.sessions.get(label).is_some_and(Session::is_idle) {
             self.sessions.remove(label);
+        }
+    }
+
+    /// Whether no turn of the session may begin.
+    pub(super) fn refuses(&self, label: &str) -> bool {
+        self.is_closing && !self.awaited.contains_key(label)
+    }
+
+    /// The turn waits for something outside of its lane. Returns the session that has its slot now, and is to be woken.
+    pub(super) fn step_out(&mut self, label: &str, turn_id: &str) -> Option<String> {
+        let turn = self.turn(label, turn_id)?;
+        turn.waits += 1;
+        // It has something else to wait for, and wants its slot back after that.
+        turn.end_return();
+        if !std::mem::take(&mut turn.has_slot) {
+            self.lanes.stay_away(label);
+            return None;
+        }
+        let next = self.lanes.leave(label);
+        self.pass_on(next)
+    }
+
+    /// The turn waits for one thing less. `Some` where it wants its slot back, and waits for it.
+    pub(super) fn step_in(&mut self, label: &str, turn_id: &str) -> Option<Arc<Notify>> {
+        let turn = self.turn(label, turn_id)?;
+        turn.waits = turn.waits.saturating_sub(1);
+        if turn.waits > 0 {
+            return None;
+        }
+        if self.lanes.come_back(label) {
+            self.turn(label, turn_id)?.has_slot = true;
+            return None;
+        }
+        let turn = self.turn(label, turn_id)?;
+        turn.is_returning = true;
+        Some(Arc::clone(&turn.slot_back))
+    }
+
+    /// The turn continues after a decision: it has a slot again, also over the limit, because it is open and does not wait.
+    pub(super) fn step_in_at_once(&mut self, label: &str, turn_id: &str) {
+        let Some(turn) = self.turn(label, turn_id) else { return };
+        turn.waits = turn.waits.saturating_sub(1);
+        if turn.waits == 0 && !std::mem::replace(&mut turn.has_slot, true) {
+            self.lanes.enter_again(label);
+        }
+    }
+
+    /// The turn has ended. Returns the session that has its slot now, and is to be woken.
+    pub(super) fn end_turn(&mut self, label: &str) -> Option<String> {
+        let mut turn = self.session(label).turn.take()?;
+        turn.end_return();
+        if !turn.has_slot {
+            self.lanes.stay_away(label);
+            return None;
+        }
+        let next = self.lanes.leave(label);
+        self.pass_on(next)
+    }
+
+    /// Gives a slot to whom it belongs. Returns the session that is to be woken.
+    pub(super) fn pass_on(&mut self, mut next: Option<Next>) -> Option<String> {
+        loop {
+            match next? {
+                Next::Session(label) => return Some(label),
+                Next::Turn(label) => match self.session(&label).turn.as_mut() {
+                    Some(turn) => {
+                        turn.has_slot = true;
+                        turn.end_return();
+                        return None;
+                    }
+                    None => next = self.lanes.leave(&label),
+                },
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::agents::ended_task;
 use super::dispatcher::Dispatcher;
 use super::host::EndedTurn;
 use crate::engine::RunControl;
@@ -70,6 +71,7 @@ impl Dispatcher {
             if turn.is_ending {
                 control.abort();
             }
+            control.watch(Arc::clone(&self.changed));
             turn.control = Some(Arc::clone(&control));
         }
         let (dispatcher, of, id) = (Arc::downgrade(self), label.to_owned(), turn_id.to_owned());
@@ -87,14 +89,13 @@ impl Dispatcher {
         let next = {
             let mut state = self.lock();
             let Some(turn) = state.turn(label, turn_id) else { return };
-            if turn.has_slot != is_parked {
+            if std::mem::replace(&mut turn.is_parked, is_parked) == is_parked {
                 return;
             }
-            turn.has_slot = !is_parked;
             if is_parked {
-                state.lanes.leave(label)
+                state.step_out(label, turn_id)
             } else {
-                state.lanes.enter_again(label);
+                state.step_in_at_once(label, turn_id);
                 None
             }
         };
@@ -123,7 +124,7 @@ impl Dispatcher {
 
     /// A turn cannot begin or be resumed, because the engine closes: its messages are left for the next broker.
     pub(crate) fn abandon(self: &Arc<Self>, label: &str, turn_id: &str) {
-        self.close();
+        self.end();
         self.turn_ended(label, turn_id);
     }
 
@@ -153,7 +154,8 @@ impl Dispatcher {
     }
 
     /// Reports to the host what became of the messages of a turn that has ended.
-    async fn settle(&self, label: &str, turn_id: &str) -> Result<(), StorageError> {
+    async fn settle(self: &Arc<Self>, label: &str, turn_id: &str) -> Result<(), StorageError> {
+        let has_children = self.lock().turn(label, turn_id).is_some_and(|turn| turn.has_children);
         let found = self.lock().turn(label, turn_id).map(|turn| {
             let tries: Vec<(String, Option<u32>)> =
                 turn.items.iter().map(|(id, tries)| (id.clone(), Some(*tries))).collect();
@@ -189,20 +191,24 @@ impl Dispatcher {
         if !is_stored {
             self.lock().session(label).held_until = self.now().saturating_add(HOLD);
         }
+        let tasks: Vec<String> = items.iter().filter_map(ended_task).collect();
         self.parts.host.ended(EndedTurn { turn_id: turn_id.to_owned(), items });
-        Ok(())
+        for id in tasks {
+            self.dispatch_ended(&id).await?;
+        }
+        if has_children { self.stop_dispatches().await } else { Ok(()) }
     }
 
     /// The session is free for its next turn, and the lane for its next session.
     fn leave(self: &Arc<Self>, label: &str, turn_id: &str) {
         let next = {
             let mut state = self.lock();
-            let Some(turn) = state.turn(label, turn_id) else { return };
-            let has_slot = turn.has_slot;
-            state.session(label).turn = None;
-            if has_slot { state.lanes.leave(label) } else { None }
+            if state.turn(label, turn_id).is_none() {
+                return;
+            }
+            state.end_turn(label)
         };
-        self.turn_ended.notify_waiters();
+        self.changed.notify_waiters();
         self.wake_outbox();
         if let Some(next) = next {
             self.wake(&next);

@@ -104,7 +104,11 @@ async fn count_exactly(
 ) -> Result<Option<u64>, EngineError> {
     let CountParts { context, target, candidate, template, .. } = parts;
     let limit = Duration::from_millis(context.timeout_ms);
-    let bounds = Bounds { abort: shared.closing.clone(), deadline: shared.clock.instant() + limit };
+    let bounds = Bounds {
+        abort: shared.closing.clone(),
+        deadline: shared.clock.instant() + limit,
+        run: None,
+    };
     let mut held = Duration::ZERO;
     let (profile, called) = loop {
         let profile = shared.keys.any(candidate.clone()).await?;

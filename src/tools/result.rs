@@ -27,13 +27,20 @@ pub(crate) struct ToolAnswer {
     pub result_json: Option<Box<RawValue>>,
     /// True when the tool failed; the content has the reason.
     pub is_error: bool,
+    /// The session of the agent that the call has started.
+    pub spawned_session_label: Option<String>,
 }
 
 impl ToolAnswer {
     /// A success with text only.
     #[must_use]
     pub(crate) fn text(text: impl Into<String>) -> Self {
-        Self { content: vec![Block::text(text)], result_json: None, is_error: false }
+        Self {
+            content: vec![Block::text(text)],
+            result_json: None,
+            is_error: false,
+            spawned_session_label: None,
+        }
     }
 
     /// A failure with the text for the model.
@@ -56,7 +63,7 @@ impl ToolAnswer {
         }
         let Stored { content, result_json, is_error } = serde_json::from_str(json).ok()?;
         let result_json = result_json.and_then(|text| RawValue::from_string(text).ok());
-        Some(Self { content, result_json, is_error })
+        Some(Self { content, result_json, is_error, spawned_session_label: None })
     }
 
     /// The text of the result: for a failure, the reason.

@@ -40,6 +40,12 @@ export const INVARIANTS: Record<string, string> = {
        WHERE r.turn_id = q.turn_id AND r.ended_at IS NULL AND r.epoch IS NOT NULL)`,
   'a delivered message of a queue has its turn': `SELECT q.id FROM queue_items q
      WHERE q.status = 'delivered' AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.id = q.turn_id)`,
+  'a dispatch is active as long as its message waits or is in a turn': `SELECT d.id FROM dispatches d
+     WHERE (d.status = 'active') <> EXISTS (SELECT 1 FROM queue_items q
+       WHERE q.id = d.id AND q.status IN ('pending', 'processing'))`,
+  'an ended dispatch has its result as a message, unless a call waits for it': `SELECT d.id FROM dispatches d
+     WHERE (d.kind = 'dispatch' AND d.status <> 'active') <> (d.result_item_id IS NOT NULL)
+       OR d.result_item_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM queue_items q WHERE q.id = d.result_item_id)`,
   'every call of a turn that has ended is answered once': `SELECT t.id FROM turns t
      WHERE ${finished} AND (SELECT count(*) FROM tool_calls c WHERE c.turn_id = t.id)
        <> (SELECT count(*) FROM messages m WHERE m.turn_id = t.id AND m.role = 'tool')`,

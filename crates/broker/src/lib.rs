@@ -1,5 +1,6 @@
 //! The pure decisions of a broker. It must never do I/O, await, or read a clock.
 
+pub mod agents;
 mod one_line;
 pub mod outbox;
 pub mod prompt;

@@ -68,6 +68,10 @@ impl CallResult {
     /// # Errors
     /// Why it is none.
     pub(crate) fn read(raw: Box<RawValue>) -> Result<Self, String> {
+        // A list would be read as fields in order.
+        if !raw.get().starts_with('{') {
+            return Err("answered what is no result".to_owned());
+        }
         let wire: Wire<'_> = serde_json::from_str(raw.get())
             .map_err(|error| format!("answered what is no result: {error}"))?;
         match wire.result_type.as_deref() {

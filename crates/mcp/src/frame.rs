@@ -50,6 +50,10 @@ struct Wire<'a> {
 impl<'a> Frame<'a> {
     /// Reads one message.
     pub(crate) fn read(text: &'a [u8]) -> Self {
+        // A list would be read as fields in order.
+        if text.trim_ascii_start().first() != Some(&b'{') {
+            return Self::Noise;
+        }
         let Ok(Wire { id, method, params, result, error }) = serde_json::from_slice(text) else {
             return Self::Noise;
         };
@@ -168,7 +172,7 @@ mod tests {
             r#"{"method":"notifications/progress","params":{"progress":1}}"#,
             r#"{"id":"7","result":{}}"#,
             r#"{"id":7}"#,
-            r#"[1]"#,
+            r#"[7,"ping"]"#,
             "Server listening",
             "",
         ]

@@ -12,6 +12,15 @@ pub use data::approval::{
     ApprovalVerdict, ApprovedParams,
 };
 pub use data::block::{Block, BlockOrigin};
+pub use data::broker::delivery::{DeliveryStatus, StoredDelivery};
+pub use data::broker::dispatch::{
+    AgentMessageKind, Dispatch, DispatchCancel, DispatchKind, DispatchStatus, MessageSender,
+    SubagentLimits,
+};
+pub use data::broker::queue::{
+    DropPolicy, FailedReason, ItemStatus, QueueItem, QueueLimits, QueueMode, Route, StoredItem,
+};
+pub use data::broker::schedule::StoredSchedule;
 pub use data::call::api::{Api, IdRule, TranscriptRules};
 pub use data::call::cache::{
     CacheBreak, CacheBreakCause, CacheChain, CacheChange, CachePart, CacheStep,
@@ -28,7 +37,6 @@ pub use data::context::{
     AgentRole, AssembledContext, OnApproval, ThinkingConfig, ThinkingEffort, ThinkingMode,
     TokenBudget,
 };
-pub use data::delivery::{DeliveryStatus, StoredDelivery};
 pub use data::errors::error::{
     AgentError, AgentErrorKind, ErrorDetail, FailureKind, RetryAfterSource, StorageError,
     StorageErrorKind,
@@ -83,18 +91,17 @@ pub use data::ledger::turn::{
 };
 pub use data::ledger::turn_diff::{DiffOptions, DiffSide, TurnDiff};
 pub use data::ledger::usage_report::{UsageBy, UsageFilter, UsageRow};
-pub use data::limits::budget::{BudgetOptions, BudgetPer, BudgetState, Expense, SpentBy};
+pub use data::limits::budget::{
+    BudgetOptions, BudgetPer, BudgetState, CallCost, Expense, Overdrawn, Reservation,
+    ReservedAccount, SpentBy,
+};
 pub use data::limits::policy::RunPolicy;
 pub use data::message::{AgentMessage, Message, Provenance, Role, summary_of, summary_text};
 pub use data::profile::{AuthType, ModelName, ProfileState, ProfileUsage, ProfileWindow};
-pub use data::queue::{
-    DropPolicy, FailedReason, ItemStatus, QueueItem, QueueLimits, QueueMode, Route, StoredItem,
-};
 pub use data::result::{
     AgentResult, AgentToolCall, Attempt, CallPurpose, CompactionResult, PersistError, RunWarning,
     StopReason, ToolCallStatus,
 };
-pub use data::schedule::StoredSchedule;
 pub use data::tool::{
     ExecutionMode, OUTCOME_UNKNOWN, OUTCOME_UNKNOWN_TEXT, ReplayClass, ToolDefinition,
     ToolPermission,
@@ -108,6 +115,9 @@ pub use ports::commit::{
 };
 pub use ports::delivery_store::{
     ClaimedDeliveries, DeliveryFilter, DeliveryOutcome, DeliveryStore,
+};
+pub use ports::dispatch_store::{
+    AgentSent, AgentTask, DispatchFilter, DispatchStore, NewAgentMessage,
 };
 pub use ports::future::PortFuture;
 pub use ports::journal::Journal;

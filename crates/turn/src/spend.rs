@@ -58,6 +58,8 @@ pub struct Balance {
     pub settled: Amount,
     /// The maximum cost of calls under way.
     pub reserved: Amount,
+    /// What was spent when the account was opened.
+    before: Amount,
 }
 
 /// Why a call may not be made.
@@ -96,13 +98,18 @@ impl<K> Default for SpendAccounts<K> {
 impl<K: std::hash::Hash + Eq + Clone> SpendAccounts<K> {
     /// Opens an account that has spent `before`; an open account stays as it is.
     pub fn open(&mut self, key: K, ceiling: Ceiling, before: Amount) {
-        let fresh = Balance { ceiling, settled: before, reserved: Amount::NOTHING };
+        let fresh = Balance { ceiling, settled: before, reserved: Amount::NOTHING, before };
         self.accounts.entry(key).or_insert(fresh);
     }
 
     /// Whether an account of this key exists.
     pub fn is_open(&self, key: &K) -> bool {
         self.accounts.contains_key(key)
+    }
+
+    /// What an account had spent when it was opened.
+    pub fn before(&self, key: &K) -> Option<Amount> {
+        Some(self.accounts.get(key)?.before)
     }
 
     /// Closes the accounts for which `ended` returns true and in which nothing is reserved.

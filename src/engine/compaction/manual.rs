@@ -199,7 +199,11 @@ async fn manual_plan(
                 payer: Payer { turn_id: None, session_label: names.label, follows: None },
                 hook: host.as_ref().map(|host| HookHost { host, run_id: names.run_id }),
                 // Never reached: the limit of the compaction ends first.
-                bounds: Bounds { abort: cancel.clone(), deadline: began + limit.saturating_mul(2) },
+                bounds: Bounds {
+                    abort: cancel.clone(),
+                    deadline: began + limit.saturating_mul(2),
+                    run: None,
+                },
                 events: None,
                 first_attempt: 1,
                 failed_calls: 0,

@@ -2,8 +2,8 @@
 //!
 //! It must never change an answer: a value that does not fit is repaired by the model, or fails the run.
 
-use super::driver::Driver;
-use crate::tools::ResultSchema;
+use crate::engine::active_run::ActiveRun;
+use crate::tools::{ResultSchema, ToolHost};
 use model::{
     AgentError, AssembledContext, Block, ErrorDetail, FailureKind, InputError, Message,
     ResponseFormat, Role, StopReason,
@@ -48,14 +48,18 @@ pub(super) enum Settled {
 }
 
 /// Judges the last answer, and requests its repair where it is not the output.
-pub(super) async fn settle(driver: &Driver, machine: &mut Machine) -> Settled {
-    let Some(check) = &driver.output else { return Settled::Ends(None) };
-    let active = &driver.active;
+pub(super) async fn settle(
+    active: &ActiveRun,
+    check: Option<&OutputCheck>,
+    host: &dyn ToolHost,
+    machine: &mut Machine,
+) -> Settled {
+    let Some(check) = check else { return Settled::Ends(None) };
     let text = last_answer(machine);
     let json = unfenced(&text);
     let problems = match check.schema.mismatch(json) {
         Some(problems) => problems,
-        None => match active.guard(driver.host.output_problems(json.to_owned())).await {
+        None => match active.guard(host.output_problems(json.to_owned())).await {
             Ok(None) => return Settled::Ends(None),
             Ok(Some(problems)) => problems,
             Err(cause) => return Settled::Ends(Some(Box::new(Event::OutputUnchecked(cause)))),

@@ -11,8 +11,9 @@ use super::driver::Driver;
 use super::finish::finish;
 use super::opening::{NotEntered, enter};
 use super::output::{Settled, settle};
-use super::parked_end::{deliver_end, end_parked, reject_closed, reject_failed, return_parked};
-use super::parking::{Wakes, continued, wait};
+use super::parked::{
+    Wakes, continued, deliver_end, end_parked, reject_closed, reject_failed, return_parked, wait,
+};
 use super::refusal::refuse;
 use super::step::{may_stop, prepare, stops};
 use super::tool_batch::{self, BatchEnd};
@@ -116,7 +117,10 @@ async fn drive_once(
                 // The lane is free from here on; the lease is already.
                 drop(session);
                 let active = &driver.active;
-                active.shared.budgets.run_ended(&active.run.turn_id);
+                active
+                    .shared
+                    .budgets
+                    .run_ended(active.shared.journal.as_ref(), &active.run.turn_id);
                 if active.run.context.on_approval == OnApproval::Return {
                     Box::pin(return_parked(active, machine, usage, approvals)).await;
                     return None;
@@ -127,7 +131,7 @@ async fn drive_once(
     }
     let active = &driver.active;
     undelivered.extend(texts(&active.run.control.close()));
-    active.shared.budgets.run_ended(&active.run.turn_id);
+    active.shared.budgets.run_ended(active.shared.journal.as_ref(), &active.run.turn_id);
     Box::pin(finish(active, machine, session, usage, undelivered)).await;
     None
 }
@@ -256,15 +260,15 @@ async fn run_turn(
                         continue;
                     }
                 }
-                let invalid = match settle(driver, machine).await {
+                let (check, host) = (driver.output.as_deref(), driver.host.as_ref());
+                let invalid = match settle(active, check, host, machine).await {
                     Settled::Ends(invalid) => invalid,
                     Settled::Continues(next) => {
-                        message_ended(&driver.active, machine);
+                        message_ended(active, machine);
                         step = next;
                         continue;
                     }
                 };
-                let active = &driver.active;
                 let steered = active.run.control.take_or_close();
                 match steer(active, machine, session, steered, &mut undelivered) {
                     Some(next) => next,

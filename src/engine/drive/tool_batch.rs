@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 
 use super::call_admission::{Admission, admit, invocation};
 use super::driver::Driver;
-use super::parking::{can_park, park};
+use super::parked::{can_park, park};
 use super::tool_events::{Announcing, EndedCall, emit_ended, unreadable};
 use crate::engine::active_run::ActiveRun;
 use crate::engine::context::{Recaller, storage_error};
@@ -427,7 +427,12 @@ async fn run_one(
         }
     };
     let unreadable_images = end.unreadable_images;
-    let finish = ToolFinish { content: end.answer.content, result: end.answer.result_json, error };
+    let finish = ToolFinish {
+        content: end.answer.content,
+        result: end.answer.result_json,
+        error,
+        spawned_session_label: end.answer.spawned_session_label,
+    };
     Some(Answered { finish, unreadable_images })
 }
 
@@ -447,14 +452,20 @@ fn provided(driver: &Driver, call: &PendingCall, mut answer: ToolAnswer) -> Answ
         let text = answer.message();
         if text.is_empty() { format!("`{}` failed", call.tool_name) } else { text }
     });
-    let finish = ToolFinish { content: answer.content, result: answer.result_json, error };
+    let finish = ToolFinish {
+        content: answer.content,
+        result: answer.result_json,
+        error,
+        spawned_session_label: None,
+    };
     Answered { finish, unreadable_images }
 }
 
 /// A call that never started: the model reads the error.
 fn failed(error: String) -> Answered {
     let content = vec![Block::text(&error)];
-    let finish = ToolFinish { content, result: None, error: Some(error) };
+    let finish =
+        ToolFinish { content, result: None, error: Some(error), spawned_session_label: None };
     Answered { finish, unreadable_images: 0 }
 }
 

@@ -236,6 +236,7 @@ impl Engine {
             bounds: Bounds {
                 abort: control.abort_token(),
                 deadline: clock.instant() + Duration::from_millis(context.timeout_ms),
+                run: Some(Arc::clone(&control)),
             },
             approvals: Vec::new(),
             step: StepChanges::default(),

@@ -9,8 +9,9 @@ use serde_json::value::RawValue;
 
 use base::clock::{self, Clock};
 use model::{
-    BudgetOptions, BudgetPer, BudgetState, Failure, FailureKind, InputError, Journal, ModelInfo,
-    SessionKey, SpentBy, StorageError, TokenUsage, typed,
+    BudgetOptions, BudgetPer, BudgetState, CallCost, Failure, FailureKind, InputError, Journal,
+    ModelInfo, Overdrawn, Reservation, ReservedAccount, SessionKey, SpentBy, StorageError,
+    TokenUsage, typed,
 };
 use turn::spend::{Amount, Ceiling, Refusal, SpendAccounts, dollars, nanos};
 
@@ -64,6 +65,10 @@ pub(crate) struct Hold<'a> {
     accounts: Vec<BudgetAccount>,
     worst: Amount,
     settled: bool,
+    /// Whether the call may be sent: one that was not is dropped at no cost.
+    admitted: bool,
+    /// Its reservation over all processes.
+    stored: Option<(Arc<dyn Journal>, String)>,
 }
 
 impl Hold<'_> {
@@ -75,13 +80,16 @@ impl Hold<'_> {
     fn end(&mut self, used: Amount) {
         if !std::mem::replace(&mut self.settled, true) && !self.accounts.is_empty() {
             self.budgets.spend().settle(&self.accounts, self.worst, used);
+            if let Some((journal, call_id)) = self.stored.take() {
+                journal.settle(call_id, cost_of(used));
+            }
         }
     }
 }
 
 impl Drop for Hold<'_> {
     fn drop(&mut self) {
-        self.end(self.worst);
+        self.end(if self.admitted { self.worst } else { Amount::NOTHING });
     }
 }
 
@@ -108,7 +116,9 @@ impl Budgets {
             if limit.max_cost.is_some_and(|most| !most.is_finite() || most < 0.0) {
                 return wrong("maxCost", "is no amount of US dollars; pass 0 or more");
             }
-            if limit.only.is_some() && matches!(limit.per, BudgetPer::Run | BudgetPer::Day) {
+            if limit.only.is_some()
+                && matches!(limit.per, BudgetPer::Run | BudgetPer::Tree | BudgetPer::Day)
+            {
                 return wrong("only", "is for budgets per session or per agent; leave it out");
             }
         }
@@ -128,7 +138,9 @@ impl Budgets {
                 let limit = self.limits.get(account.limit)?;
                 let key = match limit.per {
                     BudgetPer::Day => clock::date(account.key.parse::<i64>().ok()? * DAY_MS),
-                    BudgetPer::Run | BudgetPer::Session | BudgetPer::Agent => account.key.clone(),
+                    BudgetPer::Run | BudgetPer::Tree | BudgetPer::Session | BudgetPer::Agent => {
+                        account.key.clone()
+                    }
                 };
                 let state = BudgetState {
                     per: limit.per,
@@ -148,11 +160,14 @@ impl Budgets {
     }
 
     /// Closes the accounts of an ended run.
-    pub(crate) fn run_ended(&self, turn_id: &str) {
+    pub(crate) fn run_ended(&self, journal: Option<&Arc<dyn Journal>>, turn_id: &str) {
         if self.limits.iter().any(|limit| limit.per == BudgetPer::Run) {
             let is_run =
                 |at: usize| self.limits.get(at).is_some_and(|limit| limit.per == BudgetPer::Run);
             self.spend().close(|account| is_run(account.limit) && account.key == turn_id);
+            if let Some(journal) = journal {
+                journal.close_account(format!("{}:{turn_id}", BudgetPer::Run.as_str()));
+            }
         }
     }
 
@@ -172,6 +187,22 @@ impl Budgets {
         }))
     }
 
+    /// The turn at the top of the tree of agents of `payer`, if a budget is per tree.
+    async fn root(
+        &self,
+        record: SpendingRecord<'_>,
+        payer: &Payer<'_>,
+    ) -> Result<Option<String>, StorageError> {
+        if !self.limits.iter().any(|limit| limit.per == BudgetPer::Tree) {
+            return Ok(None);
+        }
+        let Some(turn_id) = payer.turn_id else { return Ok(None) };
+        Ok(Some(match record.journal {
+            Some(journal) => journal.root_of(turn_id.to_owned()).await?,
+            None => turn_id.to_owned(),
+        }))
+    }
+
     /// The accounts of `payer`, each opened.
     async fn accounts(
         &self,
@@ -181,6 +212,7 @@ impl Budgets {
         let now = record.clock.now_ms();
         let day = now.div_euclid(DAY_MS);
         let agent = self.agent(record, payer).await?;
+        let root = self.root(record, payer).await?;
         let accounts: Vec<BudgetAccount> = self
             .limits
             .iter()
@@ -188,6 +220,7 @@ impl Budgets {
             .filter_map(|(at, limit)| {
                 let key = match limit.per {
                     BudgetPer::Run => payer.turn_id?.to_owned(),
+                    BudgetPer::Tree => root.clone()?,
                     BudgetPer::Session => payer.session_label.to_owned(),
                     BudgetPer::Agent => agent.clone()?,
                     BudgetPer::Day => day.to_string(),
@@ -210,7 +243,7 @@ impl Budgets {
             }
             let Some(limit) = self.limits.get(account.limit) else { continue };
             let by = match limit.per {
-                BudgetPer::Run => SpentBy::Turn(account.key.clone()),
+                BudgetPer::Run | BudgetPer::Tree => SpentBy::Turn(account.key.clone()),
                 BudgetPer::Session => SpentBy::Session(account.key.clone()),
                 BudgetPer::Agent => SpentBy::Agent(account.key.clone()),
                 BudgetPer::Day => SpentBy::Between(day * DAY_MS, (day + 1) * DAY_MS),
@@ -242,22 +275,81 @@ impl Budgets {
         model: &ModelInfo,
         worst: WorstCase,
     ) -> Result<Hold<'a>, Failure> {
+        let mut hold = Hold {
+            budgets: self,
+            accounts: Vec::new(),
+            worst: Amount::NOTHING,
+            settled: false,
+            admitted: false,
+            stored: None,
+        };
         if self.limits.is_empty() {
-            let worst = Amount::NOTHING;
-            return Ok(Hold { budgets: self, accounts: Vec::new(), worst, settled: false });
+            return Ok(hold);
         }
-        let accounts = self.accounts(record, payer).await.map_err(|error| {
+        let stored = |error: StorageError| {
             Failure::new(FailureKind::Storage, error.kind.code(), error.message)
-        })?;
+        };
+        let accounts = self.accounts(record, payer).await.map_err(stored)?;
         let WorstCase { prompt_tokens, answer_tokens } = worst;
         let tokens = prompt_tokens.saturating_add(answer_tokens);
-        let worst = Amount::of(tokens, worst_cost(model, prompt_tokens, answer_tokens));
-        let reserved = self.spend().reserve(&accounts, worst);
-        let reserved = reserved.map_err(|(account, why)| (account.limit, why));
-        match reserved {
-            Ok(()) => Ok(Hold { budgets: self, accounts, worst, settled: false }),
-            Err((at, why)) => Err(self.exceeded(at, why)),
+        hold.worst = Amount::of(tokens, worst_cost(model, prompt_tokens, answer_tokens));
+        let reserved = self.spend().reserve(&accounts, hold.worst);
+        if let Err((at, why)) = reserved.map_err(|(account, why)| (account.limit, why)) {
+            return Err(self.exceeded(at, why));
         }
+        hold.accounts = accounts;
+        if let Some(journal) = record.journal
+            && !hold.accounts.is_empty()
+        {
+            let call_id = record.clock.new_id();
+            let (at, reservation) = self.reservation(&hold, call_id.clone());
+            hold.stored = Some((Arc::clone(journal), call_id));
+            if let Some(Err(over)) = journal.reserve(Box::new(reservation)).await.map_err(stored)? {
+                let Overdrawn { account, left, is_cost } = over;
+                let why = if is_cost {
+                    Refusal::Cost { wanted: cost_of(hold.worst).nanos, left }
+                } else {
+                    Refusal::Tokens { wanted: tokens, left }
+                };
+                let at = at.get(account).copied().unwrap_or_default();
+                return Err(self.exceeded(at, why));
+            }
+        }
+        hold.admitted = true;
+        Ok(hold)
+    }
+
+    /// The reservation of a call over all processes, and the limit of each of its accounts. Limits of the same session, agent, run
+    /// or day share an account.
+    fn reservation(&self, hold: &Hold<'_>, call_id: String) -> (Vec<usize>, Reservation) {
+        let least = |one: Option<u64>, other: Option<u64>| match (one, other) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        let (mut at, mut accounts) = (Vec::new(), Vec::<ReservedAccount>::new());
+        let spend = self.spend();
+        for account in &hold.accounts {
+            let Some(limit) = self.limits.get(account.limit) else { continue };
+            let id = format!("{}:{}", limit.per.as_str(), account.key);
+            let max_nanos = limit.max_cost.map(nanos);
+            match accounts.iter_mut().find(|known| known.id == id) {
+                Some(known) => {
+                    known.max_tokens = least(known.max_tokens, limit.max_tokens);
+                    known.max_nanos = least(known.max_nanos, max_nanos);
+                }
+                None => {
+                    at.push(account.limit);
+                    let spent = spend.before(account).map(cost_of).unwrap_or_default();
+                    accounts.push(ReservedAccount {
+                        id,
+                        max_tokens: limit.max_tokens,
+                        max_nanos,
+                        spent,
+                    });
+                }
+            }
+        }
+        (at, Reservation { call_id, most: cost_of(hold.worst), accounts })
     }
 
     fn exceeded(&self, at: usize, why: Refusal) -> Failure {
@@ -297,4 +389,8 @@ fn worst_cost(model: &ModelInfo, prompt: u64, most: u64) -> Option<f64> {
     // Not every model has a price for cache writes.
     let written = [model.cost_of(&written, 0), model.cost_of(&written, prompt)];
     Some(written.into_iter().flatten().fold(plain, f64::max))
+}
+
+fn cost_of(amount: Amount) -> CallCost {
+    CallCost { tokens: amount.tokens, nanos: amount.nanos.unwrap_or_default() }
 }

@@ -1,19 +1,24 @@
 //! The deadline of a piece of work, and the abort that ends it earlier. It must never swallow the reason of an end.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::control::RunControl;
 use base::clock::Clock;
 use turn::machine::Interrupt;
 
 /// The deadline of some work, and its abort signal.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Bounds {
     pub(crate) abort: CancellationToken,
+    /// Without the pauses of the run.
     pub(crate) deadline: Instant,
+    /// The run whose pauses move the deadline.
+    pub(crate) run: Option<Arc<RunControl>>,
 }
 
 /// Why bounded work has no value.
@@ -32,8 +37,30 @@ impl Bounds {
             biased;
             () = self.abort.cancelled() => Err(Interrupt::Abort),
             done = work => Ok(done),
-            () = tokio::time::sleep_until(self.deadline) => Err(Interrupt::Timeout),
+            () = self.expired() => Err(Interrupt::Timeout),
         }
+    }
+
+    /// Resolves when the time is over, pauses apart.
+    async fn expired(&self) {
+        let mut at = self.deadline;
+        loop {
+            tokio::time::sleep_until(at).await;
+            let Some(run) = &self.run else { return };
+            let later = self.deadline + run.pauses().over().await;
+            if later <= at {
+                return;
+            }
+            at = later;
+        }
+    }
+
+    /// From now on, `remaining` is left.
+    pub(crate) fn restart(&mut self, remaining: Duration, clock: &Clock) {
+        let now = clock.instant();
+        let paused = self.run.as_ref().map_or(Duration::ZERO, |run| run.pauses().total(now));
+        // Past pauses move this deadline, too.
+        self.deadline = (now + remaining).checked_sub(paused).unwrap_or(now);
     }
 
     /// As [`Self::guard`], for work that may fail.
@@ -49,7 +76,9 @@ impl Bounds {
 
     /// The remaining time.
     pub(crate) fn remaining(&self, clock: &Clock) -> Duration {
-        self.deadline.saturating_duration_since(clock.instant())
+        let now = clock.instant();
+        let paused = self.run.as_ref().map_or(Duration::ZERO, |run| run.pauses().total(now));
+        (self.deadline + paused).saturating_duration_since(now)
     }
 }
 

@@ -4,10 +4,14 @@
 //! arrived in time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use model::{Block, StorageError};
+use tokio::sync::Notify;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+use super::pauses::Pauses;
 
 /// A message for the next tool boundary.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +59,9 @@ pub(crate) struct RunControl {
     refusal: OnceLock<StorageError>,
     /// Called when its turn parks, and when it continues.
     parking: OnceLock<ParkingObserver>,
+    /// Who is notified when the turn parks or goes on.
+    watcher: OnceLock<Arc<Notify>>,
+    pauses: Pauses,
 }
 
 /// Whether a turn is parked now.
@@ -64,6 +71,34 @@ impl RunControl {
     /// Ends the run as aborted. Later calls change nothing.
     pub(crate) fn abort(&self) {
         self.abort.cancel();
+    }
+
+    /// Notifies `watcher` when the turn parks or goes on.
+    pub(crate) fn watch(&self, watcher: Arc<Notify>) {
+        // A run is begun once.
+        let _ = self.watcher.set(watcher);
+    }
+
+    /// The turn has parked, or goes on.
+    pub(crate) fn parking_changed(&self) {
+        if let Some(watcher) = self.watcher.get() {
+            watcher.notify_waiters();
+        }
+    }
+
+    /// The run's time stands still, until [`Self::go_on`] was called as often.
+    pub(crate) fn pause(&self, now: Instant) {
+        self.pauses.begin(now);
+    }
+
+    /// Ends a pause.
+    pub(crate) fn go_on(&self, now: Instant) {
+        self.pauses.end(now);
+    }
+
+    /// The pauses of the run's time.
+    pub(super) fn pauses(&self) -> &Pauses {
+        &self.pauses
     }
 
     /// Whether the turn waits for a decision.
@@ -195,6 +230,7 @@ impl RunControl {
         if let Some(observer) = self.parking.get() {
             observer(false);
         }
+        self.parking_changed();
     }
 
     fn lock(&self) -> MutexGuard<'_, Steering> {

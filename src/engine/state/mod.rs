@@ -5,6 +5,7 @@
 mod bounds;
 mod control;
 mod lanes;
+mod pauses;
 mod recorder;
 mod request_template;
 mod run;

@@ -86,7 +86,7 @@ impl TurnHost for JsTurnHost {
         let items: Vec<_> = turn.items.iter().map(item_json).collect();
         self.event(&json!({
             "type": "start", "turnId": turn.turn_id, "runId": turn.run_id, "sessionLabel": turn.session_label,
-            "items": items, "dropped": turn.dropped, "note": turn.note,
+            "items": items, "dropped": turn.dropped, "note": turn.note, "timeoutMs": turn.timeout_ms,
         }));
     }
 
@@ -173,6 +173,8 @@ impl NativeBroker {
             store: ledger.queue,
             deliveries: ledger.deliveries,
             schedules: ledger.schedules,
+            dispatches: ledger.dispatches,
+            admin: ledger.admin,
             journal: ledger.journal,
             engine: Arc::clone(engine.engine()),
             host: Arc::new(JsTurnHost { hub: Arc::downgrade(&hub), number }),
@@ -392,7 +394,7 @@ pub struct QueuedTurnArgs {
     pub last_event: u32,
 }
 
-fn checked(label: &str) -> Result<String> {
+pub(super) fn checked(label: &str) -> Result<String> {
     session_label("label", label)
         .map_err(|error| js_error(&EngineError::at(ErrorCode::InvalidLabel, error)))
 }
@@ -424,6 +426,7 @@ pub(super) fn new_item(args: &str) -> std::result::Result<NewItem, EngineError> 
         message: sent.message,
         request: sent.request,
         event_id: sent.event_id,
+        sender: None,
     })
 }
 

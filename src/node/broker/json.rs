@@ -17,6 +17,7 @@ pub(super) fn item_json(stored: &StoredItem) -> serde_json::Value {
         "message": parsed(&stored.message),
         "request": parsed(&stored.request),
         "eventId": stored.event_id,
+        "from": stored.sender,
         "status": stored.status,
         "reason": stored.reason,
         "detail": stored.detail,

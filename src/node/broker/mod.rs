@@ -1,5 +1,6 @@
 //! The broker for JavaScript: its decisions as functions, and its driver. It must never decide anything.
 
+mod agents;
 mod decisions;
 mod dispatch;
 mod json;

@@ -123,7 +123,12 @@ fn answer(output: &Output) -> ToolAnswer {
         }
     });
     let result_json = serde_json::to_string(output).and_then(RawValue::from_string).ok();
-    ToolAnswer { content: content.collect(), result_json, is_error: false }
+    ToolAnswer {
+        content: content.collect(),
+        result_json,
+        is_error: false,
+        spawned_session_label: None,
+    }
 }
 
 fn progress(invocation: &Invocation, partial: &Output) -> String {

@@ -80,6 +80,9 @@ struct Answer {
     result_json: Option<String>,
     #[serde(default)]
     is_error: bool,
+    /// The session of the agent that the call has started.
+    #[serde(default)]
+    spawned_session_label: Option<String>,
     /// What `beforeToolCall` or `stopWhen` decided.
     #[serde(default)]
     decision: Option<Decision>,
@@ -152,6 +155,7 @@ impl Answers<Returned> {
                         RawValue::from_string(repair_text(&text).into_owned()).ok()
                     }),
                     is_error: answer.is_error,
+                    spawned_session_label: answer.spawned_session_label,
                 },
                 outcome: answer.outcome,
                 decision: answer.decision,
@@ -396,8 +400,7 @@ fn returned_json(answer: &ToolAnswer) -> Option<Box<RawValue>> {
 }
 
 fn failed(message: &str) -> Returned {
-    let answer =
-        ToolAnswer { content: vec![Block::text(message)], result_json: None, is_error: true };
+    let answer = ToolAnswer::error(message);
     Returned { answer, outcome: None, decision: None }
 }
 

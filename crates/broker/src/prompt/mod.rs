@@ -12,4 +12,4 @@ pub use layers::{
     BOOTSTRAP_FILES, GivenLayer, Layer, build_system_prompt, file_pieces, may_have, prompt_layers,
 };
 pub use sections::{PromptMode, PromptParts, PromptRuntime, PromptSkill, PromptTool};
-pub use tags::{context_tag, file_tag};
+pub use tags::{context_tag, file_tag, tag};

@@ -25,8 +25,13 @@ pub fn context_tag(
         BlockOrigin::Event => "event",
         BlockOrigin::Memory => "memory",
     };
-    let mark = format!("{name} nonce={}", attribute(nonce));
-    let mut tag = format!("<{mark}");
+    tag(name, nonce, attributes, text)
+}
+
+/// A text that somebody else wrote. `nonce` as for [`context_tag`].
+#[must_use]
+pub fn tag(of: &str, nonce: &str, attributes: &[(&str, &str)], text: &str) -> String {
+    let mut tag = format!("<{of} nonce={}", attribute(nonce));
     for (name, value) in attributes {
         tag.push(' ');
         tag.push_str(name);
@@ -40,7 +45,9 @@ pub fn context_tag(
         tag.push('\n');
     }
     tag.push_str("</");
-    tag.push_str(&mark);
+    tag.push_str(of);
+    tag.push_str(" nonce=");
+    tag.push_str(&attribute(nonce));
     tag.push('>');
     tag
 }

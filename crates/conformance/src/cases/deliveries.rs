@@ -31,6 +31,7 @@ async fn answer(ledger: &LedgerPorts, turn: &TurnEnd, request: &str) {
         message: r#"{"role":"user","content":"hi"}"#.to_owned(),
         request: request.to_owned(),
         event_id: None,
+        sender: None,
     };
     ledger.queue.enqueue(Box::new(new), QueueLimits::default()).await.unwrap();
     let epoch = begin(ledger, turn).await;

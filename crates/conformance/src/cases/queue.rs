@@ -27,6 +27,7 @@ fn new_item(id: &str, label: &str) -> NewItem {
         message: format!(r#"{{"role":"user","content":"{id}"}}"#),
         request: "{}".to_owned(),
         event_id: None,
+        sender: None,
     }
 }
 
@@ -39,6 +40,7 @@ fn row(new: &NewItem, label: &str) -> StoredItem {
         message: new.message.clone(),
         request: new.request.clone(),
         event_id: new.event_id.clone(),
+        sender: None,
         status: ItemStatus::Pending,
         reason: None,
         detail: None,

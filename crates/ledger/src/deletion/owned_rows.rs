@@ -160,8 +160,14 @@ fn commands(connection: &Connection, label: &str) -> Stored<()> {
     sql::exec(connection, delete, params![label], DOING).map(drop)
 }
 
-/// The messages of a broker that the turn had, and its delivery. Their events are still known.
+/// The messages of a broker that the turn had, their dispatches, which have its answer, and its delivery. Their events are still
+/// known.
 fn queued(connection: &Connection, turn: &OwnedTurn, _: &mut Deleted) -> Stored<()> {
+    let answered =
+        "DELETE FROM dispatches WHERE id IN (SELECT id FROM queue_items WHERE turn_id = ?1)";
+    sql::exec(connection, answered, params![turn.id], DOING)?;
+    let given = "DELETE FROM dispatches WHERE parent_turn_id = ?1 AND status <> 'active'";
+    sql::exec(connection, given, params![turn.id], DOING)?;
     let delete = "DELETE FROM queue_items WHERE turn_id = ?1";
     sql::exec(connection, delete, params![turn.id], DOING)?;
     let delivery = "DELETE FROM deliveries WHERE turn_id = ?1";
@@ -174,6 +180,8 @@ fn queue(connection: &Connection, label: &str) -> Stored<()> {
     sql::exec(connection, items, params![label], DOING)?;
     let deliveries = "DELETE FROM deliveries WHERE session_label = ?1";
     sql::exec(connection, deliveries, params![label], DOING)?;
+    let dispatches = "DELETE FROM dispatches WHERE parent_session = ?1 OR session_label = ?1";
+    sql::exec(connection, dispatches, params![label], DOING)?;
     let suspension = "DELETE FROM queue_suspensions WHERE session_label = ?1";
     sql::exec(connection, suspension, params![label], DOING).map(drop)
 }

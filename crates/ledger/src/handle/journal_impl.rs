@@ -9,24 +9,27 @@ use crate::events::event_log;
 use crate::events::run_entry::{Added, EventWrite};
 use crate::events::trim;
 use crate::handle::ledger::Ledger;
-use crate::journal::{cache_chain, commit, compaction, open_turn_reads, open_turns, profiles};
+use crate::journal::{
+    cache_chain, commit, compaction, open_turn_reads, open_turns, profiles, reservations,
+};
 use crate::journal_rows::running::leased_run;
 use crate::journal_rows::{approval_rows, archive_rows, run_rows};
 use crate::lease::claim;
 use crate::lease::held::RunningTurn;
 use crate::lease::waits;
 use crate::open::registry::OpenLedger;
-use crate::queue::turn_items;
+use crate::queue::{dispatch_changes, dispatch_rows, turn_items};
 use crate::reading::{expense, history, recall, runs};
 use crate::rows::turn_rows;
 use crate::sessions::{persona, pointers};
 use crate::sqlite::error::Stored;
-use crate::sqlite::readers;
 use crate::sqlite::writer::Then;
+use crate::sqlite::{readers, sql};
 use model::{
-    CacheChain, CommitReceipt, CompactionCommit, Expense, Journal, LedgerRead, LiveRun, OpenTurn,
-    Opened, PortFuture, Recall, Recalled, RunNames, RunRegistration, RunWarning, SessionHistory,
-    SpentBy, StorageErrorKind, StoredRequest, TurnEnd, TurnLease, TurnOpening, TurnRow, TurnStep,
+    CacheChain, CallCost, CommitReceipt, CompactionCommit, Expense, Journal, LedgerRead, LiveRun,
+    OpenTurn, Opened, Overdrawn, PortFuture, Recall, Recalled, Reservation, RunNames,
+    RunRegistration, RunWarning, SessionHistory, SpentBy, StorageErrorKind, StoredRequest, TurnEnd,
+    TurnLease, TurnOpening, TurnRow, TurnStep,
 };
 
 impl Journal for Ledger {
@@ -63,6 +66,43 @@ impl Journal for Ledger {
         let core = self.core();
         Box::pin(async move {
             core?.readers.run(move |connection| expense::spent(connection, &by)).await
+        })
+    }
+
+    fn reserve(
+        &self,
+        reservation: Box<Reservation>,
+    ) -> PortFuture<'static, Option<Result<(), Overdrawn>>> {
+        let submitted = self.lease(move |connection, claim| {
+            reservations::reserve(connection, &claim.owner, &reservation)
+        });
+        Box::pin(async move { submitted?.1.await.map(Some) })
+    }
+
+    fn settle(&self, call_id: String, used: CallCost) {
+        let settle = move |connection: &rusqlite::Connection, _: &claim::Claim| {
+            reservations::settle(connection, &call_id, used)
+        };
+        // Where it cannot be written, the call counts at its maximum.
+        drop(self.lease(settle));
+    }
+
+    fn close_account(&self, id: String) {
+        let close = move |connection: &rusqlite::Connection, _: &claim::Claim| {
+            reservations::close(connection, &id)
+        };
+        drop(self.lease(close));
+    }
+
+    fn root_of(&self, turn_id: String) -> PortFuture<'static, String> {
+        let core = self.core();
+        Box::pin(async move {
+            let read = move |connection: &mut rusqlite::Connection| {
+                let doing = "read the tree of a turn";
+                let root = sql::optional(connection, dispatch_rows::ROOT, (&turn_id,), doing)?;
+                Ok(root.unwrap_or_else(|| turn_id.clone()))
+            };
+            core?.readers.run_small(read).await
         })
     }
 
@@ -284,7 +324,10 @@ impl Journal for Ledger {
                 }
                 let receipt = commit::commit_turn(connection, &turn, run.as_ref(), &clock)?;
                 if let Some(queue) = &turn.queue {
-                    turn_items::end(connection, &turn, queue, &receipt, clock.now_ms())?;
+                    turn_items::end(connection, &turn, queue, &receipt, &clock)?;
+                }
+                if dispatch_changes::may_have_children(&turn) {
+                    dispatch_changes::parent_ended(connection, &turn, &clock)?;
                 }
                 let n = match run {
                     Some(run) => Some(run.n),

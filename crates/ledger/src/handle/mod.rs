@@ -4,6 +4,7 @@
 pub(crate) mod admin_impl;
 pub(crate) mod approvals_impl;
 mod delivery_impl;
+pub(crate) mod dispatch_impl;
 pub(crate) mod engine_stores;
 pub(crate) mod journal_impl;
 pub(crate) mod ledger;

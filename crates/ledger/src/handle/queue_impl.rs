@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 use crate::handle::ledger::Ledger;
 use crate::lease::claim::Claim;
-use crate::queue::{changes, enqueue, item_rows, reads};
+use crate::queue::{changes, dispatch_end, enqueue, item_rows, reads};
 use crate::sqlite::error::Stored;
 use model::{
     Enqueued, FailedReason, NewItem, PortFuture, QueueLimits, QueueStore, SessionQueue, StoredItem,
@@ -50,17 +50,21 @@ impl QueueStore for Ledger {
 
     fn cancel(&self, id: String) -> PortFuture<'static, bool> {
         let reason = FailedReason::Cancelled;
-        self.change_queue(move |connection, _| {
-            item_rows::fail(connection, &id, reason, None, false)
+        self.change_queue(move |connection, claim| {
+            dispatch_end::fail(connection, &id, (reason, None), false, &claim.clock)
         })
     }
 
     fn clear(&self, session_label: String) -> PortFuture<'static, Vec<String>> {
-        self.change_queue(move |connection, _| changes::clear(connection, &session_label))
+        self.change_queue(move |connection, claim| {
+            changes::clear(connection, &session_label, &claim.clock)
+        })
     }
 
     fn refuse(&self, ids: Vec<String>, detail: String) -> PortFuture<'static, ()> {
-        self.change_queue(move |connection, _| changes::refuse(connection, &ids, &detail))
+        self.change_queue(move |connection, claim| {
+            changes::refuse(connection, &ids, &detail, &claim.clock)
+        })
     }
 
     fn suspend(&self, session_label: String, is_suspended: bool) -> PortFuture<'static, ()> {

@@ -6,11 +6,13 @@ use std::sync::LazyLock;
 
 use rusqlite::Connection;
 
+use crate::queue::dispatch_end;
 use crate::queue::item_rows::{self, OF_TURN};
 use crate::queue::reads;
 use crate::sqlite::checksum::{insert, numbered};
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
+use base::clock::Clock;
 use model::{FailedReason, ItemStatus};
 
 /// Offers messages to a running turn. Returns those that still waited.
@@ -35,11 +37,11 @@ pub(crate) fn withdraw(connection: &Connection, turn_id: &str) -> Stored<()> {
 }
 
 /// Cancels all messages of a session that wait.
-pub(crate) fn clear(connection: &Connection, label: &str) -> Stored<Vec<String>> {
+pub(crate) fn clear(connection: &Connection, label: &str, clock: &Clock) -> Stored<Vec<String>> {
     let mut cancelled = Vec::new();
     for stored in reads::waiting_items(connection, label)? {
         let id = stored.item.id;
-        if item_rows::fail(connection, &id, FailedReason::Cancelled, None, false)? {
+        if dispatch_end::fail(connection, &id, (FailedReason::Cancelled, None), false, clock)? {
             cancelled.push(id);
         }
     }
@@ -47,9 +49,15 @@ pub(crate) fn clear(connection: &Connection, label: &str) -> Stored<Vec<String>>
 }
 
 /// The turn of waiting messages could not begin.
-pub(crate) fn refuse(connection: &Connection, ids: &[String], detail: &str) -> Stored<()> {
+pub(crate) fn refuse(
+    connection: &Connection,
+    ids: &[String],
+    detail: &str,
+    clock: &Clock,
+) -> Stored<()> {
     ids.iter().try_for_each(|id| {
-        item_rows::fail(connection, id, FailedReason::RunFailed, Some(detail), false).map(drop)
+        let why = (FailedReason::RunFailed, Some(detail));
+        dispatch_end::fail(connection, id, why, false, clock).map(drop)
     })
 }
 

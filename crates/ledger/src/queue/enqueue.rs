@@ -9,7 +9,7 @@ use rusqlite::Connection;
 
 use crate::journal_rows::running::running_turn;
 use crate::lease::claim::Claim;
-use crate::queue::{item_rows, reads};
+use crate::queue::{dispatch_end, item_rows, reads};
 use crate::sessions::{aliases, fork};
 use crate::sqlite::checksum::{insert, numbered};
 use crate::sqlite::error::Stored;
@@ -70,6 +70,7 @@ pub(crate) fn enqueue(
         message: new.message.clone(),
         request: new.request.clone(),
         event_id: new.event_id.clone(),
+        sender: new.sender.clone(),
         status: ItemStatus::Pending,
         reason: None,
         detail: None,
@@ -88,7 +89,8 @@ pub(crate) fn enqueue(
             row.item.not_before = not_before;
             let is_summarized = limits.drop == DropPolicy::Summarize;
             for id in &dropped {
-                item_rows::fail(connection, id, FailedReason::Dropped, None, is_summarized)?;
+                let why = (FailedReason::Dropped, None);
+                dispatch_end::fail(connection, id, why, is_summarized, &claim.clock)?;
             }
             Enqueued::Queued { session_label, is_fork, dropped }
         }

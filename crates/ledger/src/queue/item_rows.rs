@@ -23,6 +23,7 @@ pub(crate) struct ItemColumns {
     message_json: String,
     request_json: String,
     event_id: Option<String>,
+    sender_json: Option<String>,
     status: String,
     reason: Option<String>,
     detail: Option<String>,
@@ -49,6 +50,7 @@ columns!(ItemColumns {
     message_json,
     request_json,
     event_id,
+    sender_json,
     status,
     reason,
     detail,
@@ -101,10 +103,13 @@ pub(crate) fn add(connection: &Connection, new: StoredItem) -> Stored<()> {
 
 fn stored(row: ItemColumns) -> Stored<StoredItem> {
     let unknown = || damaged(&format!("queued message `{}` is not as it was written", row.id));
+    let sender =
+        row.sender_json.as_deref().map(|json| serde_json::from_str(json).map_err(|_| unknown()));
     let reason = row.reason.as_deref().map(|name| FailedReason::of_name(name).ok_or_else(unknown));
     Ok(StoredItem {
         status: ItemStatus::of_name(&row.status).ok_or_else(unknown)?,
         reason: reason.transpose()?,
+        sender: sender.transpose()?,
         item: QueueItem {
             mode: QueueMode::of_name(&row.mode).ok_or_else(unknown)?,
             id: row.id,
@@ -129,6 +134,7 @@ fn stored(row: ItemColumns) -> Stored<StoredItem> {
 }
 
 fn columns_of(new: StoredItem) -> ItemColumns {
+    let sender_json = new.sender.as_ref().and_then(|sender| serde_json::to_string(sender).ok());
     let QueueItem { id, mode, route, principal, is_system, tries, failures, not_before } = new.item;
     ItemColumns {
         id,
@@ -143,6 +149,7 @@ fn columns_of(new: StoredItem) -> ItemColumns {
         message_json: new.message,
         request_json: new.request,
         event_id: new.event_id,
+        sender_json,
         status: new.status.as_str().to_owned(),
         reason: new.reason.map(|reason| reason.as_str().to_owned()),
         detail: new.detail,
@@ -161,22 +168,22 @@ static FAIL: LazyLock<String> = LazyLock::new(|| {
     let change =
         set(&[("status", "'failed'"), ("reason", "?2"), ("detail", "?3"), ("is_summarized", "?4")]);
     format!(
-        "UPDATE queue_items SET {change} WHERE id = ?1 AND status = 'pending' AND turn_id IS NULL"
+        "UPDATE queue_items SET {change} WHERE id = ?1 AND status = 'pending' AND turn_id IS NULL
+         RETURNING sender_json IS NOT NULL"
     )
 });
 
-/// A waiting message has failed. With `is_summarized`, the next turn of the session names it. False if it does not wait, or was
-/// offered to a running turn.
+/// A waiting message has failed. With `is_summarized`, the next turn of the session names it. `None` if it does not wait, or was
+/// offered to a running turn; else whether an agent has sent it.
 pub(crate) fn fail(
     connection: &Connection,
     id: &str,
     reason: FailedReason,
     detail: Option<&str>,
     is_summarized: bool,
-) -> Stored<bool> {
+) -> Stored<Option<bool>> {
     let row = (id, reason.as_str(), detail, is_summarized);
-    let changed = sql::exec(connection, &FAIL, row, format_args!("end queued message `{id}`"))?;
-    Ok(changed > 0)
+    sql::optional(connection, &FAIL, row, format_args!("end queued message `{id}`"))
 }
 
 static TAKE: LazyLock<String> = LazyLock::new(|| {

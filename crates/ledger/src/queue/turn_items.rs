@@ -8,8 +8,10 @@ use broker::queue::{ItemEnd, TurnEnd as Ended, after_turn};
 use rusqlite::Connection;
 
 use crate::queue::delivery_rows;
+use crate::queue::dispatch_end::{self, Ending};
 use crate::queue::item_rows::{self, OF_TURN};
 use crate::sqlite::error::Stored;
+use base::clock::Clock;
 use model::{
     Block, CommitReceipt, FailedReason, FailureKind, ItemStatus, QueueEnd, StopReason,
     StorageError, StorageErrorKind, TurnEnd,
@@ -70,8 +72,9 @@ pub(crate) fn end(
     turn: &TurnEnd,
     queue: &QueueEnd,
     receipt: &CommitReceipt,
-    now: i64,
+    clock: &Clock,
 ) -> Stored<()> {
+    let now = clock.now_ms();
     let ended = how_ended(turn, queue, receipt);
     let turn_id = &turn.turn_id;
     take(connection, &queue.steered, turn_id, now)?;
@@ -91,7 +94,14 @@ pub(crate) fn end(
                 item_rows::release(connection, &item.id)?;
             }
             ItemStatus::Pending | ItemStatus::Processing => {
-                match after_turn(item.tries, item.failures, &ended, now) {
+                let item_end = after_turn(item.tries, item.failures, &ended, now);
+                let task = stored.sender.as_ref().and_then(|sender| sender.task());
+                if let Some(id) = task
+                    && !matches!(item_end, ItemEnd::Pending { .. })
+                {
+                    dispatch_end::end(connection, id, Ending::of_turn(connection, turn)?, clock)?;
+                }
+                match item_end {
                     ItemEnd::Delivered => {
                         requests.push(stored.request.as_str());
                         item_rows::end(connection, &item.id, turn_id, None, now)?;

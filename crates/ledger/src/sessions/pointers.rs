@@ -13,7 +13,7 @@ use crate::sessions::persona::{self, Identity};
 use crate::sqlite::checksum::{insert, numbered, set};
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
-use model::{StorageError, StorageErrorKind, names_no_session};
+use model::{DispatchStatus, StorageError, StorageErrorKind, names_no_session};
 
 static CREATE: LazyLock<String> = LazyLock::new(|| {
     insert(
@@ -156,4 +156,69 @@ pub(crate) fn unknown_session(label: &str) -> StorageError {
         StorageErrorKind::UnknownSession,
         format!("`{label}` is neither a session nor a turn of the ledger"),
     )
+}
+
+static LINK: LazyLock<String> = LazyLock::new(|| {
+    let change = set(&[
+        ("is_subagent", "1"),
+        ("parent_session_label", "?2"),
+        ("agent_id", "?3"),
+        ("task_description", "?4"),
+        ("task_status", "?5"),
+        ("origin", "'subagent'"),
+        ("origin_session_id", "?2"),
+    ]);
+    format!("UPDATE sessions SET {change} WHERE label = ?1")
+});
+static LINK_TURN: LazyLock<String> = LazyLock::new(|| {
+    let change = set(&[("parent_turn_id", "?2"), ("spawn_tool_call_id", "?3")]);
+    format!("UPDATE sessions SET {change} WHERE label = ?1 AND is_subagent = 1")
+});
+static TASK_STATUS: LazyLock<String> = LazyLock::new(|| {
+    let change = set(&[("task_status", "?2")]);
+    format!("UPDATE sessions SET {change} WHERE label = ?1 AND is_subagent = 1")
+});
+
+/// The session and the task for which a session was made.
+pub(crate) struct Link<'a> {
+    pub(crate) parent_session: &'a str,
+    pub(crate) agent: &'a str,
+    pub(crate) task: &'a str,
+}
+
+/// The status of a dispatch as that of its session's task.
+fn task_status(status: DispatchStatus) -> &'static str {
+    match status {
+        DispatchStatus::Active => "running",
+        DispatchStatus::Ok => "completed",
+        DispatchStatus::Error | DispatchStatus::Timeout => "failed",
+        DispatchStatus::Aborted => "aborted",
+    }
+}
+
+/// Makes a session that of a subagent.
+pub(crate) fn link(connection: &Connection, label: &str, link: &Link<'_>) -> Stored<()> {
+    let Link { parent_session, agent, task } = *link;
+    let row = (label, parent_session, agent, task, task_status(DispatchStatus::Active));
+    sql::exec(connection, &LINK, row, format_args!("link session `{label}`")).map(drop)
+}
+
+/// Links a subagent's session with the turn and the call that made it: both have their rows from the end of that turn on.
+pub(crate) fn link_turn(
+    connection: &Connection,
+    label: &str,
+    (turn_id, call_id): (&str, &str),
+) -> Stored<()> {
+    let doing = format_args!("link session `{label}`");
+    sql::exec(connection, &LINK_TURN, (label, turn_id, call_id), doing).map(drop)
+}
+
+/// Sets the status of a subagent's task.
+pub(crate) fn set_task_status(
+    connection: &Connection,
+    label: &str,
+    status: DispatchStatus,
+) -> Stored<()> {
+    let doing = format_args!("write the status of session `{label}`");
+    sql::exec(connection, &TASK_STATUS, (label, task_status(status)), doing).map(drop)
 }

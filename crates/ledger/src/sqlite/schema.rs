@@ -49,6 +49,8 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration::Sql(include_str!("migrations/310_deliveries.sql")),
     Migration::Sql(include_str!("migrations/311_schedules.sql")),
     Migration::Sql(include_str!("migrations/320_session_prompts.sql")),
+    Migration::Sql(include_str!("migrations/330_dispatches.sql")),
+    Migration::Sql(include_str!("migrations/340_budgets.sql")),
 ];
 
 /// Brings a file to the newest of `migrations` in one transaction; concurrent processes are serialized by the transaction.

@@ -4,10 +4,10 @@ use rusqlite::{Connection, StatementStatus};
 
 use super::*;
 use crate::events::references;
-use crate::journal::{open_turn_reads, profiles};
+use crate::journal::{open_turn_reads, profiles, reservations};
 use crate::journal_rows::{approval_rows, archive_rows, entry_rows, event_rows, run_rows};
 use crate::lease::waits;
-use crate::queue::{self, delivery_rows, item_rows};
+use crate::queue::{self, delivery_rows, dispatch_rows, item_rows};
 use crate::reading::{history, lists, recall, runs, turn_tree, usage};
 use crate::rows::narrow::strings;
 use crate::rows::{blobs, message_rows, session_rows, tool_call_rows, turn_rows};
@@ -137,6 +137,19 @@ fn no_statement_scans_a_table_or_sorts() {
                 &item_rows::OF_TURN,
                 item_rows::NEXT_SESSION,
                 &prompt_files::FILES,
+                &reservations::OF_ACCOUNT,
+                &reservations::OF_CALL,
+                reservations::SETTLED,
+                dispatch_rows::ROOT,
+                &dispatch_rows::OF_ID,
+                &dispatch_rows::OF_PARENT_TURN,
+                &dispatch_rows::OF_PARENT,
+                &dispatch_rows::OF_SESSION,
+                &dispatch_rows::SPAWNED,
+                &dispatch_rows::OVERDUE,
+                dispatch_rows::HAS_OVERDUE,
+                dispatch_rows::ACTIVE,
+                dispatch_rows::CHILDREN,
                 queue::reads::SUSPENDED,
                 delivery_rows::NEXT_SESSION,
                 &delivery_rows::OLDEST,
@@ -184,6 +197,13 @@ fn no_statement_scans_a_table_or_sorts() {
             }
             let pending = plan(connection, &approval_rows::PENDING);
             assert!(pending.contains("INDEX approvals_pending") && !pending.contains("TEMP"), "{pending}");
+            // The cancelled dispatches that are active are few.
+            let cancelled = plan(connection, &dispatch_rows::CANCELLED);
+            assert!(cancelled.contains("INDEX dispatches_cancelled") && !cancelled.contains("TEMP"), "{cancelled}");
+            let parked = plan(connection, dispatch_rows::PARKED);
+            for index in ["dispatches_active", "approvals_parked"] {
+                assert!(parked.contains(&format!("INDEX {index}")), "{parked}");
+            }
             let thread = plan(connection, recall::THREAD);
             assert!(!thread.contains("SCAN turns") && !thread.contains("SCAN above"), "{thread}");
             Ok(())

@@ -4,10 +4,10 @@
 
 pub(crate) mod approval;
 pub(crate) mod block;
+pub(crate) mod broker;
 pub(crate) mod call;
 pub(crate) mod catalogue;
 pub(crate) mod context;
-pub(crate) mod delivery;
 pub(crate) mod errors;
 pub(crate) mod event;
 pub(crate) mod event_text;
@@ -19,7 +19,5 @@ pub(crate) mod ledger;
 pub(crate) mod limits;
 pub(crate) mod message;
 pub(crate) mod profile;
-pub(crate) mod queue;
 pub(crate) mod result;
-pub(crate) mod schedule;
 pub(crate) mod tool;

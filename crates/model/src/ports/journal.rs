@@ -6,9 +6,9 @@
 use std::sync::{Arc, Weak};
 
 use crate::{
-    CacheChain, CommitReceipt, CompactionCommit, Expense, LiveRun, OpenTurn, Opened, PortFuture,
-    Recall, Recalled, RunNames, RunRegistration, RunWarning, SessionHistory, SpentBy,
-    StoredRequest, TurnEnd, TurnLease, TurnOpening, TurnStep,
+    CacheChain, CallCost, CommitReceipt, CompactionCommit, Expense, LiveRun, OpenTurn, Opened,
+    Overdrawn, PortFuture, Recall, Recalled, Reservation, RunNames, RunRegistration, RunWarning,
+    SessionHistory, SpentBy, StoredRequest, TurnEnd, TurnLease, TurnOpening, TurnStep,
 };
 
 /// Commits and reads turns. A write is submitted before its future is first polled: dropping the future does not undo it,
@@ -58,6 +58,32 @@ pub trait Journal: Send + Sync {
     /// What turns have cost since a time: those of a turn, of a session, of an agent or of all agents. Running ones count
     /// as far as they are written.
     fn spent(&self, by: SpentBy) -> PortFuture<'static, Expense>;
+
+    /// Reserves the maximum of a call in the accounts of its budgets, in all or in none, over all processes. `None` where the
+    /// journal has no accounts.
+    fn reserve(
+        &self,
+        reservation: Box<Reservation>,
+    ) -> PortFuture<'static, Option<Result<(), Overdrawn>>> {
+        drop(reservation);
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// Settles a call at what it has used. Without this, it counts at its maximum once its process has ended.
+    fn settle(&self, call_id: String, used: CallCost) {
+        drop(call_id);
+        let _ = used;
+    }
+
+    /// Removes the account of a run that has ended.
+    fn close_account(&self, id: String) {
+        drop(id);
+    }
+
+    /// The turn at the top of the tree of agents in which a turn is: itself, where no agent has begun it.
+    fn root_of(&self, turn_id: String) -> PortFuture<'static, String> {
+        Box::pin(std::future::ready(Ok(turn_id)))
+    }
 
     /// The messages of a session's own thread that its context no longer holds, by their words. Empty where the journal
     /// cannot search.

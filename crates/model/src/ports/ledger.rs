@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use crate::{
-    ApprovalStore, DeliveryStore, Journal, LedgerAdmin, LedgerRead, ProfileStore, PromptStore,
-    QueueStore, RatioStore, ScheduleStore,
+    ApprovalStore, DeliveryStore, DispatchStore, Journal, LedgerAdmin, LedgerRead, ProfileStore,
+    PromptStore, QueueStore, RatioStore, ScheduleStore,
 };
 
 /// The ports of an open ledger.
@@ -32,6 +32,8 @@ pub struct LedgerPorts {
     pub schedules: Arc<dyn ScheduleStore>,
     /// The files that system prompts have.
     pub prompts: Arc<dyn PromptStore>,
+    /// The port of messages between agents.
+    pub dispatches: Arc<dyn DispatchStore>,
 }
 
 impl LedgerPorts {
@@ -49,6 +51,7 @@ impl LedgerPorts {
             + DeliveryStore
             + ScheduleStore
             + PromptStore
+            + DispatchStore
             + 'static,
     {
         Self {
@@ -62,6 +65,7 @@ impl LedgerPorts {
             deliveries: Arc::clone(backend) as Arc<dyn DeliveryStore>,
             schedules: Arc::clone(backend) as Arc<dyn ScheduleStore>,
             prompts: Arc::clone(backend) as Arc<dyn PromptStore>,
+            dispatches: Arc::clone(backend) as Arc<dyn DispatchStore>,
         }
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod approvals;
 pub(crate) mod broker_turn;
 pub(crate) mod commit;
 pub(crate) mod delivery_store;
+pub(crate) mod dispatch_store;
 pub(crate) mod future;
 pub(crate) mod journal;
 pub(crate) mod ledger;

@@ -3,7 +3,7 @@
 //! A turn takes and ends messages in its own commit points (`TurnOpening::items`, `TurnStep::items`, `TurnEnd::queue`); this
 //! port has what happens outside of a turn. A backend decides by `crates/broker` only.
 
-use crate::{PortFuture, QueueItem, QueueLimits, StoredItem};
+use crate::{MessageSender, PortFuture, QueueItem, QueueLimits, StoredItem};
 
 /// Where a new message goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub struct NewItem {
     pub request: String,
     /// The source's id of the event. A second message of the same channel, account and id is a duplicate.
     pub event_id: Option<String>,
+    /// The agent that sends it; `None` for any other sender.
+    pub sender: Option<Box<MessageSender>>,
 }
 
 /// What became of a new message. Its row is committed.

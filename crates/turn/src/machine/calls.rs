@@ -51,6 +51,11 @@ impl Machine {
             .skip(self.batch)
             .position(|call| call.row.call_id == call_id && call.answer.is_none());
         let Some(at) = at else { return };
+        if finish.spawned_session_label.is_some()
+            && let Some(call) = self.calls.get_mut(self.batch.saturating_add(at))
+        {
+            call.row.spawned_session_label = finish.spawned_session_label;
+        }
         self.answer(at, finish.content, finish.result, finish.error, tick);
         self.end_batch();
     }

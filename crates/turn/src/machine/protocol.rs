@@ -56,6 +56,8 @@ pub struct ToolFinish {
     pub result: Option<Box<RawValue>>,
     /// Why it failed.
     pub error: Option<String>,
+    /// The session of the agent that it has started.
+    pub spawned_session_label: Option<String>,
 }
 
 /// An input of the machine.

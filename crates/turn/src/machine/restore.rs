@@ -282,7 +282,7 @@ mod tests {
                 .collect();
             prop_assert_eq!(&ready, &expected);
             for (call_id, ..) in ready {
-                let finish = ToolFinish { content: vec![Block::text("now")], result: None, error: None };
+                let finish = ToolFinish { content: vec![Block::text("now")], result: None, error: None, spawned_session_label: None };
                 with_tick(|tick| {
                     machine.feed(Event::ToolStarted { call_id: call_id.clone(), params: None }, tick);
                     machine.feed(Event::ToolFinished { call_id, finish }, tick)

@@ -78,7 +78,12 @@ fn replied(id: &str, blocks: Vec<Block>, stop: Stop) -> Event {
 }
 
 fn done(text: &str) -> ToolFinish {
-    ToolFinish { content: vec![Block::text(text)], result: None, error: None }
+    ToolFinish {
+        content: vec![Block::text(text)],
+        result: None,
+        error: None,
+        spawned_session_label: None,
+    }
 }
 
 fn started(call: &PendingCall) -> Event {

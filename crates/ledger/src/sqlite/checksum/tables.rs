@@ -33,7 +33,7 @@ const REMOVED: [Table; 2] = [
 ];
 
 /// Every table with a checksum.
-pub(crate) const TABLES: [Table; 32] = [
+pub(crate) const TABLES: [Table; 35] = [
     Table {
         name: "schema_meta",
         columns: "ledger_id, created_at, engine_version",
@@ -158,7 +158,7 @@ pub(crate) const TABLES: [Table; 32] = [
         // `n` is missing, because only the order of the rows is used.
         name: "queue_items",
         columns: "id, session_label, source, mode, channel, account, thread, principal, is_system, message_json, \
-                  request_json, event_id, status, reason, detail, tries, failures, not_before, turn_id, is_summarized, \
+                  request_json, event_id, sender_json, status, reason, detail, tries, failures, not_before, turn_id, is_summarized, \
                   created_at, claimed_at, delivered_at",
         subject: "id",
     },
@@ -183,6 +183,19 @@ pub(crate) const TABLES: [Table; 32] = [
         name: "schedules",
         columns: "id, spec_json, item_json, next_at, last_at, created_at",
         subject: "id",
+    },
+    Table {
+        name: "dispatches",
+        columns: "id, kind, status, parent_session, parent_turn_id, root_turn_id, session_label, agent_id, model, is_new, depth, \
+                  hops, is_detached, cancelled, deadline, turn_id, text, usage_json, cost, result_item_id, channel, \
+                  account, thread, principal, request_json, created_at, ended_at",
+        subject: "id",
+    },
+    Table { name: "budget_accounts", columns: "id, tokens, nanos", subject: "id" },
+    Table {
+        name: "budget_reservations",
+        columns: "call_id, account, tokens, nanos, owner, pid, pid_started, pid_space, boot_id",
+        subject: "call_id",
     },
     Table { name: "search_progress", columns: "indexed_through", subject: "NULL" },
     Table {

@@ -2,13 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a budget is counted over: one run, all runs of a session, of an agent, or of a day (UTC).
+/// What a budget is counted over: one run, a run with those of the agents that work for it (`tree`), all runs of a session, of an
+/// agent, or of a day (UTC).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the type's line describes each")]
 pub enum BudgetPer {
     Run,
+    Tree,
     Session,
     Agent,
     Day,
@@ -20,6 +22,7 @@ impl BudgetPer {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Run => "run",
+            Self::Tree => "tree",
             Self::Session => "session",
             Self::Agent => "agent",
             Self::Day => "day",
@@ -27,9 +30,8 @@ impl BudgetPer {
     }
 }
 
-/// A hard limit on spending. A call that could exceed it is not made: its run ends with `budget_exceeded`. What was
-/// spent before is read from the ledger when a session, an agent or a day first spends; later runs of other processes are
-/// not counted.
+/// A hard limit on spending. A call that could exceed it is not made: its run ends with `budget_exceeded`. With a ledger it holds
+/// over all processes that have the budget: each call is reserved there at its maximum, and settled at what it has used.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -54,7 +56,7 @@ pub struct BudgetOptions {
 pub struct BudgetState {
     /// What it is counted over.
     pub per: BudgetPer,
-    /// Its key: the turn's id, the session's label, the agent's id, or the date (UTC, `2026-01-31`).
+    /// Its key: the turn's id (of a tree that at its top), the session's label, the agent's id, or the date (UTC, `2026-01-31`).
     pub key: String,
     /// Its limit in tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,4 +94,48 @@ pub struct Expense {
     pub tokens: u64,
     /// US dollars, where they are known.
     pub cost: f64,
+}
+
+/// What a call costs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CallCost {
+    /// Tokens of prompt and answer.
+    pub tokens: u64,
+    /// Billionths of a US dollar; 0 where the price is unknown.
+    pub nanos: u64,
+}
+
+/// The maximum of a call, for the accounts of all budgets that it counts for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reservation {
+    /// A new ULID.
+    pub call_id: String,
+    /// What the call may cost at most.
+    pub most: CallCost,
+    /// Each account once.
+    pub accounts: Vec<ReservedAccount>,
+}
+
+/// An account of a reservation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReservedAccount {
+    /// What is limited: `run:…`, `tree:…`, `session:…`, `agent:…` or `day:…`.
+    pub id: String,
+    /// Its limit in tokens.
+    pub max_tokens: Option<u64>,
+    /// Its limit in billionths of a US dollar.
+    pub max_nanos: Option<u64>,
+    /// What was spent before this process first used it.
+    pub spent: CallCost,
+}
+
+/// The account that a call would overdraw.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Overdrawn {
+    /// Its index in the reservation.
+    pub account: usize,
+    /// What is left of it: tokens, or billionths of a US dollar.
+    pub left: u64,
+    /// Whether the limit is that in money.
+    pub is_cost: bool,
 }

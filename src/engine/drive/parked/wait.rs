@@ -3,7 +3,7 @@
 //!
 //! It must never hold a socket, a lease or a lane while it waits, and never decide.
 
-use super::driver::Driver;
+use crate::engine::drive::driver::Driver;
 use crate::engine::state::{JournalState, LaneTicket, RunUsage};
 use model::{
     Approval, ApprovalPhase, OnApproval, Parking, StorageError, StreamEvent, Unparked,
@@ -12,7 +12,7 @@ use model::{
 use turn::machine::Machine;
 
 /// What ended the wait of a parked turn.
-pub(super) enum Wakes {
+pub(in crate::engine::drive) enum Wakes {
     /// A decision: the turn continues.
     Decision(Option<LaneTicket>),
     /// The abort of the run.
@@ -26,12 +26,12 @@ pub(super) enum Wakes {
 }
 
 /// Whether calls of the run can wait: their decisions are in the ledger.
-pub(super) fn can_park(driver: &Driver, journal: &JournalState) -> bool {
+pub(in crate::engine::drive) fn can_park(driver: &Driver, journal: &JournalState) -> bool {
     driver.active.shared.approvals.is_some() && matches!(journal, JournalState::Open(_))
 }
 
 /// Writes that the turn waits for `approvals`, with its events, and releases its lease.
-pub(super) async fn park(
+pub(in crate::engine::drive) async fn park(
     driver: &Driver,
     machine: &Machine,
     journal: &mut JournalState,
@@ -55,6 +55,7 @@ pub(super) async fn park(
         events: events.clone(),
     };
     recorder.park(machine, parking).await?;
+    run.control.parking_changed();
     // They are stored: whoever receives them finds the approvals in the ledger.
     for event in events {
         active.queue.event(|seq| event.numbered(seq));
@@ -63,7 +64,7 @@ pub(super) async fn park(
 }
 
 /// Waits for a decision about one of `approvals`. The time of the run stands still.
-pub(super) async fn wait(driver: &mut Driver, approvals: &[Approval]) -> Wakes {
+pub(in crate::engine::drive) async fn wait(driver: &mut Driver, approvals: &[Approval]) -> Wakes {
     let active = &driver.active;
     let shared = &active.shared;
     let remaining = active.remaining();
@@ -83,7 +84,8 @@ pub(super) async fn wait(driver: &mut Driver, approvals: &[Approval]) -> Wakes {
     let Wakes::Decision(_) = wakes else { return wakes };
     active.run.control.unpark();
     let ticket = shared.lanes.queue(&active.run.context.session_label);
-    driver.active.run.bounds.deadline = shared.clock.instant() + remaining;
+    let clock = shared.clock.clone();
+    driver.active.run.bounds.restart(remaining, &clock);
     driver.active.run.resumes = true;
     driver.continues = true;
     driver.registration = driver.active.register();
@@ -91,7 +93,7 @@ pub(super) async fn wait(driver: &mut Driver, approvals: &[Approval]) -> Wakes {
 }
 
 /// The usage of a run that continues: its warnings stay, its counters are read from the ledger.
-pub(super) fn continued(driver: &Driver, before: RunUsage) -> RunUsage {
+pub(in crate::engine::drive) fn continued(driver: &Driver, before: RunUsage) -> RunUsage {
     let RunUsage { warnings, notes, compaction, compacted, budget, .. } = before;
     let fresh = RunUsage::of(&driver.active.run.target.model);
     RunUsage { warnings, notes, compaction, compacted, budget, ..fresh }

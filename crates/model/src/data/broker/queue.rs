@@ -4,6 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::MessageSender;
+
 /// How a message is delivered to a session that is busy. An idle session runs it at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
@@ -139,6 +141,8 @@ pub struct StoredItem {
     pub request: String,
     /// The source's id of the event.
     pub event_id: Option<String>,
+    /// The agent that has sent it; `None` for any other sender.
+    pub sender: Option<Box<MessageSender>>,
     /// What became of it so far.
     pub status: ItemStatus,
     /// Why it has failed.

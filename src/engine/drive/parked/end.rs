@@ -3,11 +3,11 @@
 //!
 //! It must never end a turn that another process runs.
 
-use super::closing::close_turn;
-use super::driver::Driver;
-use super::finish::{emit_result, ended};
-use super::outcome;
 use crate::engine::active_run::ActiveRun;
+use crate::engine::drive::closing::close_turn;
+use crate::engine::drive::driver::Driver;
+use crate::engine::drive::finish::{emit_result, ended};
+use crate::engine::drive::outcome;
 use crate::engine::events::RecordKind;
 use crate::engine::state::{RunUsage, Steered};
 use base::telemetry;
@@ -18,7 +18,7 @@ use model::{
 use turn::machine::{Event, Interrupt, Machine, Outcome};
 
 /// Delivers the result of a run that does not wait: the host resumes the turn after the decision.
-pub(super) async fn return_parked(
+pub(in crate::engine::drive) async fn return_parked(
     active: &ActiveRun,
     machine: Machine,
     usage: RunUsage,
@@ -35,7 +35,7 @@ pub(super) async fn return_parked(
 }
 
 /// Ends a parked turn as aborted, and delivers that.
-pub(super) async fn end_parked(driver: &mut Driver) {
+pub(in crate::engine::drive) async fn end_parked(driver: &mut Driver) {
     let active = &driver.active;
     let shared = &active.shared;
     let Some(journal) = &shared.journal else { return };
@@ -49,7 +49,7 @@ pub(super) async fn end_parked(driver: &mut Driver) {
 }
 
 /// Delivers the end of a turn that was parked here and has ended without this run: its other events, and its result.
-pub(super) async fn deliver_end(driver: &mut Driver) {
+pub(in crate::engine::drive) async fn deliver_end(driver: &mut Driver) {
     // The events are those of the file from here on, whichever process writes them.
     driver.active.queue.stop_storing();
     driver.registration = None;
@@ -76,7 +76,7 @@ pub(super) async fn deliver_end(driver: &mut Driver) {
 }
 
 /// Rejects the result of a run whose engine closes while its turn is parked.
-pub(super) fn reject_closed(driver: &Driver) {
+pub(in crate::engine::drive) fn reject_closed(driver: &Driver) {
     let message = format!(
         "the engine was closed while turn `{}` waits for an approval; the turn stays parked: resume it",
         driver.active.run.turn_id
@@ -85,7 +85,7 @@ pub(super) fn reject_closed(driver: &Driver) {
 }
 
 /// Rejects the result of a run whose turn cannot be followed. The turn is unchanged.
-pub(super) fn reject_failed(driver: &Driver, error: &StorageError) {
+pub(in crate::engine::drive) fn reject_failed(driver: &Driver, error: &StorageError) {
     reject(driver, error.kind.code(), &error.message);
 }
 

@@ -1,0 +1,140 @@
+//! The accounts of budgets in the ledger: what was spent, and what calls under way reserve, over all processes.
+//!
+//! It must never let the sum of both exceed a ceiling at a commit, and never count a call twice.
+
+use std::sync::LazyLock;
+
+use rusqlite::Connection;
+
+use crate::lease::owner::Owner;
+use crate::sqlite::checksum::{insert_all, set};
+use crate::sqlite::columns::{columns, list};
+use crate::sqlite::error::Stored;
+use crate::sqlite::sql;
+use model::{CallCost, Overdrawn, Reservation};
+
+struct AccountColumns {
+    id: String,
+    tokens: i64,
+    nanos: i64,
+}
+
+columns!(AccountColumns { id, tokens, nanos });
+
+struct ReservationColumns {
+    call_id: String,
+    account: String,
+    tokens: i64,
+    nanos: i64,
+    owner: Option<Owner>,
+}
+
+columns!(ReservationColumns { call_id, account, tokens, nanos, owner: Option<Owner> });
+
+static OPEN: LazyLock<String> = LazyLock::new(|| {
+    let add = insert_all::<AccountColumns>("budget_accounts");
+    let change = set(&[
+        ("tokens", "max(budget_accounts.tokens, excluded.tokens)"),
+        ("nanos", "max(budget_accounts.nanos, excluded.nanos)"),
+    ]);
+    format!("{add} ON CONFLICT (id) DO UPDATE SET {change}")
+});
+static SPEND: LazyLock<String> = LazyLock::new(|| {
+    let change = set(&[("tokens", "tokens + ?2"), ("nanos", "nanos + ?3")]);
+    format!("UPDATE budget_accounts SET {change} WHERE id = ?1")
+});
+static RESERVE: LazyLock<String> =
+    LazyLock::new(|| insert_all::<ReservationColumns>("budget_reservations"));
+pub(crate) static OF_ACCOUNT: LazyLock<String> = LazyLock::new(|| {
+    format!("SELECT {} FROM budget_reservations WHERE account = ?1", list::<ReservationColumns>())
+});
+pub(crate) static OF_CALL: LazyLock<String> = LazyLock::new(|| {
+    format!("SELECT {} FROM budget_reservations WHERE call_id = ?1", list::<ReservationColumns>())
+});
+pub(crate) const SETTLED: &str = "SELECT tokens, nanos FROM budget_accounts WHERE id = ?1";
+const RELEASE: &str = "DELETE FROM budget_reservations WHERE call_id = ?1 AND account = ?2";
+
+/// Reserves the maximum of a call in all its accounts, or in none.
+pub(crate) fn reserve(
+    connection: &Connection,
+    owner: &Owner,
+    reservation: &Reservation,
+) -> Stored<Result<(), Overdrawn>> {
+    let Reservation { call_id, most, accounts } = reservation;
+    let most = amount(*most);
+    for (at, account) in accounts.iter().enumerate() {
+        let id = &account.id;
+        let doing = format_args!("read the budget `{id}`");
+        let settled: Option<(i64, i64)> = sql::optional(connection, SETTLED, (id,), doing)?;
+        let (tokens, nanos) = amount(account.spent);
+        let mut used = settled.unwrap_or_default();
+        if settled.is_none() || used.0 < tokens || used.1 < nanos {
+            used = (used.0.max(tokens), used.1.max(nanos));
+            let row = AccountColumns { id: id.clone(), tokens, nanos };
+            sql::insert(connection, &OPEN, &row, "open the account of a budget")?;
+        }
+        let open: Vec<ReservationColumns> = sql::all(connection, &OF_ACCOUNT, (id,), doing)?;
+        for other in open {
+            // That of a process that has ended is spent, as far as anybody knows.
+            if other.owner.as_ref().is_some_and(|it| it.id != owner.id && owner.knows_dead(it)) {
+                end(connection, &other, (other.tokens, other.nanos))?;
+            }
+            used = (used.0.saturating_add(other.tokens), used.1.saturating_add(other.nanos));
+        }
+        let left =
+            |most: Option<u64>, used: i64| most.map(|most| signed(most).saturating_sub(used));
+        if let Some(left) = left(account.max_tokens, used.0)
+            && most.0 > left
+        {
+            return Ok(Err(Overdrawn { account: at, left: unsigned(left), is_cost: false }));
+        }
+        if let Some(left) = left(account.max_nanos, used.1)
+            && most.1 > left
+        {
+            return Ok(Err(Overdrawn { account: at, left: unsigned(left), is_cost: true }));
+        }
+    }
+    for account in accounts {
+        let row = ReservationColumns {
+            call_id: call_id.clone(),
+            account: account.id.clone(),
+            tokens: most.0,
+            nanos: most.1,
+            owner: Some(owner.clone()),
+        };
+        sql::insert(connection, &RESERVE, &row, "reserve a budget")?;
+    }
+    Ok(Ok(()))
+}
+
+/// Settles a call at what it has used.
+pub(crate) fn settle(connection: &Connection, call_id: &str, used: CallCost) -> Stored<()> {
+    let doing = format_args!("settle call `{call_id}`");
+    let open: Vec<ReservationColumns> = sql::all(connection, &OF_CALL, (call_id,), doing)?;
+    open.iter().try_for_each(|reservation| end(connection, reservation, amount(used)))
+}
+
+/// Removes the account of a run that has ended.
+pub(crate) fn close(connection: &Connection, id: &str) -> Stored<()> {
+    let delete = "DELETE FROM budget_accounts WHERE id = ?1
+         AND NOT EXISTS (SELECT 1 FROM budget_reservations WHERE account = ?1)";
+    sql::exec(connection, delete, (id,), "close the account of a budget").map(drop)
+}
+
+fn end(connection: &Connection, of: &ReservationColumns, used: (i64, i64)) -> Stored<()> {
+    let doing = format_args!("settle call `{}`", of.call_id);
+    sql::exec(connection, &SPEND, (&of.account, used.0, used.1), doing)?;
+    sql::exec(connection, RELEASE, (&of.call_id, &of.account), doing).map(drop)
+}
+
+fn amount(CallCost { tokens, nanos }: CallCost) -> (i64, i64) {
+    (signed(tokens), signed(nanos))
+}
+
+fn signed(amount: u64) -> i64 {
+    i64::try_from(amount).unwrap_or(i64::MAX)
+}
+
+fn unsigned(amount: i64) -> u64 {
+    u64::try_from(amount).unwrap_or(0)
+}
