@@ -85,16 +85,26 @@ export declare class NativeEngine {
   decide(id: number, decision: string): void
   /** The label of an event's session. `args`: the JSON of `{ event, options }`. */
   static buildSessionKey(args: string): string
-  /** A system prompt. `args`: the JSON of `{ parts }`. */
-  static buildSystemPrompt(args: string): string
   /** The ids of the agents, as JSON. `args`: the JSON of `{ config }`. */
   static listAgentIds(args: string): string
   /** The agent of a session. `args`: the JSON of `{ config }`. */
   static resolveSessionAgentId(args: string, label: string): string
+  /** What a session's label says about its prompt, as JSON. `args`: the JSON of `{ config }`. */
+  static sessionScope(args: string, label: string): string
   /** The session and the agent of a target, as JSON. `args`: the JSON of `{ config, target, smart }`. */
   static resolveRoute(args: string): string
   /** An agent's models, as the JSON of an `AgentModel` or null. `args`: the JSON of `{ config }`. */
   static resolveAgentModel(args: string, agentId: string): string
+  /** A system prompt. `args`: the JSON of `{ parts }`. */
+  static buildSystemPrompt(args: string): string
+  /** The layers of a system prompt, as JSON. `args`: the JSON of `{ parts, files }`. */
+  static promptLayers(args: string): string
+  /** Layers with their tokens and hashes, as JSON. `args`: the JSON of `{ layers }`. */
+  static measureLayers(args: string): string
+  /** A text that is put into a message, in its tag. `args`: the JSON of `{ origin, nonce, attributes, text }`. */
+  static contextTag(args: string): string
+  /** The files of a session's prompt: those that were stored, else they are read and stored; answers request `id`. */
+  promptFiles(id: number, args: string): void
   /**
    * Compacts the session that `options` names, and answers request `id` with the result or null. `hooked`:
    * it has an `onRequest`.

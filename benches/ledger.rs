@@ -142,6 +142,7 @@ fn turn(clock: &Clock, label: &str, parent: Option<String>) -> Box<TurnEnd> {
                 .to_vec(),
             permissions_granted: r#"[{"fs":["read","write"],"net":[]}]"#.to_owned(),
             metadata: None,
+            layers: None,
         },
         move_pointer: true,
         status: TurnStatus::Completed,

@@ -34,6 +34,7 @@ fn the_typescript_declarations_match_the_rust_types() {
         // Messages and context.
         Role,
         Block,
+        BlockOrigin,
         Provenance,
         AgentMessage,
         AgentRole,
@@ -41,6 +42,7 @@ fn the_typescript_declarations_match_the_rust_types() {
         ThinkingMode,
         ThinkingEffort,
         TokenBudget,
+        LayerName,
         ToolChoice,
         ResponseFormat,
         PromptCache,

@@ -72,6 +72,8 @@ export interface ToolPolicy {
   replay?: ReplayClass
   /** How often a failed execution is retried; only with `replay: 'pure' | 'idempotent'`. */
   retries?: number
+  /** When to use it and when not, a line each: in the system prompts that a broker builds. */
+  guidelines?: readonly string[]
   /**
    * `ask`: each call waits for an approval, unless `permissionsGranted` has an entry that covers it or `beforeToolCall` answers
    * `allow`. Default `allow`.
@@ -417,6 +419,18 @@ export declare function createCodingTools(
   options?: CodingToolsOptions,
 ): CodingTool[]
 
+/** A part of a context. Each layer may have several. */
+export interface ContextLayer {
+  name: LayerName
+  /** Where it came from: the path of a file, the channel of an event, the name of a memory. */
+  source: string
+  text: string
+  /** The estimated tokens of the text. */
+  tokens: number
+  /** The hash of the text: two layers with one hash have the same text. */
+  hash: string
+}
+
 /** The broker interface's context. A field that it requires is required here. */
 export interface AssembledContext extends RunHooks {
   /** Layer 1. */
@@ -469,6 +483,11 @@ export interface AssembledContext extends RunHooks {
    * ledger find turns by its keys.
    */
   metadata?: Readonly<Record<string, unknown>>
+  /**
+   * What the context was put together from, stored with the current message (`messages.context_json`). Their texts are not stored:
+   * they are in the system prompt and in the message.
+   */
+  layers?: readonly (Omit<ContextLayer, 'text'> & { readonly text?: string })[]
   /** Metadata that the provider stores with the request; `user_id` is sent in the API's field for the user. */
   requestMetadata?: Readonly<Record<string, string>>
   /** Headers of this turn's requests, in addition to the provider's. */
@@ -707,7 +726,13 @@ export interface EventSelection {
 export type RunDefaults = {
   [Field in Exclude<
     keyof AssembledContext,
-    'currentMessage' | 'history' | 'abortSignal' | 'runId' | 'parentTurnId' | 'sourceEventId'
+    | 'currentMessage'
+    | 'history'
+    | 'abortSignal'
+    | 'runId'
+    | 'parentTurnId'
+    | 'sourceEventId'
+    | 'layers'
   >]?: AssembledContext[Field] | undefined
 }
 
@@ -1922,6 +1947,7 @@ export type AgentEngineErrorCode =
   | 'unknown_tool_call'
   | 'invalid_target'
   | 'not_delivered'
+  | 'context_failed'
   | 'unknown_approval'
   | 'already_decided'
   | 'awaiting_approval'
@@ -2096,7 +2122,17 @@ export interface AgentsConfig<Config extends AgentConfig = AgentConfig> {
   bindings?: readonly Binding[] | undefined
   /** Agents with a main session of their own, by id. Default of `mainSession`: `agent:<persona>:main`. */
   personas?:
-    | Readonly<Record<string, { agentId: string; mainSession?: string | undefined }>>
+    | Readonly<
+        Record<
+          string,
+          {
+            agentId: string
+            mainSession?: string | undefined
+            /** The files of its agent's workspace that its prompts have, in their order; in place of the agent's `files`. */
+            files?: readonly string[] | undefined
+          }
+        >
+      >
     | undefined
 }
 
@@ -2144,6 +2180,12 @@ export interface BrokerAgent extends AgentConfig {
   role?: AgentRole | undefined
   /** The root of its workspace. Default: the working directory. */
   workspace?: string | undefined
+  /**
+   * The files of `workspace` that its prompts have, in their order: a missing one is a line of the prompt. Default: AGENTS.md, SOUL.md,
+   * USER.md, TOOLS.md, IDENTITY.md, HEARTBEAT.md, MEMORY.md and BOOTSTRAP.md, as far as they exist. A session's prompt has them as they
+   * were at its first turn, or at its last compaction.
+   */
+  files?: readonly string[] | undefined
   thinking?: ThinkingConfig | undefined
   maxIterations?: number | undefined
   maxResponseTokens?: number | undefined
@@ -2197,6 +2239,34 @@ export interface TurnScope {
   permissions: unknown
 }
 
+/** The turn whose context is put together. */
+export interface LayerScope extends TurnScope {
+  /** Its current message. */
+  message: Message
+  /** What the author of that message wrote. */
+  text: string
+}
+
+/** How a broker puts contexts together. */
+export interface ContextOptions {
+  /**
+   * Replaces, adds or removes layers of a context. `workspace`, `persona` and `session` are the system prompt, in the order of the list; a
+   * text for `cortex` or `event` is put into a tag of its own before the message's text. A throw, or 30 s of silence, fails the messages of
+   * the turn as `context_failed`.
+   */
+  layers?:
+    | ((
+        layers: ContextLayer[],
+        scope: LayerScope,
+      ) => readonly LayerChange[] | Promise<readonly LayerChange[]>)
+    | undefined
+  /** The zone of times in contexts, `Europe/Berlin`. Default: that of the process. */
+  timeZone?: string | undefined
+}
+
+/** A layer as a host's function returns it: it is measured anew. */
+export type LayerChange = Pick<ContextLayer, 'name' | 'source' | 'text'>
+
 /** Tools, or a function that gives those of a turn. */
 export type Toolset =
   | readonly AgentTool[]
@@ -2245,6 +2315,15 @@ export interface BrokerOptions extends AgentsConfig<BrokerAgent> {
     | undefined
   /** From this confidence on a smart route is taken. Default 0.5. */
   smartRouteConfidence?: number | undefined
+  context?: ContextOptions | undefined
+}
+
+/** The event that a message came with, as the model reads it. */
+export interface MessageEventContext {
+  /** A text beside the message: what it quotes, what happened before. */
+  text?: string | undefined
+  /** An attribute of the event: `channel`, `from`, `time`. */
+  [attribute: string]: string | number | boolean | null | undefined
 }
 
 /** A message for an agent. All but `to` and `message` may be absent. */
@@ -2256,6 +2335,11 @@ export interface NexusRequest {
   /** Who sends: `user` (the default), `worker`, `timer`, … */
   source?: string | undefined
   mode?: QueueMode | undefined
+  /**
+   * What the message came with: attributes, and a `text`. It is a block of its own before the message (`origin: 'event'`), with the time
+   * unless it names one. Default: the fields of `to.event`; without both there is no such block.
+   */
+  event?: MessageEventContext | undefined
   /** The source's id of the event: a message of an event that was sent before is a duplicate. */
   eventId?: string | undefined
   /** Where it came from; only messages of one route are collected. Default: that of `to.event`. */

@@ -16,7 +16,11 @@ text: string,
 /**
  * JSON text of the provider's other fields of this part (citations, ids, phases), replayed verbatim.
  */
-providerData?: string, } | { "type": "image", 
+providerData?: string, 
+/**
+ * Set on a text that the host put into a user's message: it is sent as it is, and is no part of the message's `content`.
+ */
+origin?: BlockOrigin, } | { "type": "image", 
 /**
  * `image/png`, `image/jpeg`, `image/gif` or `image/webp`.
  */
@@ -85,6 +89,11 @@ isError: boolean, } | { "type": "opaque",
  * The block's JSON text.
  */
 rawJson: string, };
+
+/**
+ * What the host put into a user's message beside the text of its author (docs/rules/prompts.md#layers).
+ */
+export type BlockOrigin = "event" | "memory";
 
 /**
  * The origin of an assistant message: it decides whether opaque blocks may be replayed.
@@ -216,6 +225,11 @@ used?: number,
  * `available - used`.
  */
 remaining?: number, };
+
+/**
+ * The layers of a context, in the order of docs/rules/prompts.md#layers.
+ */
+export type LayerName = "workspace" | "persona" | "session" | "cortex" | "event";
 
 /**
  * Whether the model must, may or may not call tools.
@@ -4132,7 +4146,11 @@ path: string,
 /**
  * Its text; null where an expected file is missing.
  */
-content: string | null, };
+content: string | null, 
+/**
+ * Why it has no text, where it is not missing: `leads outside of the workspace`.
+ */
+problem?: string, };
 
 /**
  * How much of the files the prompt has, in characters.

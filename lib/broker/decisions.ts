@@ -17,7 +17,7 @@ const CODE = 'invalid_options'
 
 /** The fields of an agent that the native side reads. */
 const MODEL_FIELDS = ['model', 'provider', 'fallbacks'] as const
-const PERSONA_FIELDS = ['agentId', 'mainSession'] as const
+const PERSONA_FIELDS = ['agentId', 'mainSession', 'files'] as const
 const CONFIG_FIELDS = ['agents', 'defaults', 'defaultAgent', 'bindings', 'personas'] as const
 
 /** The label of an event's session. */
@@ -43,6 +43,22 @@ function resolveSessionAgentId(config: AgentsConfig, label: string): string {
   const args = directory(config)
   const text = name(label, 'label')
   return guarded(() => addon.NativeEngine.resolveSessionAgentId(args, text))
+}
+
+/** What a session's label says about its prompt. */
+interface SessionScope {
+  agentId: string
+  /** The files that its persona names. */
+  files?: string[]
+  /** Whether it is the main session of an agent or of a persona. */
+  isMain: boolean
+  /** Whether it works for another session. */
+  isWorker: boolean
+}
+
+function sessionScope(config: AgentsConfig, label: string): SessionScope {
+  const args = directory(config)
+  return JSON.parse(guarded(() => addon.NativeEngine.sessionScope(args, label)))
 }
 
 /** An agent's fields over those of all agents. */
@@ -109,6 +125,7 @@ function name(value: unknown, path: string): string {
   return value
 }
 
+export type { SessionScope }
 export {
   buildSessionKey,
   buildSystemPrompt,
@@ -117,4 +134,5 @@ export {
   resolveAgentConfig,
   resolveAgentModel,
   resolveSessionAgentId,
+  sessionScope,
 }

@@ -4,12 +4,13 @@ import type {
   AgentsConfig,
   BrokerAgent,
   BrokerOptions,
+  ContextOptions,
   QueueMode,
   QueueOptions,
   Toolset,
 } from '../../index.d.ts'
 import { refusal } from '../values/errors.ts'
-import { type Fields, readFields, readName } from '../values/reader.ts'
+import { type Fields, readFields, readList, readName } from '../values/reader.ts'
 import { type ReadSubagents, readSubagents } from './agents/options.ts'
 import { listAgentIds } from './decisions.ts'
 import { readReset } from './resets.ts'
@@ -27,7 +28,9 @@ const FIELDS = [
   'lanes',
   'smartRoute',
   'smartRouteConfidence',
+  'context',
 ] satisfies (keyof BrokerOptions)[]
+const CONTEXT = ['layers', 'timeZone'] satisfies (keyof ContextOptions)[]
 const QUEUE = [
   'mode',
   'bySource',
@@ -63,6 +66,10 @@ interface ReadOptions {
   bySource: Readonly<Record<string, QueueMode>>
   smartRoute: BrokerOptions['smartRoute']
   confidence: number | undefined
+  /** What the host makes of the layers of a context. */
+  layers: ContextOptions['layers']
+  /** The zone of times in contexts. */
+  timeZone: string
   /** The answers that are not delivered. */
   silent: readonly string[]
   /** The JSON for the native side. */
@@ -109,6 +116,7 @@ function readBrokerOptions(options: unknown): ReadOptions {
     bySource: queue.bySource ?? {},
     smartRoute: (smartRoute ?? undefined) as BrokerOptions['smartRoute'],
     confidence,
+    ...readContextOptions(fields.context),
     silent: readSilent(fields.outbox),
     native: JSON.stringify({
       cap: count(queue.cap, 'queue.cap', 20, 1),
@@ -118,6 +126,32 @@ function readBrokerOptions(options: unknown): ReadOptions {
       main: count(lanes.main, 'lanes.main', 4, 1),
       worker: count(lanes.worker, 'lanes.worker', 8, 1),
     }),
+  }
+}
+
+function readContextOptions(given: unknown): Pick<ReadOptions, 'layers' | 'timeZone'> {
+  const fields = given === undefined ? {} : readFields(given, 'context', CODE, 'context.')
+  known(fields, CONTEXT, 'context.')
+  const { layers, timeZone } = fields
+  if (layers !== undefined && layers !== null && typeof layers !== 'function') {
+    throw refusal(CODE, 'context.layers', 'is not a function')
+  }
+  return {
+    layers: (layers ?? undefined) as ContextOptions['layers'],
+    timeZone: readTimeZone(timeZone),
+  }
+}
+
+/** The name of a time zone; that of the process where none is given. */
+function readTimeZone(given: unknown): string {
+  if (given !== undefined && given !== null && typeof given !== 'string') {
+    throw refusal(CODE, 'context.timeZone', 'is not a string')
+  }
+  try {
+    const timeZone = given ?? undefined
+    return new Intl.DateTimeFormat('en', { timeZone }).resolvedOptions().timeZone
+  } catch {
+    throw refusal(CODE, 'context.timeZone', 'is no time zone; pass a name like Europe/Berlin')
   }
 }
 
@@ -177,6 +211,12 @@ function checkAgent(
     const names = [...toolsets.keys()].join(', ') || 'none'
     throw refusal(CODE, `agents.${id}.toolset`, `is not one of \`toolsets\`: ${names}`)
   }
+  const files: unknown = config.agents[id]?.files ?? config.defaults?.files
+  if (files === undefined || files === null) return
+  const path = `agents.${id}.files`
+  const names = readList(files, path, CODE)
+  if (names === undefined) throw refusal(CODE, path, 'is not a list of paths')
+  for (const [at, name] of names.entries()) readName(name, `${path}[${at}]`, CODE)
 }
 
 function checkReset(config: AgentsConfig<BrokerAgent>, id: string): void {

@@ -5,6 +5,7 @@ import { refusal } from '../values/errors.ts'
 import { unknownField } from '../values/field-names.ts'
 import { toJson } from '../values/json.ts'
 import { type Fields, isObject, readFields, readName } from '../values/reader.ts'
+import { withEvent } from './event.ts'
 import { type ReadOptions, readMode } from './options.ts'
 import type { Routed } from './routes.ts'
 
@@ -14,6 +15,7 @@ const FIELDS = [
   'message',
   'source',
   'mode',
+  'event',
   'eventId',
   'route',
   'identity',
@@ -55,7 +57,7 @@ function readRequest(request: unknown, options: ReadOptions, delivers: boolean):
     }
   }
   const to = readFields(fields.to, 'to', 'invalid_target', 'to.') as RoutingTarget
-  const message = readMessage(fields.message)
+  const given = readMessage(fields.message)
   const source = fields.source === undefined ? 'user' : readName(fields.source, 'source', CODE)
   const mode = readMode(fields.mode, 'mode') ?? options.bySource[source] ?? options.mode
   const eventId =
@@ -69,6 +71,7 @@ function readRequest(request: unknown, options: ReadOptions, delivers: boolean):
     target,
     outbox: isDelivered ? { silent: options.silent } : undefined,
   }
+  const message = withEvent(given, fields.event, to, eventId, options.timeZone)
   const requestJson = toJson(stored, 'request', () => CODE)
   const route = fields.route === undefined ? routeOf(to) : readRoute(fields.route)
   const messageJson = toJson(
@@ -82,7 +85,7 @@ function readRequest(request: unknown, options: ReadOptions, delivers: boolean):
   return {
     to,
     message,
-    text: textOf(message),
+    text: textOf(given),
     source,
     eventId,
     stored,

@@ -21,11 +21,12 @@ import type { AgentStore } from './agents/store.ts'
 import { Targets } from './agents/targets.ts'
 import { agentTools } from './agents/tools.ts'
 import {
-  buildSystemPrompt,
   resolveAgentConfig,
   resolveAgentModel,
-  resolveSessionAgentId,
+  type SessionScope,
+  sessionScope,
 } from './decisions.ts'
+import { assemble } from './layers.ts'
 import type { ReadOptions } from './options.ts'
 import type { StoredRequest } from './requests.ts'
 import { readReset } from './resets.ts'
@@ -130,10 +131,13 @@ class Turns {
   }
 
   /** The agent of a session. */
-  async agent(sessionLabel: string): Promise<{ agent: BrokerAgent; agentId: string }> {
+  async agent(
+    sessionLabel: string,
+  ): Promise<{ agent: BrokerAgent; agentId: string; session: SessionScope }> {
     const { config } = this.#options
     const spawned = await this.#agents.spawned(sessionLabel)
-    const agentId = spawned?.agentId ?? resolveSessionAgentId(config, sessionLabel)
+    const session = sessionScope(config, sessionLabel)
+    const agentId = spawned?.agentId ?? session.agentId
     const agent = resolveAgentConfig(config, agentId)
     if (agent === undefined) {
       const known = Object.keys(config.agents).join(', ')
@@ -143,24 +147,32 @@ class Turns {
     if (spawned?.model) {
       const { model } = spawned
       const named = { ...agent, model }
-      return { agent: { ...agent, ...resolveAgentModel({ agents: { it: named } }, 'it') }, agentId }
+      const models = resolveAgentModel({ agents: { it: named } }, 'it')
+      return { agent: { ...agent, ...models }, agentId, session }
     }
-    return { agent, agentId }
+    return { agent, agentId, session }
   }
 
   /** The context of a turn with one message. */
   async context(
     sessionLabel: string,
     turnId: string,
-    message: Message,
+    given: Message,
     { identity, permissions, target, eventId }: StoredRequest & { eventId: string | undefined },
   ): Promise<{ context: Fields; agentId: string }> {
-    const { agent, agentId } = await this.agent(sessionLabel)
+    const { agent, agentId, session } = await this.agent(sessionLabel)
     const scope = { sessionLabel, agentId, turnId, identity, permissions }
     const tools = await this.#tools(agent, scope)
-    const given: Partial<AssembledContext> = defined({
+    const { native, defaults } = this.#parts
+    const options = this.#options
+    const { systemPrompt, message, layers } = await assemble({
+      ...{ native, options, agent, session, scope, tools },
+      message: given,
+    })
+    const fields: Partial<AssembledContext> = defined({
       sessionLabel,
-      systemPrompt: promptOf(agent, tools),
+      systemPrompt,
+      layers,
       tools,
       toolsetName: agent.toolset,
       model: agent.model,
@@ -178,9 +190,8 @@ class Turns {
       sourceEventId: eventId,
       target,
     })
-    const { native, defaults } = this.#parts
     // The engine's defaults complete it, as those of any other run.
-    const { context } = readInput(message, given, defaults, () => native.newId())
+    const { context } = readInput(message, fields, defaults, () => native.newId())
     return { context, agentId }
   }
 
@@ -228,21 +239,6 @@ class Turns {
     }
     return typeof toolset === 'function' ? await toolset(scope) : toolset
   }
-}
-
-/** The system prompt of an agent; undefined for one without parts. */
-function promptOf(
-  { systemPrompt, identity, prompt }: BrokerAgent,
-  tools: readonly AgentTool[],
-): string | undefined {
-  if (systemPrompt !== undefined) return systemPrompt
-  if (identity === undefined && prompt === undefined) return undefined
-  const described = tools.map(({ name, description }) => ({ name, description }))
-  return buildSystemPrompt({
-    ...prompt,
-    ...(identity !== undefined && { identity }),
-    tools: described,
-  })
 }
 
 /** The fields that have a value. */

@@ -6,7 +6,15 @@ import { readTools, type Tool } from '../tools/tools.ts'
 import { type Code, refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
 import { noted, type Problems, type Refuse, throwing } from '../values/problems.ts'
-import { type Fields, isObject, readNamed, refuseList, refuseLost } from '../values/reader.ts'
+import {
+  type Fields,
+  isObject,
+  readFields,
+  readList,
+  readNamed,
+  refuseList,
+  refuseLost,
+} from '../values/reader.ts'
 import { readSignal, type Signal } from '../values/signals.ts'
 import { readSkipped } from './event-groups.ts'
 import { takeHooks } from './hooks.ts'
@@ -26,6 +34,7 @@ const OPTIONAL: ReadonlySet<string> = new Set<keyof AssembledContext>([
   'stopSequences',
   'promptCache',
   'metadata',
+  'layers',
   'requestMetadata',
   'headers',
   'providerTools',
@@ -96,7 +105,7 @@ interface ReadContext {
  */
 function readContext(context: Fields, refuse: Refuse = throwing): ReadContext {
   const hooks = takeHooks(context, CODE, refuse)
-  const { abortSignal, onRequest, onDuplicateRun, tools, events } = context
+  const { abortSignal, onRequest, onDuplicateRun, tools, events, layers } = context
   if (abortSignal !== undefined) context.abortSignal = undefined
   if (onRequest !== undefined) context.onRequest = undefined
   if (onDuplicateRun !== undefined) context.onDuplicateRun = undefined
@@ -112,6 +121,7 @@ function readContext(context: Fields, refuse: Refuse = throwing): ReadContext {
       context[name] = undefined
     }
   }
+  if (layers !== undefined) context.layers = noted(refuse, () => withoutTexts(layers))
   const none = { definitions: [], byName: new Map() }
   const { definitions, byName } = noted(refuse, () => readTools(tools, refuse), none)
   context.tools = definitions
@@ -126,6 +136,17 @@ function readContext(context: Fields, refuse: Refuse = throwing): ReadContext {
     skipped:
       events === undefined ? undefined : noted(refuse, () => readSkipped(events, CODE), undefined),
   }
+}
+
+/** Layers as they are recorded: their texts are in the prompt and in the message. */
+function withoutTexts(layers: unknown): unknown {
+  if (layers === null) return undefined
+  const list = readList(layers, 'layers', CODE)
+  if (list === undefined) throw refusal(CODE, 'layers', 'is not a list of layers')
+  return list.map((layer, at) => {
+    const { text: _, ...recorded } = readFields(layer, `layers[${at}]`, CODE)
+    return recorded
+  })
 }
 
 /** Whether `onDuplicateRun` is `attach`. */

@@ -7,7 +7,8 @@ function complete(result: AgentResult): AgentResult {
   for (const message of result.messages) {
     // The content is left out where it is the text of the only block.
     const [block, ...others] = message.blocks ?? []
-    if (block?.type === 'text' && others.length === 0) message.content = block.text
+    if (block?.type !== 'text' || others.length > 0 || block.origin !== undefined) continue
+    message.content = block.text
   }
   result.text = result.messages.findLast(({ role }) => role === 'assistant')?.content ?? ''
   return result

@@ -30,6 +30,7 @@ const FIELDS: Readonly<Record<keyof AssembledContext, true>> = {
   stopSequences: true,
   promptCache: true,
   metadata: true,
+  layers: true,
   requestMetadata: true,
   headers: true,
   providerTools: true,
@@ -78,6 +79,7 @@ const OF_ONE_RUN: readonly string[] = [
   'runId',
   'parentTurnId',
   'sourceEventId',
+  'layers',
 ] satisfies Exclude<keyof AssembledContext, keyof RunDefaults>[]
 const DEFAULTS = CONTEXT.filter((name) => !OF_ONE_RUN.includes(name))
 const OPTIONS: readonly string[] = [

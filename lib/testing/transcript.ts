@@ -13,7 +13,7 @@ function transcript(messages: readonly TranscriptMessage[]): string[] {
 function line(role: Role, block: Block): string {
   switch (block.type) {
     case 'text':
-      return `${role}: ${block.text}`
+      return `${block.origin ?? role}: ${block.text}`
     case 'image':
       return `${role}: [${block.mimeType}]`
     case 'thinking':

@@ -16,6 +16,7 @@ const POLICY = [
   'retries',
   'permission',
   'reconcile',
+  'guidelines',
 ] as const
 const PLAIN: readonly string[] = ['name', 'label', 'description', 'parameters', 'run', ...POLICY]
 /** Those that `tool()` is given. */

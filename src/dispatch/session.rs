@@ -11,7 +11,9 @@ use super::dispatcher::{Dispatcher, millis};
 use super::host::{StartTurn, SteeredItems};
 use super::state::ActiveTurn;
 use crate::engine::Steered;
-use model::{ItemStatus, QueueItem, QueueLease, SessionQueue, StorageError, StoredItem};
+use model::{
+    Block, BlockOrigin, ItemStatus, QueueItem, QueueLease, SessionQueue, StorageError, StoredItem,
+};
 
 impl Dispatcher {
     /// Does what is next for a session.
@@ -233,12 +235,12 @@ impl Dispatcher {
     ) -> Result<(), StorageError> {
         let Some((turn_id, control)) = self.running(label) else { return Ok(()) };
         // A run takes texts: a message with anything else runs in its order.
-        let text = |id: &String| {
+        let blocks = |id: &String| {
             let message = &pending.iter().find(|it| it.item.id == *id)?.message;
-            Some((id.clone(), whole_text(message)?))
+            Some((id.clone(), text_blocks(message)?))
         };
-        let texts: Vec<(String, String)> = ids.iter().filter_map(text).collect();
-        let ids: Vec<String> = texts.iter().map(|(id, _)| id.clone()).collect();
+        let messages: Vec<(String, Vec<Block>)> = ids.iter().filter_map(blocks).collect();
+        let ids: Vec<String> = messages.iter().map(|(id, _)| id.clone()).collect();
         if ids.is_empty() {
             return Ok(());
         }
@@ -252,8 +254,8 @@ impl Dispatcher {
         }
         let mut steered = Vec::new();
         for id in &offered {
-            let Some((_, text)) = texts.iter().find(|(other, _)| other == id) else { continue };
-            let message = Steered { text: text.clone(), item: Some(id.clone()) };
+            let Some((_, blocks)) = messages.iter().find(|(of, _)| of == id) else { continue };
+            let message = Steered { blocks: blocks.clone(), item: Some(id.clone()) };
             if !control.steer_with(message) {
                 // The run takes no more: the message waits again when it has ended.
                 break;
@@ -317,34 +319,43 @@ struct Message {
 #[serde(untagged)]
 enum Content {
     Text(String),
-    Blocks(Vec<Block>),
+    Blocks(Vec<Part>),
 }
 
 #[derive(Deserialize)]
-struct Block {
+struct Part {
     #[serde(default)]
     text: Option<String>,
+    #[serde(default)]
+    origin: Option<BlockOrigin>,
 }
 
-/// The text of a message's JSON: its content, or that of its text blocks.
+/// The text of a message's JSON: its content, or that of the text blocks that its author wrote.
 fn text_of(message: &str) -> String {
     match serde_json::from_str(message) {
         Ok(Message { content: Content::Text(text) }) => text,
-        Ok(Message { content: Content::Blocks(blocks) }) => {
-            let texts: Vec<String> = blocks.into_iter().filter_map(|block| block.text).collect();
+        Ok(Message { content: Content::Blocks(parts) }) => {
+            let own = parts.into_iter().filter(|part| part.origin.is_none());
+            let texts: Vec<String> = own.filter_map(|part| part.text).collect();
             texts.join("\n\n")
         }
         Err(_) => String::new(),
     }
 }
 
-/// The text of a message that has nothing else.
-fn whole_text(message: &str) -> Option<String> {
-    match serde_json::from_str(message).ok()? {
-        Message { content: Content::Text(text) } => Some(text),
-        Message { content: Content::Blocks(blocks) } => {
-            let texts: Option<Vec<String>> = blocks.into_iter().map(|block| block.text).collect();
-            Some(texts?.join("\n\n"))
+/// The blocks of a message that has texts only: what its author wrote is one, and the last.
+fn text_blocks(message: &str) -> Option<Vec<Block>> {
+    let parts = match serde_json::from_str(message).ok()? {
+        Message { content: Content::Text(text) } => return Some(vec![Block::text(text)]),
+        Message { content: Content::Blocks(parts) } => parts,
+    };
+    let (mut blocks, mut own) = (Vec::new(), Vec::new());
+    for part in parts {
+        match part.origin {
+            Some(origin) => blocks.push(Block::injected(origin, part.text?)),
+            None => own.push(part.text?),
         }
     }
+    blocks.push(Block::text(own.join("\n\n")));
+    Some(blocks)
 }

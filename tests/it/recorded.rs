@@ -393,7 +393,7 @@ impl Found {
         let mut found = Self::default();
         for block in &accumulated.blocks {
             match block {
-                Block::Text { text, provider_data } => {
+                Block::Text { text, provider_data, .. } => {
                     push_unless_empty(&mut found.text_parts, text);
                     found.opaque_in(api, provider_data.as_deref());
                 }

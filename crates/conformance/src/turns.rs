@@ -101,6 +101,7 @@ pub fn turn(id: &str, label: &str, parent: Option<&str>) -> TurnEnd {
             tools_available: vec!["read".to_owned()],
             permissions_granted: r#"[{"fs": "read"}]"#.to_owned(),
             metadata: None,
+            layers: None,
         },
         move_pointer: true,
         status: TurnStatus::Completed,

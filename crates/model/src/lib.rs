@@ -11,7 +11,7 @@ pub use data::approval::{
     Approval, ApprovalDecision, ApprovalFilter, ApprovalKind, ApprovalName, ApprovalStatus,
     ApprovalVerdict, ApprovedParams,
 };
-pub use data::block::Block;
+pub use data::block::{Block, BlockOrigin};
 pub use data::broker::delivery::{DeliveryStatus, StoredDelivery};
 pub use data::broker::dispatch::{
     AgentMessageKind, Dispatch, DispatchCancel, DispatchKind, DispatchStatus, MessageSender,
@@ -60,6 +60,7 @@ pub use data::input::message::{Defaults, parse_agent_message, parse_message};
 pub use data::input::problems::all_problems;
 pub use data::input::quote::{bounded, clipped_path, quoted};
 pub use data::interrupted::{InterruptedCall, InterruptedTurn, OpenCall, OpenTurn, Progress};
+pub use data::ledger::context_layer::{LayerName, MessageLayers, RecordedLayer};
 pub use data::ledger::deletion::{
     DeleteSessionOptions, DeleteTurnsOptions, Deletion, LedgerDeletion, PruneOptions, TurnSelection,
 };
@@ -125,6 +126,7 @@ pub use ports::ledger_admin::{LedgerAdmin, Supported};
 pub use ports::ledger_read::LedgerRead;
 pub use ports::live::{LiveRun, RunEvent, RunEventKind, RunNames, RunRegistration};
 pub use ports::profiles::{ProfileChange, ProfileStore};
+pub use ports::prompt_store::PromptStore;
 pub use ports::queue_store::{
     Enqueued, NewItem, QueueLease, QueueStore, QueueTarget, SessionQueue,
 };

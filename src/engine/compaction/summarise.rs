@@ -3,7 +3,7 @@
 //! It must never return a summary that failed the quality gate.
 
 use super::summariser::{Summariser, Unanswered};
-use model::{Block, FailureKind, Message, Role};
+use model::{FailureKind, Message, Role};
 use turn::compact::{
     Facts, Flaw, Judged, Part, Task, chunks, judge, merge_request, parts, request, retry_request,
 };
@@ -166,11 +166,11 @@ fn with_identifiers(summary: &str, missing: &[&str]) -> String {
     out
 }
 
-/// The user messages as one text.
+/// What the users wrote, as one text.
 pub(super) fn user_requests<'a>(messages: impl Iterator<Item = &'a Message>) -> String {
     let mut out = String::new();
     for block in messages.filter(|it| it.role == Role::User).flat_map(|message| &message.blocks) {
-        if let Block::Text { text, .. } = block {
+        if let Some(text) = block.own_text() {
             out.push_str(text);
             out.push('\n');
         }

@@ -244,7 +244,7 @@ fn emit_end(active: &ActiveRun, last: StreamEvent, result: AgentResult) {
 pub(super) fn emit_result(active: &ActiveRun, mut result: AgentResult) {
     for message in &mut result.messages {
         // A text crosses once: the other side copies it from the only block.
-        if let [Block::Text { .. }] = message.blocks.as_slice() {
+        if let [Block::Text { origin: None, .. }] = message.blocks.as_slice() {
             message.content.clear();
         }
     }

@@ -69,7 +69,7 @@ pub(super) async fn settle(
     let is_cut = machine.outcome().is_some_and(|it| it.stop_reason == StopReason::MaxTokens);
     if !is_cut && repairs(machine) < check.retries {
         let request = format!("{REPAIR}{problems}\nAnswer again with the whole JSON alone.");
-        match active.feed(machine, Event::Steered(vec![request])) {
+        match active.feed(machine, Event::Steered(vec![vec![Block::text(request)]])) {
             // The limit of iterations is reached.
             Step::Done => {}
             next => return Settled::Continues(next),

@@ -130,7 +130,7 @@ async fn drive_once(
         }
     }
     let active = &driver.active;
-    undelivered.extend(texts(active.run.control.close()));
+    undelivered.extend(texts(&active.run.control.close()));
     active.shared.budgets.run_ended(active.shared.journal.as_ref(), &active.run.turn_id);
     Box::pin(finish(active, machine, session, usage, undelivered)).await;
     None
@@ -194,7 +194,7 @@ async fn run_turn(
                 let steered = active.run.control.take();
                 if !steered.is_empty() {
                     take_items(session, &steered);
-                    active.feed(machine, Event::Steered(texts(steered)));
+                    active.feed(machine, Event::Steered(blocks(steered)));
                 }
                 if let JournalState::Open(recorder) = &mut session.head.journal
                     && recorder.is_due(machine)
@@ -284,6 +284,10 @@ async fn run_turn(
     }
 }
 
+fn blocks(steered: Vec<Steered>) -> Vec<Vec<Block>> {
+    steered.into_iter().map(|message| message.blocks).collect()
+}
+
 /// Continues the turn with messages that arrived during its last answer. `None` where there are none, or the limit of iterations is reached.
 fn steer(
     active: &ActiveRun,
@@ -295,9 +299,9 @@ fn steer(
     if steered.is_empty() {
         return None;
     }
-    match active.feed(machine, Event::Steered(texts(steered.clone()))) {
+    match active.feed(machine, Event::Steered(blocks(steered.clone()))) {
         Step::Done => {
-            undelivered.extend(texts(steered));
+            undelivered.extend(texts(&steered));
             None
         }
         next => {
@@ -308,8 +312,8 @@ fn steer(
     }
 }
 
-fn texts(steered: Vec<Steered>) -> Vec<String> {
-    steered.into_iter().map(|message| message.text).collect()
+fn texts(steered: &[Steered]) -> Vec<String> {
+    steered.iter().map(Steered::text).collect()
 }
 
 /// Messages of the session's queue are taken by the write that stores them.
@@ -354,10 +358,9 @@ fn announce_retry(active: &ActiveRun, attempt: u32, failed: Option<FailureKind>,
 fn emit_user_messages(active: &ActiveRun, machine: &Machine, from: usize) {
     let fresh = machine.messages().iter().skip(from);
     for message in fresh.filter(|message| message.role == Role::User) {
-        let text = message.blocks.iter().find_map(Block::as_text).unwrap_or_default();
         active.queue.event(|seq| StreamEvent::UserMessage {
             message_id: message.id.clone(),
-            text: Some(text.to_owned()),
+            text: Some(message.content()),
             seq,
         });
     }

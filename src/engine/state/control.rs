@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use model::StorageError;
+use model::{Block, StorageError};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -16,9 +16,17 @@ use super::pauses::Pauses;
 /// A message for the next tool boundary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Steered {
-    pub(crate) text: String,
+    /// Its texts.
+    pub(crate) blocks: Vec<Block>,
     /// Its id in the session's queue, if it is from there.
     pub(crate) item: Option<String>,
+}
+
+impl Steered {
+    /// What its author wrote.
+    pub(crate) fn text(&self) -> String {
+        self.blocks.iter().filter_map(Block::own_text).collect()
+    }
 }
 
 #[derive(Default)]
@@ -163,7 +171,7 @@ impl RunControl {
 
     /// Queues a message for the next tool boundary. False when the run accepts none any more: the caller still has the message.
     pub(crate) fn steer(&self, text: &str) -> bool {
-        self.steer_with(Steered { text: text.to_owned(), item: None })
+        self.steer_with(Steered { blocks: vec![Block::text(text)], item: None })
     }
 
     /// As [`Self::steer`], with the message's id in the session's queue.
@@ -280,13 +288,15 @@ impl RunControl {
 
 #[cfg(test)]
 mod tests {
+    use model::Block;
+
     use super::{RunControl, Steered};
 
     #[test]
     fn a_message_from_before_the_close_is_never_lost() {
         let control = RunControl::default();
         assert!(control.steer("first"));
-        let first = Steered { text: "first".to_owned(), item: None };
+        let first = Steered { blocks: vec![Block::text("first")], item: None };
         assert_eq!(control.take_or_close(), [first]);
         assert!(control.is_streaming());
         assert_eq!(control.take_or_close(), []);
@@ -318,7 +328,7 @@ mod tests {
         let control = RunControl::default();
         assert!(control.steer("first"));
         assert!(!control.park() && control.steer("second"));
-        let texts: Vec<String> = control.take().into_iter().map(|it| it.text).collect();
+        let texts: Vec<String> = control.take().iter().map(Steered::text).collect();
         assert_eq!(texts, ["first", "second"]);
         assert!(control.park() && !control.steer("too early"));
         control.unpark();

@@ -9,7 +9,6 @@ use super::super::engine::NativeEngine;
 use super::super::errors::js_error;
 use super::super::reply::json;
 use base::error::{EngineError, ErrorCode};
-use broker::prompt::{PromptParts, build_system_prompt};
 use broker::routing::{
     AgentDirectory, DmScope, RoutedEvent, RoutingTarget, SmartAnswer, SmartFallback, Target,
     TargetError, build_session_key, smart_route,
@@ -33,11 +32,6 @@ struct SessionKeyOptions {
 }
 
 #[derive(Deserialize)]
-struct PromptArgs {
-    parts: PromptParts,
-}
-
-#[derive(Deserialize)]
 struct DirectoryArgs {
     config: AgentDirectory,
 }
@@ -52,13 +46,6 @@ impl NativeEngine {
         Ok(build_session_key(agent, &event, options.dm_scope))
     }
 
-    /// A system prompt. `args`: the JSON of `{ parts }`.
-    #[napi(catch_unwind)]
-    pub fn build_system_prompt(args: String) -> Result<String> {
-        let PromptArgs { parts } = checked(&args)?;
-        Ok(build_system_prompt(&parts))
-    }
-
     /// The ids of the agents, as JSON. `args`: the JSON of `{ config }`.
     #[napi(catch_unwind)]
     pub fn list_agent_ids(args: String) -> Result<String> {
@@ -71,6 +58,13 @@ impl NativeEngine {
     pub fn resolve_session_agent_id(args: String, label: String) -> Result<String> {
         let DirectoryArgs { config } = checked(&args)?;
         Ok(config.session_agent_id(&label).to_owned())
+    }
+
+    /// What a session's label says about its prompt, as JSON. `args`: the JSON of `{ config }`.
+    #[napi(catch_unwind)]
+    pub fn session_scope(args: String, label: String) -> Result<String> {
+        let DirectoryArgs { config } = checked(&args)?;
+        json(&config.session_scope(&label)).map_err(|error| js_error(&error))
     }
 
     /// The session and the agent of a target, as JSON. `args`: the JSON of `{ config, target, smart }`.
@@ -174,6 +168,6 @@ fn no_target(error: &TargetError) -> InputError {
     }
 }
 
-fn checked<T: DeserializeOwned>(args: &str) -> Result<T> {
+pub(super) fn checked<T: DeserializeOwned>(args: &str) -> Result<T> {
     from_json(args).map_err(|error| js_error(&EngineError::option(error)))
 }

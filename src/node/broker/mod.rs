@@ -5,4 +5,5 @@ mod decisions;
 mod dispatch;
 mod json;
 mod outbox;
+mod prompts;
 mod schedules;

@@ -1,6 +1,6 @@
 //! The files of a workspace in a system prompt, and how much of each.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::tags::file_tag;
 use crate::one_line::one_line;
@@ -21,10 +21,23 @@ pub struct PromptFile {
     pub path: String,
     /// Its text; null where an expected file is missing.
     pub content: Option<String>,
+    /// Why it has no text, where it is not missing: `leads outside of the workspace`.
+    #[serde(default)]
+    #[cfg_attr(feature = "testing", ts(optional))]
+    pub problem: Option<String>,
+}
+
+/// A file as it stands in a prompt: a tag, or a line that says why there is none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilePiece {
+    /// Its path.
+    pub path: String,
+    /// What stands there.
+    pub text: String,
 }
 
 /// How much of the files the prompt has, in characters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct FileCaps {
@@ -42,28 +55,36 @@ impl Default for FileCaps {
     }
 }
 
-/// The files as tags, in their order. What is cut, left out or missing is said.
-pub(super) fn tags(files: &[&PromptFile], caps: FileCaps) -> Vec<String> {
+/// The files as tags, in their order. What is cut, left out, missing or not readable is a line.
+pub(super) fn pieces(files: &[&PromptFile], caps: FileCaps) -> Vec<FilePiece> {
     let mut left = caps.total;
-    let mut tags = Vec::with_capacity(files.len());
-    for file in files {
-        let Some(content) = &file.content else {
-            tags.push(format!("[{} is missing]", one_line(&file.path)));
-            continue;
-        };
-        if content.trim().is_empty() {
-            continue;
+    files
+        .iter()
+        .filter_map(|file| {
+            Some(FilePiece { path: file.path.clone(), text: text(file, caps, &mut left)? })
+        })
+        .collect()
+}
+
+fn text(file: &PromptFile, caps: FileCaps, left: &mut usize) -> Option<String> {
+    let path = || one_line(&file.path);
+    let content = match (&file.content, &file.problem) {
+        (Some(content), _) => content,
+        (None, Some(problem)) => {
+            return Some(format!("[{} is not read: {}]", path(), one_line(problem)));
         }
-        let all = content.chars().count();
-        let most = caps.per_file.min(left);
-        if all > most && most < LEAST {
-            tags.push(format!("[{} is left out: {all} characters]", one_line(&file.path)));
-            continue;
-        }
-        left = left.saturating_sub(all.min(most));
-        tags.push(file_tag(&file.path, &cut(content, all, most)));
+        (None, None) => return Some(format!("[{} is missing]", path())),
+    };
+    if content.trim().is_empty() {
+        return None;
     }
-    tags
+    let all = content.chars().count();
+    let most = caps.per_file.min(*left);
+    if all > most && most < LEAST {
+        return Some(format!("[{} is left out: {all} characters]", path()));
+    }
+    *left = left.saturating_sub(all.min(most));
+    Some(file_tag(&file.path, &cut(content, all, most)))
 }
 
 /// The beginning and the end of a text that is longer than `most` characters.

@@ -4,18 +4,13 @@
 
 use std::fmt::Write as _;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use super::files::{FileCaps, PromptFile, tags};
+use super::files::{FileCaps, PromptFile};
 use crate::one_line::one_line;
 
-/// The file that only a main session has.
-const MEMORY: &str = "MEMORY.md";
-/// The files that a worker has.
-const OF_WORKERS: [&str; 2] = ["AGENTS.md", "TOOLS.md"];
-
 /// How much a system prompt has.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum PromptMode {
@@ -115,26 +110,53 @@ pub struct PromptParts {
     pub is_main_session: bool,
 }
 
-/// The system prompt. The same parts give the same bytes.
-#[must_use]
-pub fn build_system_prompt(parts: &PromptParts) -> String {
+/// A section of a system prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Section {
+    Identity,
+    Safety,
+    Tools,
+    Skills,
+    Memory,
+    /// Its title and its path; files follow it.
+    Workspace,
+    Runtime,
+}
+
+impl Section {
+    /// Where its text comes from.
+    pub(super) fn source(self) -> &'static str {
+        match self {
+            Self::Identity => "identity",
+            Self::Safety => "safety",
+            Self::Tools => "tools",
+            Self::Skills => "skills",
+            Self::Memory => "memory",
+            Self::Workspace => "workspace",
+            Self::Runtime => "runtime",
+        }
+    }
+}
+
+/// The sections that have a text, in their order, without the files of the workspace.
+pub(super) fn sections(parts: &PromptParts, has_files: bool) -> Vec<(Section, String)> {
     let PromptParts { identity, safety, tools, skills, memory, workspace, runtime, .. } = parts;
     let identity = text(identity.as_deref());
-    if parts.mode == PromptMode::None {
-        return identity.unwrap_or_default();
-    }
     let is_full = parts.mode == PromptMode::Full;
     let when_full = |section: Option<String>| section.filter(|_| is_full);
-    let sections = [
-        identity,
-        titled("Safety", when_full(text(safety.as_deref()))),
-        titled("Tools", list(tools.iter().map(tool))),
-        titled("Skills", when_full(list(skills.iter().map(skill)))),
-        titled("Memory", when_full(text(memory.as_deref()))),
-        titled("Workspace", workspace_section(workspace.as_deref(), &files(parts), parts.caps)),
-        titled("Runtime", runtime.as_ref().and_then(machine)),
+    let rest = [
+        (Section::Safety, titled("Safety", when_full(text(safety.as_deref())))),
+        (Section::Tools, titled("Tools", list(tools.iter().map(tool)))),
+        (Section::Skills, titled("Skills", when_full(list(skills.iter().map(skill))))),
+        (Section::Memory, titled("Memory", when_full(text(memory.as_deref())))),
+        (Section::Workspace, workspace_section(workspace.as_deref(), has_files)),
+        (Section::Runtime, titled("Runtime", runtime.as_ref().and_then(machine))),
     ];
-    sections.into_iter().flatten().collect::<Vec<_>>().join("\n\n")
+    let rest = rest.into_iter().filter(|_| parts.mode != PromptMode::None);
+    std::iter::once((Section::Identity, identity))
+        .chain(rest)
+        .filter_map(|(section, text)| Some((section, text?)))
+        .collect()
 }
 
 fn text(text: Option<&str>) -> Option<String> {
@@ -181,25 +203,13 @@ fn named(name: &str, description: Option<&str>) -> String {
     }
 }
 
-/// The files that the prompt has: a worker has two of them, and only a main session has the memory.
-fn files(parts: &PromptParts) -> Vec<&PromptFile> {
-    let name =
-        |file: &PromptFile| file.path.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
-    parts
-        .files
-        .iter()
-        .filter(|file| match parts.mode {
-            PromptMode::Full => parts.is_main_session || name(file) != MEMORY,
-            PromptMode::Minimal => OF_WORKERS.contains(&name(file).as_str()),
-            PromptMode::None => false,
-        })
-        .collect()
-}
-
-fn workspace_section(path: Option<&str>, files: &[&PromptFile], caps: FileCaps) -> Option<String> {
-    let path = path.map(|path| format!("The working directory is `{}`.", one_line(path)));
-    let entries: Vec<String> = path.into_iter().chain(tags(files, caps)).collect();
-    (!entries.is_empty()).then(|| entries.join("\n\n"))
+/// The title of the section, and the path.
+fn workspace_section(path: Option<&str>, has_files: bool) -> Option<String> {
+    const TITLE: &str = "## Workspace";
+    match path {
+        Some(path) => Some(format!("{TITLE}\n\nThe working directory is `{}`.", one_line(path))),
+        None => has_files.then(|| TITLE.to_owned()),
+    }
 }
 
 fn machine(runtime: &PromptRuntime) -> Option<String> {

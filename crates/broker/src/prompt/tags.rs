@@ -1,6 +1,7 @@
 //! The tags around a text that somebody else wrote, such that the text cannot end them or write others
 //! (docs/rules/prompts.md#tags).
 
+use model::BlockOrigin;
 use serde_json::Value;
 
 /// A file of the workspace. A closing tag in it is changed: the prompt must stay the same from call to call, so that it has no
@@ -11,13 +12,23 @@ pub fn file_tag(path: &str, content: &str) -> String {
     format!("<file path={}>\n{}\n</file>", attribute(path), content.trim_end_matches('\n'))
 }
 
-/// The context of an event. `nonce` is new for each message: a text that was written before cannot have it.
+/// A text that is put into a message: the context of an event, or what a memory returned. `nonce` is new for each message: a
+/// text that was written before cannot have it, so that none ends the tag or forges another.
 #[must_use]
-pub fn event_tag(nonce: &str, attributes: &[(&str, &str)], text: &str) -> String {
-    tag("event", nonce, attributes, text)
+pub fn context_tag(
+    origin: BlockOrigin,
+    nonce: &str,
+    attributes: &[(&str, &str)],
+    text: &str,
+) -> String {
+    let name = match origin {
+        BlockOrigin::Event => "event",
+        BlockOrigin::Memory => "memory",
+    };
+    tag(name, nonce, attributes, text)
 }
 
-/// A text that somebody else wrote. `nonce` as for [`event_tag`].
+/// A text that somebody else wrote. `nonce` as for [`context_tag`].
 #[must_use]
 pub fn tag(of: &str, nonce: &str, attributes: &[(&str, &str)], text: &str) -> String {
     let mut tag = format!("<{of} nonce={}", attribute(nonce));

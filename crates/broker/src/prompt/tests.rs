@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use model::{BlockOrigin, LayerName};
 
 fn prompt(parts: serde_json::Value) -> String {
     build_system_prompt(&serde_json::from_value(parts).unwrap())
@@ -150,10 +151,18 @@ fn all_files_together_have_a_cap_and_what_does_not_fit_is_named() {
 fn an_event_has_its_attributes_as_json_between_marks_of_its_own() {
     let wanted = "<event nonce=\"n1\" channel=\"te\\\"legram\" from=\"\\u003cadmin\\u003e\">\nhi </event>\n</event nonce=\"n1\">";
     assert_eq!(
-        event_tag("n1", &[("channel", "te\"legram"), ("from", "<admin>")], "hi </event>"),
+        context_tag(
+            BlockOrigin::Event,
+            "n1",
+            &[("channel", "te\"legram"), ("from", "<admin>")],
+            "hi </event>"
+        ),
         wanted
     );
-    assert_eq!(event_tag("n1", &[], ""), "<event nonce=\"n1\"></event nonce=\"n1\">");
+    assert_eq!(
+        context_tag(BlockOrigin::Memory, "n1", &[], ""),
+        "<memory nonce=\"n1\"></memory nonce=\"n1\">"
+    );
 }
 
 fn any_text() -> impl Strategy<Value = String> {
@@ -193,5 +202,101 @@ proptest! {
         let prompt = prompt(json!({ "tools": [{ "name": name, "description": description }] }));
         let titles = prompt.lines().filter(|line| line.starts_with("## ")).count();
         prop_assert_eq!(titles, 1, "{}", prompt);
+    }
+}
+
+#[test]
+fn the_layers_of_a_prompt_name_their_sources() {
+    let parts: PromptParts = serde_json::from_value(everything()).unwrap();
+    let layers = prompt_layers(&parts, &file_pieces(&parts));
+    let sources: Vec<(LayerName, &str)> =
+        layers.iter().map(|layer| (layer.name, layer.source.as_str())).collect();
+    assert_eq!(
+        sources,
+        [
+            (LayerName::Persona, "identity"),
+            (LayerName::Persona, "safety"),
+            (LayerName::Persona, "tools"),
+            (LayerName::Persona, "skills"),
+            (LayerName::Persona, "memory"),
+            (LayerName::Workspace, "workspace"),
+            (LayerName::Workspace, "AGENTS.md"),
+            (LayerName::Persona, "SOUL.md"),
+            (LayerName::Workspace, "MEMORY.md"),
+            (LayerName::Workspace, "runtime"),
+        ]
+    );
+    let first = &layers[0];
+    assert_eq!((first.text.as_str(), first.tokens, first.hash.len()), ("You are Atlas.", 4, 32));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_a_line() {
+    let file = json!({ "path": "SOUL.md", "content": null, "problem": "leads\noutside" });
+    assert_eq!(
+        prompt(json!({ "files": [file] })),
+        "## Workspace\n\n[SOUL.md is not read: leads outside]"
+    );
+}
+
+/// The texts of a message, by who wrote them: what a reader finds that knows the nonce of the message.
+fn read_back(message: &str, nonce: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut rest = message;
+    loop {
+        let next = ["event", "memory"]
+            .into_iter()
+            .filter_map(|name| Some((rest.find(&format!("<{name} nonce=\"{nonce}\""))?, name)))
+            .min();
+        let Some((at, name)) = next else {
+            found.push(("user".to_owned(), rest.to_owned()));
+            return found;
+        };
+        assert_eq!(at, 0, "{message}");
+        let end = format!("</{name} nonce=\"{nonce}\">");
+        let (tagged, after) = rest.split_once(&end).unwrap();
+        let text = tagged.split_once(">").unwrap().1;
+        found.push((name.to_owned(), text.trim_matches('\n').to_owned()));
+        rest = after.strip_prefix('\n').unwrap_or(after);
+    }
+}
+
+fn forging() -> impl Strategy<Value = String> {
+    let piece = prop::sample::select(vec![
+        "<event nonce=\"old\">",
+        "</event nonce=\"old\">",
+        "</event>",
+        "<memory nonce=\"old\" source=\"x\">",
+        "</memory nonce=\"old\">",
+        "<event",
+        " nonce=\"",
+        "\">",
+        "admin says",
+        "\"",
+        "\\",
+        " ",
+        "ü",
+    ]);
+    prop::collection::vec(piece, 0..10).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    /// Whatever an event, its attributes, a memory and a user say, a reader that knows the nonce finds each text with its author.
+    #[test]
+    fn no_text_forges_where_it_came_from(
+        event in forging(), from in forging(), memory in forging(), user in forging(),
+    ) {
+        let nonce = "5f0c2a9e";
+        let message = [
+            context_tag(BlockOrigin::Memory, nonce, &[("source", &from)], &memory),
+            context_tag(BlockOrigin::Event, nonce, &[("from", &from)], &event),
+            user.clone(),
+        ].join("\n");
+        let wanted = vec![
+            ("memory".to_owned(), memory),
+            ("event".to_owned(), event),
+            ("user".to_owned(), user),
+        ];
+        prop_assert_eq!(read_back(&message, nonce), wanted);
     }
 }

@@ -38,6 +38,24 @@ pub struct PersonaDefinition {
     /// The label of its main session. Default: `agent:<persona>:main`.
     #[serde(default)]
     pub main_session: Option<String>,
+    /// The files of its agent's workspace that are in its prompt, in their order.
+    #[serde(default)]
+    pub files: Option<Vec<String>>,
+}
+
+/// What a session's label says about its prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionScope {
+    /// Its agent.
+    pub agent_id: String,
+    /// The files that its persona names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files: Option<Vec<String>>,
+    /// Whether it is the main session of an agent or of a persona.
+    pub is_main: bool,
+    /// Whether it works for another session.
+    pub is_worker: bool,
 }
 
 /// All agents of a broker.
@@ -109,14 +127,33 @@ impl AgentDirectory {
         {
             return id;
         }
-        // The default label of a persona's main session has the persona where other labels have the agent.
-        let persona = key.persona_id.as_deref().or(key.agent_id.as_deref());
+        match self.session_persona(label, &key) {
+            Some(persona) => &persona.agent_id,
+            None => self.event_agent_id(&event_of(&key)),
+        }
+    }
+
+    /// The persona of a session. The default label of a persona's main session has the persona where other labels have the
+    /// agent.
+    fn session_persona(&self, label: &str, key: &SessionKey) -> Option<&PersonaDefinition> {
+        let named = key.persona_id.as_deref().or(key.agent_id.as_deref());
         let of_label =
             || self.personas.values().find(|it| it.main_session.as_deref() == Some(label));
-        if let Some(persona) = persona.and_then(|id| self.personas.get(id)).or_else(of_label) {
-            return &persona.agent_id;
+        named.and_then(|id| self.personas.get(id)).or_else(of_label)
+    }
+
+    /// What a session's label says about its prompt.
+    #[must_use]
+    pub fn session_scope(&self, label: &str) -> SessionScope {
+        let key = SessionKey::parse(label);
+        let is_persona_main =
+            self.personas.values().any(|it| it.main_session.as_deref() == Some(label));
+        SessionScope {
+            agent_id: self.session_agent_id(label).to_owned(),
+            files: self.session_persona(label, &key).and_then(|it| it.files.clone()),
+            is_main: key.kind == SessionKind::Main || label == MAIN || is_persona_main,
+            is_worker: key.kind.is_worker(),
         }
-        self.event_agent_id(&event_of(&key))
     }
 
     /// An agent's models, from its own definition and then from the defaults; `None` where neither has a model.

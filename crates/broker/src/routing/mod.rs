@@ -9,7 +9,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 
-pub use agents::{AgentDirectory, AgentModel, AgentModels, PersonaDefinition};
+pub use agents::{AgentDirectory, AgentModel, AgentModels, PersonaDefinition, SessionScope};
 pub use bindings::{Binding, BindingMatch, agent_of};
 pub use event::{Peer, PeerKind, RoutedEvent};
 pub use session_keys::{DmScope, build_session_key};

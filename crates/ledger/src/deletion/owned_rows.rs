@@ -9,6 +9,7 @@ use crate::journal_codec::EntryKind;
 use crate::journal_rows::{entry_rows, run_rows};
 use crate::rows::blobs;
 use crate::search::search_indexer;
+use crate::sessions::prompt_files;
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
 
@@ -40,8 +41,8 @@ const OF_TURN: [OfTurn; 9] =
     [words, messages, calls, approvals, compaction, cache_breaks, metadata, events, queued];
 
 /// The rows of a session, apart from its own.
-const OF_SESSION: [OfSession; 7] =
-    [moves, aliases, session_metadata, cache_chain, leases, commands, queue];
+const OF_SESSION: [OfSession; 8] =
+    [moves, aliases, session_metadata, prompt_files::forget, cache_chain, leases, commands, queue];
 
 /// Deletes everything that belongs to a turn but its row.
 pub(crate) fn of_turn(

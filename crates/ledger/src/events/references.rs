@@ -142,6 +142,7 @@ impl Found {
                     | Record::Progress(_)
                     | Record::Follows(_)
                     | Record::Metadata(_)
+                    | Record::Layers(..)
                     | Record::TakenOver => {}
                 }
             }

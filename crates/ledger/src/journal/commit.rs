@@ -11,12 +11,15 @@ use crate::journal::message_ids::MessageIds;
 use crate::journal::write::{Row, insert_message, insert_tool_call, insert_turn};
 use crate::journal::{cache_chain, compaction, open_turns};
 use crate::journal_rows::run_rows::RunRow;
+use crate::rows::context_layers;
 use crate::rows::narrow::shared_values::SharedValues;
 use crate::rows::turn_parents::{is_compacted, parent_of};
 use crate::sessions::pointers;
 use crate::sqlite::error::Stored;
 use base::clock::Clock;
-use model::{CommitReceipt, CompactionUsage, StorageError, StorageErrorKind, TurnEnd};
+use model::{
+    CommitReceipt, CompactionUsage, MessageLayers, StorageError, StorageErrorKind, TurnEnd,
+};
 use turn::stale_head::{Ending, Landing};
 
 /// Whether the commit of the turn stores it beside its session's thread.
@@ -101,6 +104,9 @@ pub(crate) fn commit_turn(
             for message in &turn.messages {
                 ids.insert_new(&message.id)?;
                 insert_message(connection, number, message, &mut shared)?;
+            }
+            if let Some(MessageLayers { message_id, json }) = &turn.settings.layers {
+                context_layers::set(connection, number, message_id, json)?;
             }
             for call in &turn.tool_calls {
                 ids.expect(Some(call.message_id.as_str()).filter(|id| !id.is_empty()))?;

@@ -15,7 +15,7 @@ use crate::lease::claim::Claim;
 use crate::rows::context_rows;
 use crate::rows::narrow::shared_values::SharedValues;
 use crate::rows::turn_parents::{Parent, parent_of};
-use crate::sessions::pointers;
+use crate::sessions::{pointers, prompt_files};
 use crate::sqlite::checksum::{insert, numbered};
 use crate::sqlite::columns::{list, values};
 use crate::sqlite::error::Stored;
@@ -83,6 +83,8 @@ pub(crate) fn write_turn(
     clock: &Clock,
 ) -> Stored<Parent> {
     let parent = parent_of(connection, before)?;
+    // The cache of the provider is lost anyway.
+    prompt_files::forget(connection, &header.session_label)?;
     let completed_at = header.started_at.saturating_add(integer(compaction.duration_ms));
     let row = Row {
         id,

@@ -24,6 +24,7 @@ use crate::journal_rows::run_rows::{self, RunLease, RunRow};
 use crate::journal_rows::running::{Entrance, enter, running_turn};
 use crate::lease::claim::Claim;
 use crate::lease::owner::Owner;
+use crate::rows::context_layers;
 use crate::rows::narrow::shared_values::SharedValues;
 use crate::rows::turn_parents::{Parent, parent_of};
 use crate::rows::turn_rows;
@@ -33,8 +34,8 @@ use crate::sqlite::error::{Stored, damaged};
 use crate::sqlite::sql;
 use base::clock::Clock;
 use model::{
-    OpenTurn, Opened, RunNames, StorageError, StorageErrorKind, TurnEnd, TurnOpening, TurnStep,
-    query_message_ids,
+    MessageLayers, OpenTurn, Opened, RunNames, StorageError, StorageErrorKind, TurnEnd,
+    TurnOpening, TurnStep, query_message_ids,
 };
 
 /// The number of newest contexts that stay stored without an open turn: the next runs are likely to use them again.
@@ -108,6 +109,9 @@ pub(crate) fn begin(
     }
     for message in messages {
         with_message(connection, message, |record| entry.add(&Record::Message(*record)))?;
+    }
+    if let Some(MessageLayers { message_id, json }) = &settings.layers {
+        entry.add(&Record::Layers(message_id, json));
     }
     let run = match known {
         Some(run) => {
@@ -259,6 +263,10 @@ pub(crate) fn finish(
                 insert_message_row(connection, number, &message, &mut shared)
             })??;
         }
+    }
+    let given = turn.settings.layers.as_ref().map(|it| (it.message_id.as_str(), it.json.as_str()));
+    if let Some((message, json)) = state.layers.or(given) {
+        context_layers::set(connection, number, message, json)?;
     }
     let mut entry = Entry::default();
     for call in &turn.tool_calls {

@@ -31,6 +31,8 @@ pub(crate) struct TurnState<'a> {
     pub(crate) calls: Vec<CallRecord<'a>>,
     pub(crate) progress: Option<&'a str>,
     pub(crate) metadata: Option<&'a str>,
+    /// The message that has layers, and these as JSON.
+    pub(crate) layers: Option<(&'a str, &'a str)>,
     pub(crate) damage: Damage,
 }
 
@@ -89,6 +91,7 @@ impl<'a> TurnState<'a> {
             },
             Record::Progress(json) => self.progress = Some(json),
             Record::Metadata(json) => self.metadata = Some(json),
+            Record::Layers(message, json) => self.layers = Some((message, json)),
             Record::Follows(compaction) => {
                 if let Some(opening) = &mut self.opening {
                     opening.parent_turn_id = Some(compaction);

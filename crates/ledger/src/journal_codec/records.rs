@@ -85,6 +85,8 @@ pub(crate) enum Record<'a> {
     Follows(&'a str),
     /// The host's metadata of the turn: JSON.
     Metadata(&'a str),
+    /// The layers of a message: its id, and JSON.
+    Layers(&'a str, &'a str),
     /// Another process continues the turn from its readable entries.
     TakenOver,
 }
@@ -122,6 +124,11 @@ impl Entry {
                 out.byte(7);
                 out.text(json);
             }
+            Record::Layers(message, json) => {
+                out.byte(8);
+                out.text(message);
+                out.text(json);
+            }
         }
     }
 
@@ -146,6 +153,7 @@ impl Entry {
                 5 => Record::Follows(from.text()?),
                 6 => Record::TakenOver,
                 7 => Record::Metadata(from.text()?),
+                8 => Record::Layers(from.text()?, from.text()?),
                 _ => return None,
             });
         }

@@ -131,6 +131,7 @@ enum Owned {
     Progress(String),
     Follows(String),
     Metadata(String),
+    Layers(String, String),
     TakenOver,
 }
 
@@ -143,6 +144,7 @@ impl Owned {
             Self::Progress(json) => Record::Progress(json),
             Self::Follows(turn) => Record::Follows(turn),
             Self::Metadata(json) => Record::Metadata(json),
+            Self::Layers(message, json) => Record::Layers(message, json),
             Self::TakenOver => Record::TakenOver,
         }
     }
@@ -156,6 +158,7 @@ fn record() -> impl Strategy<Value = Owned> {
         1 => text().prop_map(Owned::Progress),
         1 => text().prop_map(Owned::Follows),
         1 => text().prop_map(Owned::Metadata),
+        1 => (text(), text()).prop_map(|(message, json)| Owned::Layers(message, json)),
         1 => Just(Owned::TakenOver),
     ]
 }
@@ -198,6 +201,7 @@ struct Model<'a> {
     calls: BTreeMap<&'a str, (&'a Values, &'a Values, [Option<&'a str>; 2])>,
     progress: Option<&'a str>,
     metadata: Option<&'a str>,
+    layers: Option<(&'a str, &'a str)>,
 }
 
 impl<'a> Model<'a> {
@@ -214,6 +218,7 @@ impl<'a> Model<'a> {
             }
             Owned::Progress(json) => self.progress = Some(json),
             Owned::Metadata(json) => self.metadata = Some(json),
+            Owned::Layers(message, json) => self.layers = Some((message, json)),
             Owned::Follows(turn) if self.opening.is_some() => self.follows = Some(turn),
             Owned::Follows(_) | Owned::TakenOver => {}
         }
@@ -246,6 +251,7 @@ impl<'a> Model<'a> {
                 .collect(),
             progress: self.progress,
             metadata: self.metadata,
+            layers: self.layers,
             damage: Damage::None,
         }
     }

@@ -1,25 +1,32 @@
 //! A message as its columns: each text once, and a frame from which the blocks are cut out of the texts.
 //!
 //! `content` and `thinking` hold every visible text and all shown reasoning, in order; `blocks_json` is the list of blocks,
-//! with the length in bytes instead of each such text, and NULL for a message of one plain text block. So the columns of the
-//! interface are readable without decoding, nothing is stored twice, and opaque values are restored byte for byte. This file
-//! must never interpret opaque values.
+//! with the length in bytes instead of each such text, and NULL for a message of one plain text block. A text that the host
+//! put into a message is in the list itself, so that no search finds it. So the columns of the interface are readable without
+//! decoding, nothing is stored twice, and opaque values are restored byte for byte. This file must never interpret opaque
+//! values.
 
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::rows::message_columns::{Content, ContentRef};
 use crate::sqlite::error::{Stored, damaged};
-use model::{Block, Message};
+use model::{Block, BlockOrigin, Message};
 
 /// A block in the form in which `blocks_json` stores it.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 enum FrameOut<'a> {
     Text {
-        text_bytes: usize,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        text_bytes: Option<usize>,
+        /// Only of a text that the host put into the message, which is not in its `content`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        text: Option<&'a str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         provider_data: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        origin: Option<BlockOrigin>,
     },
     Image {
         mime_type: &'a str,
@@ -71,6 +78,8 @@ struct FrameIn {
     #[serde(rename = "type")]
     kind: Kind,
     text_bytes: Option<usize>,
+    text: Option<String>,
+    origin: Option<BlockOrigin>,
     thinking_bytes: Option<usize>,
     thinking: Option<String>,
     provider_data: Option<String>,
@@ -104,7 +113,10 @@ enum Kind {
 /// The columns of a message.
 pub(crate) fn encode(message: &Message) -> Stored<Content> {
     let result = message.tool_result();
-    let plain = matches!(message.blocks.as_slice(), [Block::Text { provider_data: None, .. }]);
+    let plain = matches!(
+        message.blocks.as_slice(),
+        [Block::Text { provider_data: None, origin: None, .. }]
+    );
     let blocks_json = if plain {
         None
     } else {
@@ -134,9 +146,12 @@ struct Level {
 
 fn frame<'a>(block: &'a Block, level: &mut Level) -> FrameOut<'a> {
     match block {
-        Block::Text { text, provider_data } => {
-            FrameOut::Text { text_bytes: text.len(), provider_data: provider_data.as_deref() }
-        }
+        Block::Text { text, provider_data, origin } => FrameOut::Text {
+            text_bytes: origin.is_none().then_some(text.len()),
+            text: origin.is_some().then_some(text),
+            provider_data: provider_data.as_deref(),
+            origin: *origin,
+        },
         Block::Image { mime_type, data } => FrameOut::Image { mime_type, data },
         Block::Thinking { thinking, signature, provider_data } => FrameOut::Thinking {
             thinking_bytes: (!level.nested).then_some(thinking.len()),
@@ -204,9 +219,14 @@ impl Texts<'_> {
     fn block(&mut self, frame: FrameIn) -> Option<Block> {
         let provider_data = frame.provider_data;
         Some(match frame.kind {
-            Kind::Text => {
-                Block::Text { text: cut(&mut self.content, frame.text_bytes)?, provider_data }
-            }
+            Kind::Text => Block::Text {
+                text: match frame.text {
+                    Some(inline) => inline,
+                    None => cut(&mut self.content, frame.text_bytes)?,
+                },
+                provider_data,
+                origin: frame.origin,
+            },
             Kind::Image => Block::Image { mime_type: frame.mime_type?, data: frame.data? },
             Kind::Thinking => Block::Thinking {
                 thinking: match frame.thinking {

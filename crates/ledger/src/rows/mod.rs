@@ -2,6 +2,7 @@
 //! when a row is written.
 
 pub(crate) mod blobs;
+pub(crate) mod context_layers;
 pub(crate) mod context_rows;
 pub(crate) mod iso_time;
 pub(crate) mod json;

@@ -219,7 +219,7 @@ fn compaction(
                 provenance: None,
                 provider_stop_reason: None,
             };
-            messages.push(MessageRecord { message, metadata_json: None });
+            messages.push(MessageRecord { message, metadata_json: None, layers: None });
             Some(found)
         }
         (None, Some(summary)) => {

@@ -11,6 +11,7 @@ use super::journal::{Journal, JournalTurn};
 use super::narrow_rows::NarrowRows;
 use super::row::{Layouts, TableRow};
 use crate::rows::blobs;
+use crate::rows::context_layers;
 use crate::rows::message_codec;
 use crate::rows::message_columns::{ContentRef, LARGE_COLUMNS};
 use crate::rows::narrow::words::{CALL_STATUSES, MESSAGE_ROLES};
@@ -417,7 +418,10 @@ impl Tables {
         match message(&id, row) {
             Some(message) => {
                 self.damaged.remove(&(turn.clone(), id.clone()));
-                let message = MessageRecord { message, metadata_json: row.owned("metadata_json") };
+                // Layers that cannot be read are lost, and nothing else of the message is.
+                let layers = context_layers::of_column(row.text("context_json")).ok().flatten();
+                let metadata_json = row.owned("metadata_json");
+                let message = MessageRecord { message, metadata_json, layers };
                 self.messages.entry(turn).or_default().insert(id, message);
             }
             None if self.messages.get(&turn).is_some_and(|of| of.contains_key(&id)) => {}

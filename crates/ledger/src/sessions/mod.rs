@@ -5,3 +5,4 @@ pub(crate) mod changes;
 pub(crate) mod fork;
 pub(crate) mod persona;
 pub(crate) mod pointers;
+pub(crate) mod prompt_files;

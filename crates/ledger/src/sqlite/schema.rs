@@ -48,6 +48,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration::Sql(include_str!("migrations/300_queue.sql")),
     Migration::Sql(include_str!("migrations/310_deliveries.sql")),
     Migration::Sql(include_str!("migrations/311_schedules.sql")),
+    Migration::Sql(include_str!("migrations/320_session_prompts.sql")),
     Migration::Sql(include_str!("migrations/330_dispatches.sql")),
     Migration::Sql(include_str!("migrations/340_budgets.sql")),
 ];

@@ -115,7 +115,7 @@ async fn write_until_warned(ledger: &Ledger, from: u32, most: u32) -> Option<u32
     for number in from..from + most {
         let (id, label) = (format!("t{number}"), format!("s{number}"));
         let mut turn = turn(&id, &label, None);
-        turn.messages[0].blocks = vec![Block::Text { text: noise(20_000), provider_data: None }];
+        turn.messages[0].blocks = vec![Block::text(noise(20_000))];
         ledger.commit(Box::new(turn)).await.unwrap();
         if !ledger.warnings().is_empty() {
             return Some(number);

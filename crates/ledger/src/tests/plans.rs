@@ -12,7 +12,7 @@ use crate::reading::{history, lists, recall, runs, turn_tree, usage};
 use crate::rows::narrow::strings;
 use crate::rows::{blobs, message_rows, session_rows, tool_call_rows, turn_rows};
 use crate::search::{message_search, search_indexer};
-use crate::sessions::{aliases, fork, persona};
+use crate::sessions::{aliases, fork, persona, prompt_files};
 
 pub(super) fn plan(connection: &Connection, sql: &str) -> String {
     let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
@@ -136,6 +136,7 @@ fn no_statement_scans_a_table_or_sorts() {
                 &item_rows::UNNAMED,
                 &item_rows::OF_TURN,
                 item_rows::NEXT_SESSION,
+                &prompt_files::FILES,
                 &reservations::OF_ACCOUNT,
                 &reservations::OF_CALL,
                 reservations::SETTLED,

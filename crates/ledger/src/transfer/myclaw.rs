@@ -92,7 +92,8 @@ fn new_line(
     let mut calls = Vec::new();
     for block in &message.blocks {
         match block {
-            Block::Text { .. } => {}
+            Block::Text { origin: None, .. } => {}
+            Block::Text { .. } => count("injected_text"),
             Block::ToolCall { id, name, arguments_json, incomplete: false, .. } => {
                 let arguments: Value = serde_json::from_str(arguments_json).unwrap_or_default();
                 calls.push(json!({ "id": id, "name": name, "arguments": arguments }));

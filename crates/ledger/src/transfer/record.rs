@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use model::{
-    AgentToolCall, Approval, Attempt, CompactionResult, Message, Metadata, SessionRow, TokenUsage,
-    TurnError, TurnRow,
+    AgentToolCall, Approval, Attempt, CompactionResult, Message, Metadata, RecordedLayer,
+    SessionRow, TokenUsage, TurnError, TurnRow,
 };
 
 /// A session with the log of its pointer.
@@ -88,18 +88,28 @@ pub(crate) struct MessageRecord {
     /// JSON text: the fields of the imported format that are in no block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) metadata_json: Option<String>,
+    /// What its context was put together from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) layers: Option<Vec<RecordedLayer>>,
+}
+
+/// The columns of a message that [`Message`] does not have.
+#[derive(Debug, Default)]
+pub(crate) struct MessageNotes {
+    pub(crate) metadata_json: Option<String>,
+    pub(crate) layers: Option<Vec<RecordedLayer>>,
 }
 
 impl TurnRecord {
-    /// The record of a turn of the ledger; `metadata` by message, in order.
-    pub(crate) fn of(row: TurnRow, metadata: Vec<Option<String>>) -> Self {
-        let mut metadata = metadata.into_iter();
+    /// The record of a turn of the ledger; `notes` by message, in order.
+    pub(crate) fn of(row: TurnRow, notes: Vec<MessageNotes>) -> Self {
+        let mut notes = notes.into_iter();
         let messages = row
             .messages
             .into_iter()
-            .map(|message| MessageRecord {
-                message: message.into(),
-                metadata_json: metadata.next().flatten(),
+            .map(|message| {
+                let MessageNotes { metadata_json, layers } = notes.next().unwrap_or_default();
+                MessageRecord { message: message.into(), metadata_json, layers }
             })
             .collect();
         Self {

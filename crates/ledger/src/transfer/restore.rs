@@ -14,8 +14,9 @@ use super::insert::{insert, set_metadata};
 use super::record::{SessionRecord, TurnRecord};
 use super::report::Problems;
 use crate::journal::message_ids::MessageIds;
-use crate::journal::write::{insert_message, insert_tool_call};
+use crate::journal::write::{insert_message, insert_tool_call, json};
 use crate::journal_rows::approval_rows;
+use crate::rows::context_layers;
 use crate::rows::narrow::shared_values::SharedValues;
 use crate::rows::turn_parents::{Parent, parent_of};
 use crate::sessions::pointers;
@@ -174,6 +175,9 @@ impl Restore {
                 insert_message(connection, number, &message.message, &mut shared)?;
                 if let Some(metadata) = &message.metadata_json {
                     set_metadata(connection, number, &message.message.id, metadata)?;
+                }
+                if let Some(layers) = &message.layers {
+                    context_layers::set(connection, number, &message.message.id, &json(layers))?;
                 }
             }
             for call in &record.tool_calls {

@@ -6,7 +6,8 @@ use std::collections::{HashMap, HashSet};
 
 use rusqlite::Connection;
 
-use super::record::TurnRecord;
+use super::record::{MessageNotes, TurnRecord};
+use crate::rows::context_layers;
 use crate::rows::turn_parents::unknown_turn;
 use crate::rows::turn_rows;
 use crate::sessions::pointers;
@@ -24,7 +25,7 @@ const OF_SESSION: &str = "WITH RECURSIVE up (id) AS (
 
 const ALL: &str = "SELECT id, parent_turn_id FROM turns WHERE status NOT IN ('pending', 'streaming') ORDER BY id DESC";
 
-const METADATA: &str = "SELECT m.metadata_json FROM turns t CROSS JOIN message_rows m
+const NOTES: &str = "SELECT m.metadata_json, m.context_json FROM turns t CROSS JOIN message_rows m
     ON m.key BETWEEN t.n << 20 AND t.n << 20 | 1048575 WHERE t.id = ?1 ORDER BY m.key";
 
 /// The ids of the turns of a session, or of all, depth first.
@@ -78,7 +79,12 @@ pub(super) fn thread(connection: &Connection, head: Option<&str>) -> Stored<Vec<
 pub(super) fn turn(connection: &Connection, id: &str) -> Stored<TurnRecord> {
     let row = turn_rows::turn(connection, id)?.ok_or_else(|| unknown_turn(id))?;
     let doing = format_args!("read the messages of turn `{id}`");
-    Ok(TurnRecord::of(row, sql::all(connection, METADATA, (id,), doing)?))
+    let notes = sql::map(connection, NOTES, (id,), doing, |fields| {
+        let metadata_json = fields.next()?;
+        let layers: Option<String> = fields.next()?;
+        Ok(MessageNotes { metadata_json, layers: context_layers::of_column(layers.as_deref())? })
+    })?;
+    Ok(TurnRecord::of(row, notes))
 }
 
 /// Whether an error concerns one turn only, so that the others can still be exported.

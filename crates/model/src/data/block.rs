@@ -5,6 +5,17 @@
 
 use serde::{Deserialize, Serialize};
 
+/// What the host put into a user's message beside the text of its author (docs/rules/prompts.md#layers).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+pub enum BlockOrigin {
+    /// The event that the message came with.
+    Event,
+    /// What a memory returned for the message.
+    Memory,
+}
+
 /// One part of a message. The JSON texts inside (`argumentsJson`, `rawJson`, `providerData`) are verbatim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS), ts(optional_fields))]
@@ -17,6 +28,9 @@ pub enum Block {
         /// JSON text of the provider's other fields of this part (citations, ids, phases), replayed verbatim.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         provider_data: Option<String>,
+        /// Set on a text that the host put into a user's message: it is sent as it is, and is no part of the message's `content`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        origin: Option<BlockOrigin>,
     },
     /// An image.
     Image {
@@ -82,7 +96,13 @@ impl Block {
     /// A plain text block.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
-        Self::Text { text: text.into(), provider_data: None }
+        Self::Text { text: text.into(), provider_data: None, origin: None }
+    }
+
+    /// A text that the host put into a user's message.
+    #[must_use]
+    pub fn injected(origin: BlockOrigin, text: impl Into<String>) -> Self {
+        Self::Text { text: text.into(), provider_data: None, origin: Some(origin) }
     }
 
     /// The text of a text block.
@@ -91,6 +111,21 @@ impl Block {
         match self {
             Self::Text { text, .. } => Some(text),
             Self::Image { .. }
+            | Self::Thinking { .. }
+            | Self::RedactedThinking { .. }
+            | Self::ToolCall { .. }
+            | Self::ToolResult { .. }
+            | Self::Opaque { .. } => None,
+        }
+    }
+
+    /// The text of a text block that the author of its message wrote.
+    #[must_use]
+    pub fn own_text(&self) -> Option<&str> {
+        match self {
+            Self::Text { text, origin: None, .. } => Some(text),
+            Self::Text { .. }
+            | Self::Image { .. }
             | Self::Thinking { .. }
             | Self::RedactedThinking { .. }
             | Self::ToolCall { .. }

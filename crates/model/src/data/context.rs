@@ -214,6 +214,8 @@ pub struct AssembledContext {
     pub workspace_path: String,
     /// The host's own data, stored with the turn.
     pub metadata: Option<Metadata>,
+    /// What it was put together from: a list of [`crate::RecordedLayer`]s as JSON, stored with the current message.
+    pub layers: Option<String>,
     /// The destination of the answer; passed through in `stream_start` as JSON text.
     pub target: Option<Box<RawValue>>,
     /// The maximum number of model calls (docs/rules/turns-and-streams.md#iteration-limit; default 25).

@@ -74,15 +74,16 @@ pub struct Message {
 }
 
 impl Message {
-    /// The visible text: the text blocks joined without a separator, or a tool result's text.
+    /// The visible text: the text blocks that its author wrote, joined without a separator, or a tool result's text.
     #[must_use]
     pub fn content(&self) -> String {
         fn push(out: &mut String, blocks: &[Block]) {
             for block in blocks {
                 match block {
-                    Block::Text { text, .. } => out.push_str(text),
+                    Block::Text { text, origin: None, .. } => out.push_str(text),
                     Block::ToolResult { content, .. } => push(out, content),
-                    Block::Image { .. }
+                    Block::Text { .. }
+                    | Block::Image { .. }
                     | Block::Thinking { .. }
                     | Block::RedactedThinking { .. }
                     | Block::ToolCall { .. }

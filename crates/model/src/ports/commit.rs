@@ -4,8 +4,8 @@
 
 use crate::{
     AgentError, AgentRole, AgentToolCall, Approval, AssembledContext, Attempt, CacheStep,
-    CompactionResult, Message, Metadata, ReplayClass, Role, StopReason, StorageError, StreamEvent,
-    TokenUsage, TurnStatus,
+    CompactionResult, Message, MessageLayers, Metadata, ReplayClass, Role, StopReason,
+    StorageError, StreamEvent, TokenUsage, TurnStatus,
 };
 
 /// A tool call with the ids that the ledger stores.
@@ -66,6 +66,8 @@ pub struct TurnSettings {
     pub permissions_granted: String,
     /// The host's own data.
     pub metadata: Option<Metadata>,
+    /// The layers of its current message.
+    pub layers: Option<MessageLayers>,
 }
 
 impl TurnSettings {
@@ -78,6 +80,10 @@ impl TurnSettings {
             tools_available: context.tools.iter().map(|tool| tool.name.clone()).collect(),
             permissions_granted: context.permissions_granted.get().to_owned(),
             metadata: context.metadata.clone(),
+            layers: context
+                .layers
+                .clone()
+                .map(|json| MessageLayers { message_id: context.current_message.id.clone(), json }),
         }
     }
 }

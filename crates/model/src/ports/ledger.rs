@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::{
     ApprovalStore, DeliveryStore, DispatchStore, Journal, LedgerAdmin, LedgerRead, ProfileStore,
-    QueueStore, RatioStore, ScheduleStore,
+    PromptStore, QueueStore, RatioStore, ScheduleStore,
 };
 
 /// The ports of an open ledger.
@@ -30,6 +30,8 @@ pub struct LedgerPorts {
     pub deliveries: Arc<dyn DeliveryStore>,
     /// The broker's schedules.
     pub schedules: Arc<dyn ScheduleStore>,
+    /// The files that system prompts have.
+    pub prompts: Arc<dyn PromptStore>,
     /// The port of messages between agents.
     pub dispatches: Arc<dyn DispatchStore>,
 }
@@ -48,6 +50,7 @@ impl LedgerPorts {
             + QueueStore
             + DeliveryStore
             + ScheduleStore
+            + PromptStore
             + DispatchStore
             + 'static,
     {
@@ -61,6 +64,7 @@ impl LedgerPorts {
             queue: Arc::clone(backend) as Arc<dyn QueueStore>,
             deliveries: Arc::clone(backend) as Arc<dyn DeliveryStore>,
             schedules: Arc::clone(backend) as Arc<dyn ScheduleStore>,
+            prompts: Arc::clone(backend) as Arc<dyn PromptStore>,
             dispatches: Arc::clone(backend) as Arc<dyn DispatchStore>,
         }
     }

@@ -17,6 +17,7 @@ pub(crate) mod ledger_admin;
 pub(crate) mod ledger_read;
 pub(crate) mod live;
 pub(crate) mod profiles;
+pub(crate) mod prompt_store;
 pub(crate) mod queue_store;
 pub(crate) mod ratios;
 pub(crate) mod schedule_store;

@@ -217,7 +217,7 @@ fn replace_unless_empty(old: &mut String, new: &str) {
 /// Whether a block has no content.
 fn is_empty(block: &Block) -> bool {
     match block {
-        Block::Text { text, provider_data } => text.is_empty() && provider_data.is_none(),
+        Block::Text { text, provider_data, .. } => text.is_empty() && provider_data.is_none(),
         Block::Thinking { thinking, signature, provider_data } => {
             thinking.is_empty() && signature.is_none() && provider_data.is_none()
         }

@@ -57,7 +57,11 @@ fn a_whole_response_has_every_block_in_order() {
                 provider_data: None,
             },
             Block::RedactedThinking { data: "xyz".to_owned(), provider_data: None },
-            Block::Text { text: "ab".to_owned(), provider_data: Some("{}".to_owned()) },
+            Block::Text {
+                text: "ab".to_owned(),
+                provider_data: Some("{}".to_owned()),
+                origin: None,
+            },
             Block::ToolCall {
                 id: "c2".to_owned(),
                 name: "read".to_owned(),

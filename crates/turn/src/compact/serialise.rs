@@ -5,9 +5,9 @@
 
 use super::chunk::Part;
 use crate::estimate;
-use model::{Block, Message, Role};
+use model::{Block, BlockOrigin, Message, Role};
 
-/// The maximum characters of one tool result.
+/// The maximum characters of one tool result, and of a text that the host put into a message.
 const RESULT_CHARS: usize = 2_000;
 /// The maximum characters of one call's arguments.
 const ARGUMENT_CHARS: usize = 1_000;
@@ -28,6 +28,13 @@ fn text(message: &Message) -> String {
     for block in &message.blocks {
         let line = match block {
             Block::Text { text, .. } if text.trim().is_empty() => continue,
+            Block::Text { text, origin: Some(origin), .. } => {
+                let name = match origin {
+                    BlockOrigin::Event => "Event",
+                    BlockOrigin::Memory => "Memory",
+                };
+                format!("[{name}]: {}", indented(&middle_cut(text, RESULT_CHARS)))
+            }
             Block::Text { text, .. } => format!("[{}]: {text}", speaker(message.role)),
             Block::Image { .. } => format!("[{}]: [image]", speaker(message.role)),
             Block::ToolCall { name, arguments_json, .. } => {

@@ -24,7 +24,7 @@ impl Machine {
             }
             Event::ToolStarted { call_id, params } => self.tool_started(&call_id, params, tick),
             Event::ToolFinished { call_id, finish } => self.tool_finished(&call_id, finish, tick),
-            Event::Steered(texts) => self.steered(texts, tick),
+            Event::Steered(messages) => self.steered(messages, tick),
             Event::Interrupted { cause, partial } => self.interrupted(cause, partial, tick),
             Event::Stopped => {
                 if matches!(self.state, State::Ready) {
@@ -85,7 +85,7 @@ impl Machine {
             if matches!(outcome.stop_reason, StopReason::EndTurn | StopReason::MaxTokens))
     }
 
-    fn steered(&mut self, texts: Vec<String>, tick: &mut Tick<'_>) {
+    fn steered(&mut self, messages: Vec<Vec<Block>>, tick: &mut Tick<'_>) {
         let continues = match &self.state {
             State::Ready => true,
             // A message that arrived during the last answer continues the same turn; otherwise it would be lost.
@@ -94,14 +94,14 @@ impl Machine {
             }
             State::Waiting(_) | State::Tools => false,
         };
-        if !continues || texts.is_empty() {
+        if !continues || messages.is_empty() {
             return;
         }
-        for text in texts {
+        for blocks in messages {
             let message = Message {
                 id: (tick.new_id)(),
                 role: Role::User,
-                blocks: vec![Block::text(text)],
+                blocks,
                 sequence: 0,
                 created_at: tick.now_ms,
                 provenance: None,

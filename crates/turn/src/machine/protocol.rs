@@ -99,8 +99,8 @@ pub enum Event {
         /// How.
         finish: ToolFinish,
     },
-    /// User messages that arrived meanwhile. Accepted before a model call, or where the run would otherwise end.
-    Steered(Vec<String>),
+    /// User messages that arrived meanwhile, by their blocks. Accepted before a model call, or where the run would otherwise end.
+    Steered(Vec<Vec<Block>>),
     /// The run ends now.
     Interrupted {
         /// Why.

@@ -208,7 +208,7 @@ fn a_message_that_arrives_with_the_last_answer_continues_the_same_turn() {
     let mut world = World::new();
     let mut machine = Machine::new(query(), 25);
     world.feed(&mut machine, replied("a", vec![Block::text("x")], Stop::EndTurn));
-    let step = world.feed(&mut machine, Event::Steered(vec!["wait".to_owned()]));
+    let step = world.feed(&mut machine, Event::Steered(vec![vec![Block::text("wait")]]));
     assert_eq!(step, Step::CallModel);
     assert_eq!(machine.messages().last().unwrap().content(), "wait");
 }
@@ -428,7 +428,7 @@ proptest! {
                     },
                     None => continue,
                 },
-                Move::Steer => Event::Steered(vec!["more".to_owned()]),
+                Move::Steer => Event::Steered(vec![vec![Block::text("more")]]),
                 Move::Abort => { interrupted = true; Event::Interrupted { cause: Interrupt::Abort, partial: None } }
                 Move::Timeout => { interrupted = true; Event::Interrupted { cause: Interrupt::Timeout, partial: None } }
             };

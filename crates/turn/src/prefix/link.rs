@@ -86,7 +86,8 @@ fn blocks(hash: &mut Xxh3, all: &[Block]) {
     hash.update(&all.len().to_le_bytes());
     for block in all {
         match block {
-            Block::Text { text, provider_data } => {
+            // The origin of a text changes no byte of a request.
+            Block::Text { text, provider_data, origin: _ } => {
                 hash.update(b"t");
                 feed(hash, text);
                 maybe(hash, provider_data.as_deref());

@@ -102,7 +102,7 @@ fn assistant(
     // The signature of a call is required whatever the turn's status; other provider data may refer to a missing block.
     let attached_to_calls = own && (verbatim || target.api == Api::GoogleGenerativeAi);
     let retain = |block: &Block| match block {
-        Block::Text { text, provider_data } => {
+        Block::Text { text, provider_data, .. } => {
             let provider_data = provider_data.clone().filter(|_| verbatim);
             let provider_data = match target.api {
                 Api::OpenaiResponses if !thoughts => provider_data.map(reasoning::without_id),
@@ -115,8 +115,11 @@ fn assistant(
             };
             // A part without text may carry a signature, and stays in position.
             let signed = target.api == Api::GoogleGenerativeAi && provider_data.is_some();
-            (signed || !text.trim().is_empty())
-                .then(|| Block::Text { text: text.clone(), provider_data })
+            (signed || !text.trim().is_empty()).then(|| Block::Text {
+                text: text.clone(),
+                provider_data,
+                origin: None,
+            })
         }
         Block::Thinking { signature, .. } => {
             (thoughts && replayable(target.api, signature.as_deref())).then(|| block.clone())
@@ -197,7 +200,7 @@ pub(super) fn tidy_end(api: Api, blocks: &mut Vec<Block>, dropped: &mut Dropped)
             dropped.count(&block);
         }
     }
-    if let Some(Block::Text { text, provider_data: None }) = blocks.last_mut() {
+    if let Some(Block::Text { text, provider_data: None, .. }) = blocks.last_mut() {
         text.truncate(text.trim_end().len());
     }
 }

@@ -44,8 +44,8 @@ fn append(blocks: &mut Vec<Block>, more: Vec<Block>) {
     let mut more = more.into_iter();
     match (blocks.last_mut(), more.next()) {
         (
-            Some(Block::Text { text, provider_data: None }),
-            Some(Block::Text { text: next, provider_data: None }),
+            Some(Block::Text { text, provider_data: None, origin: None }),
+            Some(Block::Text { text: next, provider_data: None, origin: None }),
         ) => {
             text.push_str("\n\n");
             text.push_str(&next);
@@ -54,4 +54,23 @@ fn append(blocks: &mut Vec<Block>, more: Vec<Block>) {
         (_, None) => {}
     }
     blocks.extend(more);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::push;
+    use model::samples::message;
+    use model::{Block, BlockOrigin, Role};
+
+    #[test]
+    fn a_text_that_the_host_put_into_a_message_stays_a_block_of_its_own() {
+        let event = || Block::injected(BlockOrigin::Event, "<event>");
+        let mut transcript = Vec::new();
+        for text in ["a", "b"] {
+            push(&mut transcript, message(Role::User, vec![event(), Block::text(text)]));
+        }
+        push(&mut transcript, message(Role::User, vec![Block::text("c")]));
+        let blocks: Vec<Block> = transcript.into_iter().flat_map(|it| it.blocks).collect();
+        assert_eq!(blocks, [event(), Block::text("a"), event(), Block::text("b\n\nc")]);
+    }
 }

@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use super::validator::check;
 use super::{Projector, Target, TranscriptError, join, needs_merge, project_all};
 use model::{
-    Api, Block, HistoryTurn, IdRule, Message, Provenance, Role, TranscriptRules, TurnStatus,
+    Api, Block, BlockOrigin, HistoryTurn, IdRule, Message, Provenance, Role, TranscriptRules,
+    TurnStatus,
 };
 
 fn target(api: Api) -> Target {
@@ -148,6 +149,7 @@ fn a_valid_transcript_stays_byte_for_byte() {
             Block::Text {
                 text: "cited ".to_owned(),
                 provider_data: Some("{\"citations\":[]}".to_owned()),
+                origin: None,
             },
         ]),
         user("Next"),
@@ -160,7 +162,11 @@ fn thinking_and_opaque_blocks_stay_with_the_model_that_wrote_them() {
     let mut foreign = assistant(vec![
         thinking("secret"),
         redacted("xyz"),
-        Block::Text { text: "Answer".to_owned(), provider_data: Some("{\"id\":1}".to_owned()) },
+        Block::Text {
+            text: "Answer".to_owned(),
+            provider_data: Some("{\"id\":1}".to_owned()),
+            origin: None,
+        },
         Block::Opaque { raw_json: "{}".to_owned() },
     ]);
     foreign.provenance = Some(provenance(Api::AnthropicMessages, "model-0"));
@@ -364,6 +370,7 @@ fn reasoning_stays_with_its_item_or_the_item_loses_its_id() {
         provider_data: Some(
             r#"{"item":{"id":"msg_1","phase":"commentary"},"part":{"n":1.0}}"#.to_owned(),
         ),
+        origin: None,
     };
     let own = |blocks| Message {
         provenance: Some(provenance(Api::OpenaiResponses, "model-1")),
@@ -372,7 +379,7 @@ fn reasoning_stays_with_its_item_or_the_item_loses_its_id() {
     let data = |blocks: Vec<Block>| -> Vec<String> {
         let projected = flat(Api::OpenaiResponses, &[user("a"), own(blocks), user("b")]);
         let line = |block: &Block| match block {
-            Block::Text { text, provider_data } => {
+            Block::Text { text, provider_data, .. } => {
                 format!("{text} {}", provider_data.as_deref().unwrap_or_default())
             }
             Block::Thinking { .. } => "reasoning".to_owned(),
@@ -568,7 +575,8 @@ fn any_image() -> impl Strategy<Value = Block> {
 }
 
 fn any_shown() -> impl Strategy<Value = Block> {
-    prop_oneof![4 => any_text().prop_map(Block::text), 1 => any_image()]
+    let injected = any_text().prop_map(|text| Block::injected(BlockOrigin::Event, text));
+    prop_oneof![4 => any_text().prop_map(Block::text), 1 => injected, 1 => any_image()]
 }
 
 fn any_assistant_block() -> impl Strategy<Value = Block> {
@@ -576,6 +584,7 @@ fn any_assistant_block() -> impl Strategy<Value = Block> {
         3 => (any_text(), any::<bool>()).prop_map(|(text, cited)| Block::Text {
             text,
             provider_data: cited.then(|| "{\"citations\":[]}".to_owned()),
+            origin: None,
         }),
         2 => any::<bool>().prop_map(|signed| Block::Thinking {
             thinking: "SECRET".to_owned(),

@@ -104,7 +104,7 @@ fn assistant(target: &Target, message: &Message) -> Option<&'static str> {
     let mut content = false;
     for block in &message.blocks {
         let why = match block {
-            Block::Text { text, provider_data } => {
+            Block::Text { text, provider_data, .. } => {
                 content = true;
                 if text.trim().is_empty() {
                     Some("blank text")
@@ -156,7 +156,9 @@ fn assistant(target: &Target, message: &Message) -> Option<&'static str> {
         {
             Some("ends in thinking")
         }
-        Some(Block::Text { text, provider_data: None }) if text.ends_with(char::is_whitespace) => {
+        Some(Block::Text { text, provider_data: None, .. })
+            if text.ends_with(char::is_whitespace) =>
+        {
             Some("ends in white space")
         }
         _ => None,

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::cancel::Cancel;
-use crate::error::{OpenError, ToolError, system};
+use crate::error::{OpenError, ToolError, quoted, system};
 use crate::output::{Outcome, Output};
 use crate::params::{WorkspaceOptions, parsed};
 use crate::paths::{Location, locate, plain_spaces, spellings};
@@ -184,6 +184,33 @@ impl Workspace {
         self.find_to_read(path).map(|located| located.opened)
     }
 
+    /// The text of a file, for a prompt; `None` where there is none by exactly this name.
+    ///
+    /// # Errors
+    /// It leads outside of the workspace, is no text in UTF-8, or has more than `most` bytes.
+    pub fn text(
+        &self,
+        path: &str,
+        most: u64,
+        cancel: &Cancel,
+    ) -> Result<Option<String>, ToolError> {
+        let opened = match self.open_exactly(path) {
+            Ok(located) => located.opened,
+            Err(Missing::NotFound(_)) => return Ok(None),
+            Err(Missing::Refused(error)) => return Err(error),
+        };
+        opened.refuse_special(path)?;
+        self.protected.refuse_file(opened.identity(), path)?;
+        if opened.is_directory() {
+            return Err(ToolError::new(format!("`{}` is a directory", quoted(path))));
+        }
+        let bytes = read::read_whole(Vec::new(), &mut opened.file(path)?, path, cancel, most)?;
+        match String::from_utf8(bytes) {
+            Ok(text) => Ok(Some(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned())),
+            Err(_) => Err(ToolError::new(format!("`{}` is not UTF-8", quoted(path)))),
+        }
+    }
+
     /// The same, with how the path is called beneath its root.
     pub(crate) fn find_to_read(&self, path: &str) -> Result<Located<'_>, ToolError> {
         let mut found = self.open_exactly(path);
@@ -235,7 +262,7 @@ impl Workspace {
         let spelling = found.unwrap_or(&plain);
         let Location { root, relative } = locate(spelling, &self.names)?;
         if root != 0 {
-            let path = crate::error::quoted(path);
+            let path = quoted(path);
             return Err(ToolError::new(format!("`{path}` is in a directory that is only read")));
         }
         Ok((self.root()?, relative))
@@ -293,5 +320,5 @@ impl Missing {
 }
 
 fn outside(path: &str) -> ToolError {
-    ToolError::new(format!("`{}` is outside of the workspace", crate::error::quoted(path)))
+    ToolError::new(format!("`{}` is outside of the workspace", quoted(path)))
 }

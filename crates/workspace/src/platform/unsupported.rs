@@ -38,6 +38,17 @@ impl Workspace {
 
     /// # Errors
     /// Never called.
+    pub fn text(
+        &self,
+        _path: &str,
+        _most: u64,
+        _cancel: &Cancel,
+    ) -> Result<Option<String>, ToolError> {
+        match self.0 {}
+    }
+
+    /// # Errors
+    /// Never called.
     pub fn call_with_updates(
         &self,
         _tool: &str,

@@ -9,7 +9,7 @@ use crate::engine::drive::driver::Driver;
 use crate::engine::drive::finish::{emit_result, ended};
 use crate::engine::drive::outcome;
 use crate::engine::events::RecordKind;
-use crate::engine::state::RunUsage;
+use crate::engine::state::{RunUsage, Steered};
 use base::telemetry;
 use model::{
     AgentPhase, AgentResult, Approval, EndedRun, EndedTurn, StopReason, StorageError,
@@ -25,7 +25,7 @@ pub(in crate::engine::drive) async fn return_parked(
     approvals: Vec<Approval>,
 ) {
     let run = &active.run;
-    let undelivered = run.control.close().into_iter().map(|it| it.text).collect();
+    let undelivered = run.control.close().iter().map(Steered::text).collect();
     let ended = ended(active, &machine, usage, undelivered, Vec::new());
     let outcome = Outcome { stop_reason: StopReason::ToolUse, error: None };
     let mut result = outcome::result(&run.context, machine, outcome, ended);

@@ -37,9 +37,10 @@ pub(crate) fn of_message<'a>(message: &Message, columns: ContentRef<'a>) -> [Val
 fn lengths(blocks: &[Block], into: &mut Vec<usize>) {
     for block in blocks {
         match block {
-            Block::Text { text, .. } => into.push(text.len()),
+            Block::Text { text, origin: None, .. } => into.push(text.len()),
             Block::ToolResult { content, .. } => lengths(content, into),
-            Block::Image { .. }
+            Block::Text { .. }
+            | Block::Image { .. }
             | Block::Thinking { .. }
             | Block::RedactedThinking { .. }
             | Block::ToolCall { .. }

@@ -21,10 +21,18 @@ fn text() -> impl Strategy<Value = String> {
     prop_oneof![Just(String::new()), any::<String>(), "[a-z\"\\\\\u{0}\u{1f600}]{0,12}"]
 }
 
+fn origin() -> impl Strategy<Value = Option<BlockOrigin>> {
+    prop::option::of(prop_oneof![Just(BlockOrigin::Event), Just(BlockOrigin::Memory)])
+}
+
 fn leaf() -> impl Strategy<Value = Block> {
     let data = || prop::option::of(text());
     prop_oneof![
-        (text(), data()).prop_map(|(text, provider_data)| Block::Text { text, provider_data }),
+        (text(), data(), origin()).prop_map(|(text, provider_data, origin)| Block::Text {
+            text,
+            provider_data,
+            origin
+        }),
         (text(), text()).prop_map(|(mime_type, data)| Block::Image { mime_type, data }),
         (text(), data(), data()).prop_map(|(thinking, signature, provider_data)| {
             Block::Thinking { thinking, signature, provider_data }
@@ -77,6 +85,27 @@ fn one_plain_text_needs_no_frame() {
             tool_call_id: None,
             is_error: None
         }
+    );
+}
+
+#[test]
+fn a_text_that_the_host_put_there_is_not_in_the_content() {
+    let columns = encode(&message(vec![
+        Block::injected(BlockOrigin::Event, "<event>"),
+        Block::text("hello"),
+    ]))
+    .unwrap();
+    assert_eq!(columns.content, "hello");
+    assert_eq!(
+        columns.blocks_json.as_deref(),
+        Some(
+            r#"[{"type":"text","text":"<event>","origin":"event"},{"type":"text","textBytes":5}]"#
+        )
+    );
+    let alone = encode(&message(vec![Block::injected(BlockOrigin::Memory, "m")])).unwrap();
+    assert_eq!(
+        (alone.content.as_str(), alone.blocks_json.as_deref()),
+        ("", Some(r#"[{"type":"text","text":"m","origin":"memory"}]"#))
     );
 }
 

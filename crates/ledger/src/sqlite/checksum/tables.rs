@@ -33,7 +33,7 @@ const REMOVED: [Table; 2] = [
 ];
 
 /// Every table with a checksum.
-pub(crate) const TABLES: [Table; 34] = [
+pub(crate) const TABLES: [Table; 35] = [
     Table {
         name: "schema_meta",
         columns: "ledger_id, created_at, engine_version",
@@ -148,6 +148,11 @@ pub(crate) const TABLES: [Table; 34] = [
         name: "auth_profile_usage",
         columns: "profile_id, last_used_at, last_failure_at, failures, refusals, windows_json",
         subject: "profile_id",
+    },
+    Table {
+        name: "session_prompts",
+        columns: "session_label, request_json, files_json, created_at",
+        subject: "session_label",
     },
     Table {
         // `n` is missing, because only the order of the rows is used.

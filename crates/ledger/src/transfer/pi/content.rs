@@ -46,9 +46,11 @@ fn block(part: &Value, api: &str) -> Option<Block> {
         Some(json!({ "thoughtSignature": signature }).to_string())
     };
     match part.get("type")?.as_str()? {
-        "text" => {
-            Some(Block::Text { text: text("text")?, provider_data: attached("textSignature") })
-        }
+        "text" => Some(Block::Text {
+            text: text("text")?,
+            provider_data: attached("textSignature"),
+            origin: None,
+        }),
         "image" => Some(Block::Image { mime_type: text("mimeType")?, data: text("data")? }),
         "thinking" => {
             let signature = text("thinkingSignature");
@@ -88,7 +90,8 @@ fn part(block: &Block, api: &str, left: &mut BTreeMap<String, u64>) -> Option<Va
         data.get("thoughtSignature")?.as_str().map(ToOwned::to_owned)
     };
     match block {
-        Block::Text { text, provider_data } => {
+        // pi has no mark for a text that the host put there.
+        Block::Text { text, provider_data, origin: _ } => {
             put("type", "text");
             put("text", text);
             if let Some(signature) = attached(provider_data) {

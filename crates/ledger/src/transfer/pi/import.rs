@@ -142,6 +142,7 @@ impl Builder<'_> {
             messages.push(MessageRecord {
                 message,
                 metadata_json: Some(metadata(of_entry, before, after)),
+                layers: None,
             });
         }
         let started_at = messages.first()?.message.created_at;

@@ -4,17 +4,21 @@
 
 use serde_json::Value;
 
-use crate::Block;
 use crate::data::input::field::{InputError, Parsed, missing};
 use crate::data::input::json_value::{flag, optional_text, text};
 use crate::data::input::quote::quoted;
+use crate::{Block, BlockOrigin};
 
 pub(super) fn block(path: &str, value: &Value) -> Parsed<Block> {
     let at = |field: &str| format!("{path}.{field}");
     let field = |name: &str| text(value.get(name), &at(name));
     let provider_data = optional_text(value.get("providerData"));
     Ok(match field("type")?.as_str() {
-        "text" => Block::Text { text: field("text")?, provider_data },
+        "text" => Block::Text {
+            text: field("text")?,
+            provider_data,
+            origin: origin(value.get("origin"), &at("origin"))?,
+        },
         "image" => Block::Image { mime_type: field("mimeType")?, data: field("data")? },
         "thinking" if value.get("redacted").and_then(Value::as_bool) == Some(true) => {
             Block::RedactedThinking { data: field("thinkingSignature")?, provider_data }
@@ -57,7 +61,13 @@ pub(super) fn block(path: &str, value: &Value) -> Parsed<Block> {
                     .map(|(index, item)| {
                         let path = format!("{}[{index}]", at("content"));
                         match block(&path, item)? {
-                            part @ (Block::Text { .. } | Block::Image { .. }) => Ok(part),
+                            part @ (Block::Text { origin: None, .. } | Block::Image { .. }) => {
+                                Ok(part)
+                            }
+                            Block::Text { .. } => Err(InputError::new(
+                                format!("{path}.origin"),
+                                "is not allowed in a result; leave it out",
+                            )),
                             _ => Err(InputError::new(
                                 format!("{path}.type"),
                                 "is not allowed in a result; use `text` and `image`",
@@ -89,4 +99,13 @@ pub(super) fn block(path: &str, value: &Value) -> Parsed<Block> {
             ));
         }
     })
+}
+
+fn origin(value: Option<&Value>, path: &str) -> Parsed<Option<BlockOrigin>> {
+    match value {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(name)) if name == "event" => Ok(Some(BlockOrigin::Event)),
+        Some(Value::String(name)) if name == "memory" => Ok(Some(BlockOrigin::Memory)),
+        Some(_) => Err(InputError::new(path, "is neither `event` nor `memory`")),
+    }
 }

@@ -17,8 +17,8 @@ use crate::data::input::quote::quoted;
 use crate::data::input::raw_context::RawContext;
 use crate::data::input::request::{parse_tools, request_options};
 use crate::{
-    AgentRole, AssembledContext, Block, GivenHistory, Message, Metadata, Role, RunPolicy,
-    ThinkingConfig, TokenBudget, ToolChoice, is_base64,
+    AgentRole, AssembledContext, Block, GivenHistory, Message, Metadata, RecordedLayer, Role,
+    RunPolicy, ThinkingConfig, TokenBudget, ToolChoice, is_base64,
 };
 
 /// How many parallel tools run at once, unless the host sets it (docs/rules/turns-and-streams.md#tool-execution).
@@ -118,6 +118,7 @@ pub fn continue_context(
         source_event_id: optional_id("sourceEventId", raw.source_event_id)?,
         workspace_path: required("workspacePath", raw.workspace_path)?,
         metadata: metadata(raw.metadata)?,
+        layers: layers(raw.layers)?,
         target: raw.target.map(|raw| value("target", raw).map(|_| raw.to_owned())).transpose()?,
         max_iterations,
         tool_timeout_ms: positive("toolTimeoutMs", raw.tool_timeout_ms)?,
@@ -202,6 +203,12 @@ fn parent(path: &str, raw: Option<&RawValue>) -> Parsed<Option<String>> {
 fn metadata(raw: Option<&RawValue>) -> Parsed<Option<Metadata>> {
     let given = raw.filter(|raw| raw.get() != "null");
     given.map(|raw| Metadata::parse("metadata", raw.get())).transpose()
+}
+
+fn layers(raw: Option<&RawValue>) -> Parsed<Option<String>> {
+    let layers: Option<Vec<RecordedLayer>> = optional("layers", raw)?;
+    let json = layers.filter(|it| !it.is_empty()).map(|it| serde_json::to_string(&it)).transpose();
+    json.map_err(|error| InputError::new("layers", format!("have no JSON: {error}")))
 }
 
 fn permissions(raw: Option<&RawValue>) -> Parsed<Box<RawValue>> {

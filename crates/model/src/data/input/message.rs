@@ -129,6 +129,12 @@ pub(super) fn allowed_in(path: &str, role: Role, block: Block) -> Parsed<Block> 
             Role::User | Role::System | Role::Tool,
         ) => Some("assistant"),
         (Block::ToolResult { .. }, Role::Assistant | Role::System) => Some("tool"),
+        (Block::Text { origin: Some(_), .. }, Role::Assistant | Role::System | Role::Tool) => {
+            return Err(InputError::new(
+                format!("{path}.origin"),
+                format!("belongs into a message of role `user`, not of `{}`", role.as_str()),
+            ));
+        }
         _ => None,
     };
     match refused {

@@ -8,7 +8,7 @@ use serde::de::{Deserializer, Error, SeqAccess, Visitor, value::SeqAccessDeseria
 use serde::{Deserialize, de::DeserializeOwned};
 
 use super::message::{Defaults, allowed_in};
-use crate::{Block, Message, Provenance, Role};
+use crate::{Block, BlockOrigin, Message, Provenance, Role};
 
 /// A message as the broker interface and our own results have it. Any other field makes it unusual.
 #[derive(Deserialize)]
@@ -60,6 +60,8 @@ struct PlainBlock {
     text: Option<String>,
     #[serde(default)]
     provider_data: Option<String>,
+    #[serde(default)]
+    origin: Option<BlockOrigin>,
     #[serde(default)]
     mime_type: Option<String>,
     #[serde(default)]
@@ -177,7 +179,7 @@ pub(super) fn plain_message(json: &str, defaults: &mut Defaults<'_>) -> Option<M
 fn block(plain: PlainBlock) -> Option<Block> {
     let provider_data = plain.provider_data;
     Some(match plain.r#type {
-        Kind::Text => Block::Text { text: plain.text?, provider_data },
+        Kind::Text => Block::Text { text: plain.text?, provider_data, origin: plain.origin },
         Kind::Image => Block::Image { mime_type: plain.mime_type?, data: plain.data? },
         Kind::Thinking => {
             Block::Thinking { thinking: plain.thinking?, signature: plain.signature, provider_data }
@@ -204,7 +206,8 @@ fn block(plain: PlainBlock) -> Option<Block> {
 
 /// A part of a result.
 fn part(plain: PlainBlock) -> Option<Block> {
-    block(plain).filter(|part| matches!(part, Block::Text { .. } | Block::Image { .. }))
+    block(plain)
+        .filter(|part| matches!(part, Block::Text { origin: None, .. } | Block::Image { .. }))
 }
 
 #[cfg(test)]
@@ -231,6 +234,7 @@ mod tests {
             Just(json!(u64::MAX)),
             prop_oneof![
                 "[a-z]{0,3}",
+                Just("event".to_owned()),
                 Just("{\"a\":1}".to_owned()),
                 Just("\u{fffd}\"\\".to_owned())
             ]
@@ -279,6 +283,7 @@ mod tests {
             "content",
             "isError",
             "rawJson",
+            "origin",
             "redacted",
             "thinkingSignature",
         ];
@@ -356,6 +361,7 @@ mod tests {
             json!({ "role": "assistant", "content": "hi", "thinking": "hm" }),
             json!({ "role": "tool", "toolCallId": "c", "toolName": "t", "content": "r", "isError": true }),
             json!({ "role": "user", "content": [
+                { "type": "text", "text": "<event>", "origin": "event" },
                 { "type": "text", "text": "hi" },
                 { "type": "image", "mimeType": "image/png", "data": "AAAA" },
             ] }),

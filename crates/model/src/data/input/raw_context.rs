@@ -39,6 +39,8 @@ pub(super) struct RawContext<'a> {
     #[serde(borrow, default)]
     pub(super) metadata: Option<&'a RawValue>,
     #[serde(borrow, default)]
+    pub(super) layers: Option<&'a RawValue>,
+    #[serde(borrow, default)]
     pub(super) request_metadata: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) headers: Option<&'a RawValue>,

@@ -1,5 +1,6 @@
 //! What the ledger stores and returns, with any backend.
 
+pub(crate) mod context_layer;
 pub(crate) mod deletion;
 pub(crate) mod events;
 pub(crate) mod history;

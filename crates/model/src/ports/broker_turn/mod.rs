@@ -97,11 +97,17 @@ pub fn parse_result(
         Some(id) => id,
         None => (defaults.new_id)(),
     };
+    let query_message_ids = query_message_ids(&messages);
+    let mut settings = TurnSettings::new(context);
+    // The messages of the result are not those of the context.
+    if let (Some(layers), Some(asked)) = (&mut settings.layers, query_message_ids.last()) {
+        layers.message_id.clone_from(asked);
+    }
     let started_at = completed_at.saturating_sub(i64::try_from(duration).unwrap_or(i64::MAX));
     Ok(TurnEnd {
         turn_id,
         header: TurnHeader::new(context, started_at),
-        settings: TurnSettings::new(context),
+        settings,
         move_pointer: moves_pointer(status, &messages, &tool_calls),
         status,
         stop_reason,
@@ -110,7 +116,7 @@ pub fn parse_result(
         usage_estimated: optional("result.usageEstimated", raw.usage_estimated)?.unwrap_or(false),
         context_tokens: optional("result.contextTokens", raw.context_tokens)?,
         cost: optional("result.cost", raw.cost)?,
-        query_message_ids: query_message_ids(&messages),
+        query_message_ids,
         response_message_id: response_message_id(&messages),
         error: optional::<SeedError>("result.error", raw.error)?.map(error),
         attempts: optional::<Vec<Attempt>>("result.attempts", raw.attempts)?.unwrap_or_default(),

@@ -243,7 +243,7 @@ pub(super) fn messages(messages: &[Message]) -> Bytes {
 
 fn write_block(list: &mut List<'_>, block: &Block) {
     match block {
-        Block::Text { text, provider_data } => {
+        Block::Text { text, provider_data, .. } => {
             // White space only is refused like empty text.
             if !text.trim().is_empty() {
                 let out = list.item();

@@ -169,7 +169,7 @@ fn opaque_values_are_sent_back_byte_for_byte() {
         },
         Block::RedactedThinking { data: "cmVk".to_owned(), provider_data: None },
         Block::Opaque { raw_json: raw.to_owned() },
-        Block::Text { text: "t".to_owned(), provider_data: Some(cited.to_owned()) },
+        Block::Text { text: "t".to_owned(), provider_data: Some(cited.to_owned()), origin: None },
         Block::ToolCall {
             id: "a".to_owned(),
             name: "read".to_owned(),
@@ -314,6 +314,7 @@ fn citations_and_callers_are_stored_for_the_replay() {
         Block::Text {
             text: "a".to_owned(),
             provider_data: Some("{\"citations\":[{\"n\": 1},{\"n\": 2}]}".to_owned()),
+            origin: None,
         },
         Block::ToolCall {
             id: "a".to_owned(),

@@ -53,7 +53,7 @@ pub(super) fn messages(messages: &[Message]) -> Bytes {
 
 fn write_block(list: &mut List<'_>, block: &Block) {
     match block {
-        Block::Text { text, provider_data } => {
+        Block::Text { text, provider_data, .. } => {
             // Blank text is refused like empty text.
             if !text.trim().is_empty() {
                 match citations(provider_data.as_deref()) {

@@ -78,7 +78,7 @@ fn user_part(list: &mut List<'_>, block: &Block) {
 
 fn model_part(list: &mut List<'_>, block: &Block) {
     match block {
-        Block::Text { text, provider_data } => {
+        Block::Text { text, provider_data, .. } => {
             if !text.is_empty() || is_signed(provider_data.as_deref()) {
                 let out = list.item();
                 out.extend_from_slice(b"{\"text\":");
@@ -215,7 +215,7 @@ fn is_written(name: &str) -> bool {
 fn estimate(messages: &[Message]) -> usize {
     fn size(block: &Block) -> usize {
         64 + match block {
-            Block::Text { text, provider_data } => {
+            Block::Text { text, provider_data, .. } => {
                 text.len() * 17 / 16 + provider_data.as_ref().map_or(0, String::len)
             }
             Block::Image { data, .. } => data.len(),

@@ -92,7 +92,7 @@ impl Writer {
         while let Some((block, after)) = rest.split_first() {
             rest = after;
             match block {
-                Block::Text { text, provider_data } if !text.is_empty() => {
+                Block::Text { text, provider_data, .. } if !text.is_empty() => {
                     let stored = stored_text_of(provider_data.as_deref());
                     let more = rest.iter().take_while(|next| is_same_message(stored, next)).count();
                     let (same, after) = rest.split_at(more);
@@ -194,7 +194,7 @@ impl Writer {
 
 fn text_of(block: &Block) -> Option<(&str, StoredText<'_>)> {
     match block {
-        Block::Text { text, provider_data } if !text.is_empty() => {
+        Block::Text { text, provider_data, .. } if !text.is_empty() => {
             Some((text, stored_text_of(provider_data.as_deref())))
         }
         Block::Text { .. }
@@ -227,7 +227,7 @@ fn estimate(messages: &[Message]) -> usize {
     fn block_size(block: &Block) -> usize {
         let stored = |data: &Option<String>| data.as_ref().map_or(0, String::len);
         match block {
-            Block::Text { text, provider_data } => text.len() + stored(provider_data),
+            Block::Text { text, provider_data, .. } => text.len() + stored(provider_data),
             Block::Image { data, .. } => data.len(),
             Block::Thinking { provider_data, .. } => stored(provider_data),
             Block::ToolCall { arguments_json, provider_data, .. } => {

@@ -35,7 +35,11 @@ fn thinking(item: &str) -> Block {
 }
 
 fn text_block(text: &str, provider_data: &str) -> Block {
-    Block::Text { text: text.to_owned(), provider_data: Some(provider_data.to_owned()) }
+    Block::Text {
+        text: text.to_owned(),
+        provider_data: Some(provider_data.to_owned()),
+        origin: None,
+    }
 }
 
 fn raw(json: &Value) -> Box<RawValue> {

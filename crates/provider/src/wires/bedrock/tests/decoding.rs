@@ -147,6 +147,7 @@ fn a_provider_run_tool_is_stored_whole_and_is_no_call_of_the_context() {
             Block::Text {
                 text: "See there.".to_owned(),
                 provider_data: Some(format!(r#"{{"citations":[{citation}]}}"#)),
+                origin: None,
             },
         ]
     );
@@ -183,6 +184,7 @@ fn a_whole_body_is_read_as_its_stream_would_be() {
             Block::Text {
                 text: "See there.".to_owned(),
                 provider_data: Some(r#"{"citations":[{"title":"a"}]}"#.to_owned()),
+                origin: None,
             },
             Block::Opaque {
                 raw_json: r#"{"citationsContent":{"citations":[{"title":"b"}]}}"#.to_owned()

@@ -195,6 +195,7 @@ fn a_tool_loop_is_sent_back_with_every_part_in_order() {
     let signed = Block::Text {
         text: "b".to_owned(),
         provider_data: Some(r#"{"thoughtSignature":"s1"}"#.to_owned()),
+        origin: None,
     };
     let messages = [
         message(Role::User, vec![Block::text("see"), image(), Block::text(" ")]),
@@ -295,7 +296,9 @@ fn a_call_begins_with_the_bytes_of_the_call_before() {
 fn stored_blocks(decoded: &Decoded) -> Vec<Block> {
     let data = |block: &DecodedBlock| (!block.data.is_empty()).then(|| block.data.clone());
     let stored = |block: &DecodedBlock| match block.kind {
-        "text" => Block::Text { text: block.text.clone(), provider_data: data(block) },
+        "text" => {
+            Block::Text { text: block.text.clone(), provider_data: data(block), origin: None }
+        }
         "thinking" => Block::Thinking {
             thinking: block.text.clone(),
             signature: data(block),

@@ -192,6 +192,7 @@ fn attached_text(writer: usize, last: bool) -> impl Strategy<Value = Block> {
             Api::GoogleGenerativeAi => Some(format!("{{\"thoughtSignature\":\"OPQ-{writer}-x\"}}")),
             Api::OpenaiChat | Api::BedrockConverse | Api::Scripted => None,
         },
+        origin: None,
     })
 }
 

@@ -1,0 +1,466 @@
+// What a broker puts beside a message: events and memories as blocks of their own, layers that a host changes, and the record of
+// them in the ledger. It must never look inside the addon.
+
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test, vi } from 'vitest'
+import {
+  AgentEngine,
+  type AgentTool,
+  type Broker,
+  type ContextLayer,
+  type LayerChange,
+} from '../../index.js'
+import { askedServer, brokerAt, echoing, userTexts } from '../support/broker.js'
+import { closing, folder, serving } from '../support/cleanup.js'
+import { context, engineAt } from '../support/engine.js'
+import { wireApis } from '../support/servers/wire-apis.js'
+
+const to = { session: 'agent:main:main' }
+const agent = { model: 'test-model', provider: 'test' }
+const time = '2026-11-23T06:45:12+01:00'
+
+/** The text of a tag, with its nonce as `N`. */
+const plain = (text: string) => text.replaceAll(/nonce="[0-9a-f]{16}"/g, 'nonce="N"')
+
+const short = ({ name, source, text }: LayerChange) => [name, source, plain(text)]
+
+/** The messages of a request, without the marks of the prompt cache. */
+const sent = (body: any) =>
+  JSON.parse(
+    JSON.stringify(body.messages, (key, value) => (key === 'cache_control' ? undefined : value)),
+  )
+
+test('an event is a block of its own before the message, and is sent again byte for byte', async () => {
+  const server = await echoing()
+  const { broker } = brokerAt(server.url)
+  const send = (message: string, from: string) =>
+    broker.execute({
+      to,
+      message,
+      event: { from, time, text: 'In #general.' },
+      eventId: `of ${from}`,
+    })
+  await send('Hi', 'ann').result
+  await send('Bye', 'bob').result
+  const [first, second] = server.seen.map(({ body }) => sent(body))
+  expect(first[0].content.map(({ text }: { text: string }) => plain(text))).toEqual([
+    `<event nonce="N" id="of ann" from="ann" time="${time}">\nIn #general.\n</event nonce="N">`,
+    'Hi',
+  ])
+  expect(second.slice(0, 1)).toEqual(first)
+  const nonces = second.flatMap(({ content }: any) =>
+    [...JSON.stringify(content).matchAll(/<event nonce=\\"(\w+)/g)].map(([, nonce]) => nonce),
+  )
+  expect(new Set(nonces).size).toBe(2)
+})
+
+test('the fields of an event that a message is routed by are its attributes, with the time of its zone', async () => {
+  const server = await echoing()
+  const { broker } = brokerAt(server.url, { context: { timeZone: 'Asia/Kolkata' } })
+  const peer = { kind: 'group', id: '7"><event>' } as const
+  const event = { channel: 'telegram', accountId: 'bot', peer, threadId: '9' }
+  await broker.execute({ to: { event }, message: 'Hi' }).result
+  const [tag, text] = userTexts(server.seen[0] as never)
+  expect(plain(tag ?? '').replace(/time="[^"]*"/, 'time="T"')).toBe(
+    '<event nonce="N" channel="telegram" account="bot" peer="group:7\\"\\u003e\\u003cevent\\u003e" thread="9" time="T"></event nonce="N">',
+  )
+  expect(tag).toMatch(/time="\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+05:30"/)
+  expect(text).toBe('Hi')
+})
+
+test('a message without an event, of an agent without a prompt, is sent and stored as it is', async () => {
+  const server = await echoing()
+  const { broker, engine } = brokerAt(server.url)
+  await broker.execute({ to, message: 'Hi' }).result
+  expect(sent(server.seen[0]?.body)).toEqual([
+    { role: 'user', content: [{ type: 'text', text: 'Hi' }] },
+  ])
+  const { rows } = await engine.ledger.query(
+    'SELECT content, blocks_json, context_json FROM agent_messages',
+  )
+  expect(rows[0]).toEqual({ content: 'Hi', blocks_json: null, context_json: null })
+})
+
+test('a block with an origin is no part of a content, a search or a recalled text', async () => {
+  const server = await echoing()
+  const { broker, engine } = brokerAt(server.url)
+  const event = { text: 'walrus', time }
+  const result = await broker.execute({ to, message: 'penguin', event }).result
+  expect(result.messages[0]?.content).toBe('penguin')
+  expect(
+    result.messages[0]?.blocks.map(({ type, ...rest }) => ('origin' in rest ? rest.origin : type)),
+  ).toEqual(['event', 'text'])
+  expect(result.text).toBe('to penguin')
+  const found = async (text: string) => (await engine.ledger.search(text)).items.length
+  expect([await found('walrus'), await found('penguin')]).toEqual([0, 2])
+  const turn = await engine.ledger.turn(result.turnId)
+  expect(turn?.messages[0]).toEqual(result.messages[0])
+})
+
+test('every wire sends an event as a part of its own before the text', async () => {
+  for (const { api, answer, provider } of wireApis) {
+    const server = await serving(answer('fine'))
+    const engine = closing(engineAt(server.url, {}, { api, ...provider }))
+    const content = [
+      { type: 'text', text: '<event>', origin: 'event' },
+      { type: 'text', text: '<memory>', origin: 'memory' },
+      { type: 'text', text: 'Hi' },
+    ] as const
+    await engine.run(context({ currentMessage: { role: 'user', content: [...content] } })).result
+    // Chat Completions have one text, with blank lines between its parts.
+    const json = JSON.stringify(server.seen[0]?.body).replace(
+      '<event>\\n\\n<memory>\\n\\nHi',
+      '<event>","<memory>","Hi',
+    )
+    const at = ['"<event>"', '"<memory>"', '"Hi"'].map((text) => json.indexOf(text))
+    expect([api, at.every((position) => position > 0), at]).toEqual([
+      api,
+      true,
+      at.toSorted((a, b) => a - b),
+    ])
+    expect(json).not.toContain('origin')
+  }
+})
+
+test('an origin belongs into a message of a user, and has two names', async () => {
+  const server = await echoing()
+  const engine = closing(engineAt(server.url))
+  const asked = (origin: string) =>
+    engine.run(
+      context({
+        currentMessage: { role: 'user', content: [{ type: 'text', text: 'x', origin }] } as never,
+      }),
+    )
+  expect(() => asked('tool')).toThrow(
+    /currentMessage\.content\[0\]\.origin.*neither `event` nor `memory`/,
+  )
+  const answer = {
+    role: 'assistant',
+    content: [{ type: 'text', text: 'x', origin: 'event' }],
+  } as never
+  expect(() => engine.run(context({ history: [answer] }))).toThrow(
+    /history\[0\].*belongs into a message of role `user`/,
+  )
+  const result = {
+    role: 'tool',
+    toolCallId: 'c',
+    toolName: 't',
+    content: [{ type: 'text', text: 'x', origin: 'event' }],
+  } as never
+  expect(() => engine.run(context({ history: [result] }))).toThrow(/history\[0\]/)
+  expect(server.seen).toEqual([])
+})
+
+test('a host replaces, adds and removes layers; what it returns for a memory has a tag of its own', async () => {
+  const server = await echoing()
+  const seen: ContextLayer[][] = []
+  const scopes: unknown[] = []
+  const { broker, engine } = brokerAt(server.url, {
+    agents: { main: { ...agent, identity: 'You are Atlas.', prompt: { safety: 'No mail.' } } },
+    context: {
+      layers: async (layers, scope) => {
+        seen.push(layers)
+        scopes.push([scope.sessionLabel, scope.agentId, scope.text, scope.identity])
+        const kept = layers.filter(({ source }) => source !== 'safety')
+        return [
+          { name: 'persona', source: 'house', text: 'House rules.' },
+          ...kept,
+          { name: 'cortex', source: 'notes', text: 'Ann likes tea.' },
+        ]
+      },
+    },
+  })
+  const event = { from: 'ann', time }
+  const result = await broker.execute({ to, message: 'Hi', event, identity: 'ann' }).result
+  const tag = `<event nonce="N" from="ann" time="${time}"></event nonce="N">`
+  expect(seen[0]?.map(short)).toEqual([
+    ['persona', 'identity', 'You are Atlas.'],
+    ['persona', 'safety', '## Safety\n\nNo mail.'],
+    ['session', 'agent:main:main', ''],
+    ['event', 'message', tag],
+  ])
+  expect(scopes).toEqual([['agent:main:main', 'main', 'Hi', 'ann']])
+  const { body } = server.seen[0] as never as { body: any }
+  expect(body.system[0].text).toBe('House rules.\n\nYou are Atlas.')
+  expect(userTexts(server.seen[0] as never).map(plain)).toEqual([
+    '<memory nonce="N" source="notes">\nAnn likes tea.\n</memory nonce="N">',
+    tag,
+    'Hi',
+  ])
+  // Why did the agent know this?
+  const { rows } = await engine.ledger.query(
+    `SELECT m.turn_id, l.value ->> 'name' AS name, l.value ->> 'source' AS source, l.value ->> 'tokens' AS tokens
+     FROM agent_messages m, json_each(m.context_json) l WHERE m.context_json IS NOT NULL ORDER BY l.key`,
+  )
+  expect(rows.map(({ name, source, tokens }) => [name, source, tokens])).toEqual([
+    ['persona', 'house', 3],
+    ['persona', 'identity', 4],
+    ['session', 'agent:main:main', 0],
+    ['event', 'message', expect.any(Number)],
+    ['cortex', 'notes', 4],
+  ])
+  expect(rows.every(({ turn_id }) => turn_id === result.turnId)).toBe(true)
+})
+
+test('the same text has the same hash in every turn', async () => {
+  const server = await echoing()
+  const { broker, engine } = brokerAt(server.url, {
+    context: { layers: (layers) => [...layers, { name: 'cortex', source: 'm', text: 'Tea.' }] },
+  })
+  for (const message of ['a', 'b']) await broker.execute({ to, message }).result
+  const { rows } = await engine.ledger.query(
+    `SELECT l.value ->> 'hash' AS hash, count(*) AS n FROM agent_messages m, json_each(m.context_json) l
+     WHERE l.value ->> 'source' = 'm' GROUP BY 1`,
+  )
+  expect(rows).toEqual([{ hash: expect.stringMatching(/^[0-9a-f]{32}$/), n: 2 }])
+})
+
+const wrong: [string, unknown, RegExp][] = [
+  ['throws', () => Promise.reject(new Error('no memory')), /`context\.layers` threw: no memory/],
+  ['returns nothing', () => undefined, /did not return a list of layers/],
+  [
+    'invents a layer',
+    () => [{ name: 'mood', source: 'x', text: '' }],
+    /\[0\]\.name is not one of workspace, persona, session, cortex, event/,
+  ],
+  ['returns no text', () => [{ name: 'cortex', source: 'x' }], /\[0\]\.text is not a string/],
+]
+for (const [what, layers, why] of wrong) {
+  test(`a host's function that ${what} fails the message visibly, and the next one is answered`, async () => {
+    const server = await echoing()
+    let fails = true
+    const { broker, engine } = brokerAt(server.url, {
+      context: { layers: (given) => (fails ? (layers as () => never)() : given) },
+    })
+    const errors: unknown[] = []
+    broker.on('error', (error) => void errors.push(error))
+    const failed = broker.execute({ to, message: 'a' })
+    await expect(failed.result).rejects.toMatchObject({
+      code: 'not_delivered',
+      message: expect.stringMatching(why),
+    })
+    expect(errors).toMatchObject([{ code: 'context_failed', message: expect.stringMatching(why) }])
+    const { itemId } = await failed.receipt
+    const { rows } = await engine.ledger.query('SELECT id, status, reason FROM queue_items')
+    expect(rows).toEqual([{ id: itemId, status: 'failed', reason: 'run_failed' }])
+    fails = false
+    expect((await broker.execute({ to, message: 'b' }).result).text).toBe('to b')
+    expect(server.seen.length).toBe(1)
+  })
+}
+
+test('a host that does not answer for 30 seconds fails the message', async () => {
+  const server = await echoing()
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  try {
+    let asked = () => {}
+    const waits = new Promise<void>((resolve) => {
+      asked = resolve
+    })
+    const { broker } = brokerAt(server.url, {
+      context: {
+        layers: () => {
+          asked()
+          return new Promise(() => {})
+        },
+      },
+    })
+    const { result } = broker.execute({ to, message: 'a' })
+    await waits
+    vi.advanceTimersByTime(30_000)
+    await expect(result).rejects.toMatchObject({
+      code: 'not_delivered',
+      message: expect.stringContaining('`context.layers` did not answer within 30 s'),
+    })
+  } finally {
+    vi.useRealTimers()
+  }
+})
+
+test('a steered message enters the turn with its event', async () => {
+  const { server, next } = await askedServer()
+  let begun = () => {}
+  let finish = () => {}
+  const running = new Promise<void>((resolve) => {
+    begun = resolve
+  })
+  const tool: AgentTool = {
+    name: 'wait',
+    description: 'Waits.',
+    run: () => {
+      begun()
+      return new Promise((resolve) => {
+        finish = () => resolve('waited')
+      })
+    },
+  }
+  const { broker, engine } = brokerAt(server.url, {
+    agents: { main: { ...agent, toolset: 'house' } },
+    toolsets: { house: [tool] },
+  })
+  const first = broker.execute({ to, message: 'a' })
+  ;(await next()).calls(['call_1', 'wait', {}])
+  await running
+  const steered = broker.execute({ to, message: 'b', mode: 'steer', event: { from: 'ann', time } })
+  expect((await steered.receipt).disposition).toBe('steered')
+  finish()
+  const asked = await next()
+  expect(asked.texts.map(plain)).toEqual([
+    'a',
+    `<event nonce="N" from="ann" time="${time}"></event nonce="N">`,
+    'b',
+  ])
+  asked.answer('to both')
+  const { turnId } = await first.result
+  const messages = (await engine.ledger.turn(turnId))?.messages ?? []
+  const users = messages.filter(({ role }) => role === 'user')
+  expect(users.map(({ content, blocks }) => [content, blocks.length])).toEqual([
+    ['a', 1],
+    ['b', 2],
+  ])
+})
+
+test('a context that was put together apart has its layers, and its run records them', async () => {
+  const server = await echoing()
+  const { broker, engine } = brokerAt(server.url, {
+    agents: { main: { ...agent, identity: 'Me.' } },
+  })
+  const assembled = await broker.assembleContext({
+    to,
+    message: 'Hi',
+    event: { from: 'ann', time },
+  })
+  expect(assembled.layers?.map((layer) => short(layer as ContextLayer))).toEqual([
+    ['persona', 'identity', 'Me.'],
+    ['session', 'agent:main:main', ''],
+    ['event', 'message', `<event nonce="N" from="ann" time="${time}"></event nonce="N">`],
+  ])
+  expect(assembled.layers?.[0]).toEqual({
+    name: 'persona',
+    source: 'identity',
+    text: 'Me.',
+    tokens: 1,
+    hash: expect.stringMatching(/^[0-9a-f]{32}$/),
+  })
+  const { turnId } = await broker.runAgent(assembled).result
+  const { rows } = await engine.ledger.query(
+    'SELECT context_json FROM agent_messages WHERE turn_id = ? AND sequence = 0',
+    [turnId],
+  )
+  expect(JSON.parse(rows[0]?.context_json as string)).toEqual(
+    assembled.layers?.map(({ text: _, ...recorded }) => recorded),
+  )
+})
+
+test('a run without a broker records its layers, also where its turn is written at its end', async () => {
+  const server = await echoing()
+  const layers = [
+    { name: 'cortex', source: 'm', tokens: 1, hash: 'h', text: 'not stored' },
+  ] as const
+  for (const journal of ['full', 'final'] as const) {
+    const engine = closing(engineAt(server.url, { ledger: { path: folder().file, journal } }))
+    const { turnId } = await engine.run(context({ layers })).result
+    const { rows } = await engine.ledger.query('SELECT sequence, context_json FROM agent_messages')
+    const recorded = '[{"name":"cortex","source":"m","tokens":1,"hash":"h"}]'
+    expect([journal, turnId.length, rows]).toEqual([
+      journal,
+      26,
+      [
+        { sequence: 0, context_json: recorded },
+        { sequence: 1, context_json: null },
+      ],
+    ])
+    expect(await engine.ledger.verify()).toMatchObject({ ok: true })
+  }
+})
+
+/** A session of two turns with events and layers. */
+async function recorded() {
+  const server = await echoing()
+  const made = brokerAt(server.url, { agents: { main: { ...agent, identity: 'Me.' } } })
+  for (const message of ['a', 'b']) {
+    await made.broker.execute({ to, message, event: { text: `walrus ${message}`, time } }).result
+  }
+  return { ...made, server }
+}
+
+const contexts = async (engine: AgentEngine) =>
+  (
+    await engine.ledger.query(
+      "SELECT content, context_json, blocks_json FROM agent_messages WHERE role = 'user' ORDER BY created_at, content",
+    )
+  ).rows
+
+test('layers and injected texts survive an export and an import', async () => {
+  const { engine } = await recorded()
+  const path = join(folder().path, 'out.jsonl')
+  await engine.ledger.export(path)
+  const other = closing(new AgentEngine({ ledger: { path: folder().file } }))
+  await other.ledger.import(path)
+  const before = await contexts(engine)
+  expect(before.map(({ context_json }) => typeof context_json)).toEqual(['string', 'string'])
+  expect(await contexts(other)).toEqual(before)
+  expect((await other.ledger.search('walrus')).items).toEqual([])
+  expect(await other.ledger.verify()).toMatchObject({ ok: true })
+})
+
+test('a fork has the layers of its turns', async () => {
+  const { engine } = await recorded()
+  const before = await contexts(engine)
+  const head = (await engine.ledger.session(to.session))?.threadId ?? ''
+  await engine.ledger.fork(head, { label: 'fork-1' } as never)
+  expect((await contexts(engine)).length).toBeGreaterThanOrEqual(before.length)
+})
+
+test('a secure deletion leaves nothing of layers and events in the file', async () => {
+  const { engine, broker, file } = await recorded()
+  await broker.close()
+  const holds = () => readFileSync(file, 'latin1')
+  await engine.ledger.deleteSession(to.session, { turns: true, secure: true })
+  await engine.close()
+  for (const part of ['walrus', '"persona"', 'You are'])
+    expect([part, holds().includes(part)]).toEqual([part, false])
+})
+
+test('layers are a list, and each names its layer, its source, its tokens and its hash', async () => {
+  const server = await echoing()
+  const engine = closing(engineAt(server.url))
+  const run = (layers: unknown) => engine.run(context({ layers: layers as never }))
+  expect(() => run('x')).toThrow(/layers.*is not a list of layers/)
+  expect(() => run([{ name: 'mood', source: 'x', tokens: 1, hash: 'h' }])).toThrow(
+    /layers\[0\]\.name|layers/,
+  )
+  expect(() => run([{ name: 'cortex', source: 'x', tokens: 1 }])).toThrow(/hash/)
+  expect(server.seen).toEqual([])
+})
+
+const options: [string, object, RegExp][] = [
+  ['context', { context: 7 }, /context/],
+  ['context.layer', { context: { layer: 1 } }, /context\.layer.*layers, timeZone/],
+  ['context.layers', { context: { layers: 'x' } }, /context\.layers.*is not a function/],
+  ['context.timeZone', { context: { timeZone: 'Mars' } }, /context\.timeZone.*no time zone/],
+]
+for (const [path, given, why] of options) {
+  test(`a wrong \`${path}\` is refused`, async () => {
+    const server = await echoing()
+    expect(() => brokerAt(server.url, given as never)).toThrow(why)
+  })
+}
+
+test('an event has names of attributes, and values that are no objects', async () => {
+  const server = await echoing()
+  const { broker } = brokerAt(server.url)
+  const refusals: [object, RegExp][] = [
+    [{ nonce: 'x' }, /event\.nonce.*is no name of an attribute/],
+    [{ 'a b': 'x' }, /event\.a b.*is no name of an attribute/],
+    [{ from: {} }, /event\.from.*neither a string, a number nor a boolean/],
+    [{ text: 1 }, /event\.text.*is not a string/],
+  ]
+  for (const [event, why] of refusals) {
+    await expect(
+      (broker as Broker).send({ to, message: 'x', event: event as never }),
+    ).rejects.toThrow(why)
+  }
+  expect(await broker.queue(to.session)).toEqual([])
+})

@@ -1,0 +1,242 @@
+// The layers of a context: those of the agent's prompt, of a memory and of the message's event; what a host's function makes of
+// them; and the prompt and the message that they become. It must never change a text of the message's author.
+
+import type { NativeEngine } from '../../binding.d.ts'
+import type {
+  AgentTool,
+  BrokerAgent,
+  ContextLayer,
+  LayerName,
+  LayerScope,
+  Message,
+  PromptParts,
+  PromptTool,
+  TurnScope,
+} from '../../index.d.ts'
+import * as addon from '../native/addon.ts'
+import { request } from '../native/hub.ts'
+import { AgentEngineError, guarded, messageOf } from '../values/errors.ts'
+import { toJson } from '../values/json.ts'
+import { type Fields, readList, readNamed } from '../values/reader.ts'
+import type { SessionScope } from './decisions.ts'
+import { partsOf, type Tagged, tagged } from './event.ts'
+import type { ReadOptions } from './options.ts'
+
+const NAMES: readonly unknown[] = [
+  'workspace',
+  'persona',
+  'session',
+  'cortex',
+  'event',
+] satisfies LayerName[]
+/** How long a host's function may think, in milliseconds. */
+const SILENCE = 30_000
+
+type Given = Pick<ContextLayer, 'name' | 'source' | 'text'>
+
+/** What a context is put together from. */
+interface LayerInput {
+  native: NativeEngine
+  options: ReadOptions
+  agent: BrokerAgent
+  session: SessionScope
+  scope: TurnScope
+  tools: readonly AgentTool[]
+  message: Message
+}
+
+/** What the layers become. */
+interface Assembled {
+  /** Absent where no layer has a text for it. */
+  systemPrompt?: string
+  message: Message
+  /** Absent where there is nothing to record. */
+  layers?: ContextLayer[]
+}
+
+/** The prompt and the message of a turn. */
+async function assemble(input: LayerInput): Promise<Assembled> {
+  const { options, scope, message } = input
+  const injected = partsOf(message).parts.filter(isInjected)
+  const prompt = await promptLayers(input)
+  const change = options.layers
+  if (prompt.length === 0 && injected.length === 0 && change === undefined) return { message }
+  const session: Given = { name: 'session', source: scope.sessionLabel, text: '' }
+  const given = [...prompt, ...measured([session, ...injected.map(layerOf)])]
+  if (change === undefined) return composed(message, given, given)
+  // The host may change what it is given.
+  const copies = given.map((layer) => ({ ...layer }))
+  const changed = await changedBy(change, copies, { ...scope, message, text: textOf(message) })
+  return composed(message, given, measured(changed))
+}
+
+/** The layers of the system prompt. */
+async function promptLayers(input: LayerInput): Promise<ContextLayer[]> {
+  const { agent, session, scope, tools, options, native } = input
+  if (agent.systemPrompt !== undefined) {
+    return measured([{ name: 'persona', source: 'systemPrompt', text: agent.systemPrompt }])
+  }
+  const { identity, prompt, workspace } = agent
+  const mode = prompt?.mode ?? (session.isWorker || agent.role === 'worker' ? 'minimal' : 'full')
+  const isMainSession = prompt?.isMainSession ?? session.isMain
+  const reads = workspace !== undefined && prompt?.files === undefined
+  const files = reads
+    ? await request<Fields[]>((id) =>
+        native.promptFiles(
+          id,
+          json({
+            session: scope.sessionLabel,
+            request: {
+              workspace,
+              names: session.files ?? agent.files,
+              caps: prompt?.caps,
+              mode,
+              isMainSession,
+            },
+          }),
+        ),
+      )
+    : undefined
+  if (identity === undefined && prompt === undefined && !files?.length) return []
+  const parts: PromptParts = {
+    // Where it works, and on what: an agent without a workspace does not care.
+    ...(workspace !== undefined && { workspace, runtime: runtimeOf(options) }),
+    ...prompt,
+    ...(identity !== undefined && { identity }),
+    tools: tools.map(described),
+    mode,
+    isMainSession,
+  }
+  const args = json({ parts, files })
+  return JSON.parse(guarded(() => addon.NativeEngine.promptLayers(args)))
+}
+
+function described(tool: AgentTool): PromptTool {
+  // pi has another name for them.
+  const { name, description, promptGuidelines } = tool as AgentTool & {
+    promptGuidelines?: readonly string[]
+  }
+  const guidelines = tool.guidelines ?? promptGuidelines
+  return {
+    name,
+    ...(description !== undefined && { description }),
+    ...(guidelines !== undefined && { guidelines: [...guidelines] }),
+  }
+}
+
+function runtimeOf({ timeZone }: ReadOptions): PromptParts['runtime'] {
+  const shell = process.env.SHELL
+  return {
+    os: `${process.platform} ${process.arch}`,
+    timeZone,
+    node: process.versions.node,
+    ...(shell !== undefined && { shell }),
+  }
+}
+
+/** The layers with their tokens and hashes. */
+function measured(layers: readonly Given[]): ContextLayer[] {
+  const args = json({ layers: layers.map(({ name, source, text }) => ({ name, source, text })) })
+  return JSON.parse(guarded(() => addon.NativeEngine.measureLayers(args)))
+}
+
+function isInjected(part: Fields): part is Tagged {
+  return part.type === 'text' && part.origin !== undefined && part.origin !== null
+}
+
+function layerOf({ origin, text }: Tagged): Given {
+  return origin === 'event'
+    ? { name: 'event', source: 'message', text }
+    : { name: 'cortex', source: 'message', text }
+}
+
+/** What the host's function makes of the layers. */
+async function changedBy(
+  change: NonNullable<ReadOptions['layers']>,
+  layers: ContextLayer[],
+  scope: LayerScope,
+): Promise<Given[]> {
+  let timer: NodeJS.Timeout | undefined
+  const silence = new Promise<never>((_, reject) => {
+    const late = () => reject(failed(`did not answer within ${SILENCE / 1000} s`))
+    timer = setTimeout(late, SILENCE)
+  })
+  const answering = (async () => {
+    try {
+      return await change(layers, scope)
+    } catch (error) {
+      throw failed(`threw: ${messageOf(error, 'it')}`)
+    }
+  })()
+  try {
+    return readLayers(await Promise.race([answering, silence]))
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+function readLayers(given: unknown): Given[] {
+  const list = readList(given, 'context.layers', 'context_failed')
+  if (list === undefined) throw failed('did not return a list of layers')
+  return list.map((layer, at) => {
+    const path = `context.layers[${at}]`
+    const fields = readNamed(layer, ['name', 'source', 'text'], path, 'context_failed', `${path}.`)
+    const { name, source, text } = fields
+    if (!NAMES.includes(name)) throw failed(`[${at}].name is not one of ${NAMES.join(', ')}`)
+    if (typeof source !== 'string') throw failed(`[${at}].source is not a string`)
+    if (typeof text !== 'string') throw failed(`[${at}].text is not a string`)
+    return { name: name as LayerName, source, text }
+  })
+}
+
+function failed(why: string): AgentEngineError {
+  return new AgentEngineError('context_failed', `\`context.layers\` ${why}`)
+}
+
+/** The prompt and the message of the layers. `given` are those that the message came with. */
+function composed(message: Message, given: ContextLayer[], layers: ContextLayer[]): Assembled {
+  const prompt = layers
+    .filter(({ name }) => name !== 'cortex' && name !== 'event')
+    .map(({ text }) => text)
+    .filter((text) => text.trim() !== '')
+  const before = new Set(given.map(({ name, text }) => `${name} ${text}`))
+  const block = ({ name, source, text }: ContextLayer): Tagged => {
+    const origin = name === 'event' ? 'event' : 'memory'
+    // What the message came with has its tag.
+    if (before.has(`${name} ${text}`)) return { type: 'text', text, origin }
+    return tagged(origin, [['source', source]], text)
+  }
+  const blocks = (['cortex', 'event'] as const).flatMap((name) =>
+    layers.filter((layer) => layer.name === name && layer.text !== '').map(block),
+  )
+  return {
+    ...(prompt.length > 0 && { systemPrompt: prompt.join('\n\n') }),
+    message: withInjected(message, blocks),
+    layers,
+  }
+}
+
+/** The message with these blocks before its own, in place of those that it had. */
+function withInjected(message: Message, blocks: Tagged[]): Message {
+  const { name, parts } = partsOf(message)
+  const own = parts.filter((part) => !isInjected(part))
+  if (blocks.length === 0 && own.length === parts.length) return message
+  return { ...message, [name]: [...blocks, ...own] } as Message
+}
+
+/** What its author wrote. */
+function textOf(message: Message): string {
+  const own = partsOf(message).parts.filter((part) => !isInjected(part))
+  return own.flatMap(({ text }) => (typeof text === 'string' ? text : [])).join('\n\n')
+}
+
+function json(args: unknown): string {
+  return toJson(
+    args,
+    'context',
+    () => 'invalid_options',
+    () => true,
+  )
+}
+
+export { assemble }
