@@ -36,7 +36,8 @@ const proofs = {
     command: spec('recovery/approval-kills'),
   },
   deletions: {
-    about: 'a deletion killed before, after and in the middle of every write and sync, in three ways',
+    about:
+      'a deletion killed before, after and in the middle of every write and sync, in three ways',
     env: { DELETION_KILLS: 'all' },
     command: spec('recovery/deletion-kills'),
   },
