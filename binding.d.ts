@@ -79,7 +79,7 @@ export declare class NativeBroker {
  * @internal
  */
 export declare class NativeEngine {
-  /** Lists approvals as a JSON array; answers request `id`. */
+  /** Lists approvals; answers request `id` with a page. */
   approvals(id: number, filter: string): void
   /** Decides about an approval; answers request `id` with the approval. */
   decide(id: number, decision: string): void
