@@ -2510,7 +2510,7 @@ export interface BrokerEvents {
   queue: { turnId: string | null; items: QueuedMessage[] }
   /**
    * The answer of a turn, to be passed on. It is acknowledged when the function's promise resolves; after a throw it is handed
-   * out again, seven times at most. One listener.
+   * out again, seven times at most. One listener, which keeps the process alive until it leaves or the broker is closed.
    */
   delivery: Delivery
   /** A delivery has failed seven times, and waits for {@link Broker.redeliver}. */

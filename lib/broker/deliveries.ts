@@ -19,6 +19,8 @@ class Deliveries {
   #engine: AgentEngine
   #native: () => NativeBroker
   #deliver: Deliver | undefined
+  /** It takes deliveries, and keeps the process alive. */
+  #listens = false
   /** Those that the function has. */
   #open = new Set<Promise<void>>()
 
@@ -34,11 +36,21 @@ class Deliveries {
     }
     this.#deliver = deliver
     this.#native().listen(true)
+    // Between the end of a turn and its delivery nothing else does.
+    hub.holdProcess()
+    this.#listens = true
     return () => {
       if (this.#deliver !== deliver) return
       this.#deliver = undefined
-      this.#native().listen(false)
+      this.#leave()
     }
+  }
+
+  #leave(): void {
+    if (!this.#listens) return
+    this.#listens = false
+    this.#native().listen(false)
+    hub.releaseProcess()
   }
 
   /** A delivery that the native side has claimed. */
@@ -102,7 +114,7 @@ class Deliveries {
 
   /** Takes no more, and waits for those that the function has. */
   async drain(): Promise<void> {
-    this.#native().listen(false)
+    this.#leave()
     await Promise.allSettled(this.#open)
   }
 

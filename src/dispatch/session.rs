@@ -29,9 +29,13 @@ impl Dispatcher {
         };
         if !has_turn {
             self.end_own(label, &queue).await?;
-            if queue.parked_turn.is_some() {
-                self.step_parked(label, &queue, now);
-                return Ok(());
+            if let Some(parked) = &queue.parked_turn {
+                let is_aborted = self.abort_parked(label, &queue, now);
+                // One with messages of the queue is taken over as soon as somebody has decided.
+                if is_aborted || queue.open_turn.as_ref() != Some(parked) {
+                    self.pass_lane(label);
+                    return Ok(());
+                }
             }
             match self.readiness(label, &queue, now).await? {
                 Readiness::Free => {}
@@ -113,16 +117,17 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// A turn that this dispatcher does not run waits for a decision: only a message that interrupts ends it.
-    fn step_parked(self: &Arc<Self>, label: &str, queue: &SessionQueue, now: i64) {
+    /// Whether a message interrupts the turn that waits for a decision, and that this dispatcher does not run.
+    fn abort_parked(&self, label: &str, queue: &SessionQueue, now: i64) -> bool {
         let pending: Vec<QueueItem> = queue.pending.iter().map(|it| it.item.clone()).collect();
         let limits = &self.parts.limits;
         let run = SessionRun::Parked;
-        if decide(&pending, run, queue.is_suspended, limits.debounce_ms, now) == Decision::Abort {
+        let decision = decide(&pending, run, queue.is_suspended, limits.debounce_ms, now);
+        let is_aborted = decision == Decision::Abort;
+        if is_aborted {
             self.parts.host.abort_parked(label);
         }
-        // The next pulse looks again.
-        self.pass_lane(label);
+        is_aborted
     }
 
     /// The session begins nothing: the next one has its slot of the lane.
