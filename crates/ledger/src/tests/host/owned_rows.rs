@@ -15,12 +15,13 @@ const SOURCES: [&str; 4] = [
 ];
 
 /// Deleted by other modules for a deletion.
-const ELSEWHERE: [(&str, &str); 5] = [
+const ELSEWHERE: [(&str, &str); 6] = [
     ("message_words", "`search_indexer::forget`"),
     ("message_words_config", "of the index itself"),
     ("message_words_data", "by the index"),
     ("message_words_idx", "by the index"),
     ("runs", "`run_rows::remove`"),
+    ("session_prompts", "`prompt_files::forget`"),
 ];
 
 /// Left as they are: they belong to no turn and no session.
