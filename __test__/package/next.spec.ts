@@ -18,6 +18,7 @@ const files = {
   'next.config.mjs': `export default {
     serverExternalPackages: ['@nexus/agent-engine'],
     output: 'standalone',
+    outputFileTracingIncludes: { '/*': ['node_modules/@nexus/agent-engine*/*.node'] },
     outputFileTracingRoot: import.meta.dirname,
     turbopack: { root: import.meta.dirname },
   }`,
