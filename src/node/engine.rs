@@ -157,7 +157,7 @@ impl NativeEngine {
         Ok(Self {
             engine: Arc::new(engine),
             hub: Arc::clone(hub.core()),
-            mcp: super::mcp::servers(mcp, &tasks, &clock),
+            mcp: super::mcp::servers(mcp, &tasks, &clock, &client, &host),
             limits_tools: tool_timeout_ms.is_some(),
             tasks,
             ledger,

@@ -15,12 +15,15 @@ use crate::tools::ResultSchema;
 use base::clock::Clock;
 use base::error::{EngineError, ErrorCode};
 use mcp::{FoundTools, McpError, McpServers, RunRules, Selection, ServerParts, ServerSettings};
+use provider::{HttpClient, KeyHost};
 
 /// The servers of an engine, none of which is started; `None` where the options name none.
 pub(super) fn servers(
     settings: Vec<ServerSettings>,
     tasks: &Tasks,
     clock: &Clock,
+    client: &Arc<HttpClient>,
+    keys: &Arc<dyn KeyHost>,
 ) -> Option<Arc<McpServers>> {
     if settings.is_empty() {
         return None;
@@ -30,6 +33,8 @@ pub(super) fn servers(
         clock: clock.clone(),
         spawn: Arc::new(move |task| tasks.spawn(task)),
         check: Arc::new(|schema| ResultSchema::compile(schema).map(drop)),
+        client: Arc::clone(client),
+        keys: Some(Arc::clone(keys)),
     };
     Some(McpServers::new(settings, &parts))
 }

@@ -107,7 +107,8 @@ mod tests {
         assert_eq!(Limits::of(&[policy(names(&[]), None)]).forbidding("a"), Some("allowedTools"));
         let dotted = [policy(names(&["git.*"]), names(&["git.push"]))];
         let dotted = Limits::of(&dotted);
-        let forbidden = ["git__log", "git__push", "github__log"].map(|tool| dotted.forbidding(tool));
+        let forbidden =
+            ["git__log", "git__push", "github__log"].map(|tool| dotted.forbidding(tool));
         assert_eq!(forbidden, [None, Some("deniedTools"), Some("allowedTools")]);
         assert_eq!(Limits::of(&[]).forbidding("a"), None);
     }
