@@ -10,7 +10,7 @@ use super::backend;
 use super::errors::js_error;
 use super::hosts::{
     Asker, CodingHost, JsKeyHost, JsRequestHost, JsToolHost, KeyAnswers, McpHost, RequestAnswers,
-    ToolAnswers,
+    ToolAnswers, mcp_servers,
 };
 use super::hub::{HubCore, NativeHub, RunEntry};
 use super::input::{CrossingContext, GivenHistories, KnownHistory, ReadOptions, RunFlags};
@@ -157,7 +157,7 @@ impl NativeEngine {
         Ok(Self {
             engine: Arc::new(engine),
             hub: Arc::clone(hub.core()),
-            mcp: super::mcp::servers(mcp, &tasks, &clock, &client, &host),
+            mcp: mcp_servers(mcp, &tasks, &clock, &client, &host),
             limits_tools: tool_timeout_ms.is_some(),
             tasks,
             ledger,

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { folder } from '../../support/cleanup.js'
 import { context, readAll } from '../../support/engine.js'
-import { callAll, engineWith, received, scriptedServer } from '../../support/mcp.js'
+import { callAll, engineWith, received, scriptedServer } from '../../support/servers/mcp.js'
 import { callTools, tool } from '../../support/tools.js'
 
 test('the tools of every server are in a run as server__tool, after those of the host, and are called by the model', async () => {

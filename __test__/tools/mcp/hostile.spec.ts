@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { folder } from '../../support/cleanup.js'
 import { context, readAll } from '../../support/engine.js'
-import { callAll, engineWith, received, scriptedServer } from '../../support/mcp.js'
+import { callAll, engineWith, received, scriptedServer } from '../../support/servers/mcp.js'
 import { callTools } from '../../support/tools.js'
 
 test('a server that dies during a call is an error of that call, and is started again for the next one', async () => {

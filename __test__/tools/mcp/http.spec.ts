@@ -11,7 +11,7 @@ import * as z from 'zod'
 import { AgentEngine } from '../../../index.js'
 import { afterwards, folder } from '../../support/cleanup.js'
 import { context } from '../../support/engine.js'
-import { callAll, engineWith } from '../../support/mcp.js'
+import { callAll, engineWith } from '../../support/servers/mcp.js'
 import { callTools } from '../../support/tools.js'
 
 interface Message {

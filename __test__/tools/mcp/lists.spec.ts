@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest'
 import { AgentEngine, AgentEngineError } from '../../../index.js'
 import { context } from '../../support/engine.js'
-import { callAll, engineWith, scriptedServer } from '../../support/mcp.js'
+import { callAll, engineWith, scriptedServer } from '../../support/servers/mcp.js'
 import { callTools } from '../../support/tools.js'
 
 test('nothing is started before it is needed, and the tools are those of a run', async () => {

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { folder } from '../../support/cleanup.js'
 import { context } from '../../support/engine.js'
-import { callAll, engineWith } from '../../support/mcp.js'
+import { callAll, engineWith } from '../../support/servers/mcp.js'
 import { callTools } from '../../support/tools.js'
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))

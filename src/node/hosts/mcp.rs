@@ -9,13 +9,40 @@ use serde::Deserialize;
 use serde_json::json as object;
 use serde_json::value::RawValue;
 
-use crate::engine::{EventQueue, JoinedTools, JoiningTools, RecordKind};
+use crate::engine::{EventQueue, JoinedTools, JoiningTools, RecordKind, Tasks};
 use crate::tools::{Invocation, ResultSchema, ToolAnswer};
-use mcp::{CallResult, FoundTools, McpServers, McpTool, OnProgress, RunRules, Selection};
+use base::clock::Clock;
+use mcp::{
+    CallResult, FoundTools, McpServers, McpTool, OnProgress, RunRules, Selection, ServerParts,
+    ServerSettings,
+};
 use model::{AssembledContext, RunWarning};
+use provider::{HttpClient, KeyHost};
 
 /// The time limit of a tool where neither the server's options, the run nor the engine set one: a server may never answer.
 const TIMEOUT_MS: u64 = 60_000;
+
+/// The servers of an engine, none of which is started; `None` where the options name none.
+pub(in crate::node) fn mcp_servers(
+    settings: Vec<ServerSettings>,
+    tasks: &Tasks,
+    clock: &Clock,
+    client: &Arc<HttpClient>,
+    keys: &Arc<dyn KeyHost>,
+) -> Option<Arc<McpServers>> {
+    if settings.is_empty() {
+        return None;
+    }
+    let tasks = tasks.clone();
+    let parts = ServerParts {
+        clock: clock.clone(),
+        spawn: Arc::new(move |task| tasks.spawn(task)),
+        check: Arc::new(|schema| ResultSchema::compile(schema).map(drop)),
+        client: Arc::clone(client),
+        keys: Some(Arc::clone(keys)),
+    };
+    Some(McpServers::new(settings, &parts))
+}
 
 /// The tools of servers that a run has: none before it begins, and the same ones until it ends.
 pub(in crate::node) struct McpHost {

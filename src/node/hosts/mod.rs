@@ -6,6 +6,7 @@ mod coding;
 mod coding_calls;
 mod key_host;
 mod mcp;
+mod mcp_lists;
 mod request_host;
 mod tool_host;
 
@@ -13,6 +14,6 @@ pub(super) use answers::RequestAnswers;
 pub(super) use coding::{CodingHost, CodingTools};
 pub(super) use coding_calls::{blocking, repaired};
 pub(super) use key_host::{JsKeyHost, KeyAnswers};
-pub(super) use mcp::McpHost;
+pub(super) use mcp::{McpHost, mcp_servers};
 pub(super) use request_host::{Asker, JsRequestHost};
 pub(super) use tool_host::{JsToolHost, ToolAnswers};

@@ -8,36 +8,10 @@ use napi_derive::napi;
 use serde_json::json as object;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::engine::NativeEngine;
-use super::reply::{Answer, json};
-use crate::engine::Tasks;
-use crate::tools::ResultSchema;
-use base::clock::Clock;
+use super::super::engine::NativeEngine;
+use super::super::reply::{Answer, json};
 use base::error::{EngineError, ErrorCode};
-use mcp::{FoundTools, McpError, McpServers, RunRules, Selection, ServerParts, ServerSettings};
-use provider::{HttpClient, KeyHost};
-
-/// The servers of an engine, none of which is started; `None` where the options name none.
-pub(super) fn servers(
-    settings: Vec<ServerSettings>,
-    tasks: &Tasks,
-    clock: &Clock,
-    client: &Arc<HttpClient>,
-    keys: &Arc<dyn KeyHost>,
-) -> Option<Arc<McpServers>> {
-    if settings.is_empty() {
-        return None;
-    }
-    let tasks = tasks.clone();
-    let parts = ServerParts {
-        clock: clock.clone(),
-        spawn: Arc::new(move |task| tasks.spawn(task)),
-        check: Arc::new(|schema| ResultSchema::compile(schema).map(drop)),
-        client: Arc::clone(client),
-        keys: Some(Arc::clone(keys)),
-    };
-    Some(McpServers::new(settings, &parts))
-}
+use mcp::{FoundTools, McpError, McpServers, RunRules, Selection};
 
 fn failed(error: &McpError) -> EngineError {
     EngineError::new(ErrorCode::McpFailed, error.to_string())

@@ -10,12 +10,12 @@ import type {
   McpServerOptions,
   ScriptedReply,
   StreamEvent,
-} from '../../index.js'
-import { closing } from './cleanup.js'
-import { context, readAll, scriptedEngine } from './engine.js'
-import { toolResultsIn } from './tools.js'
+} from '../../../index.js'
+import { closing } from '../cleanup.js'
+import { context, readAll, scriptedEngine } from '../engine.js'
+import { toolResultsIn } from '../tools.js'
 
-const SERVER = fileURLToPath(new URL('../children/mcp/server.mjs', import.meta.url))
+const SERVER = fileURLToPath(new URL('../../children/mcp/server.mjs', import.meta.url))
 
 /** What a scripted server does; see `children/mcp/server.mjs`. */
 export interface ServerScript {
