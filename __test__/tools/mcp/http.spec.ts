@@ -128,11 +128,14 @@ test('a session that the server has ended is begun again, and the call is repeat
 })
 
 test('an abort ends the request, and tells the server', async () => {
-  const began = Promise.withResolvers<void>()
-  const { url, seen } = await overHttp(() => began.resolve())
+  let begin = () => {}
+  const began = new Promise<void>((resolve) => {
+    begin = resolve
+  })
+  const { url, seen } = await overHttp(() => begin())
   const { engine } = engineWith({ s: { url } }, [call])
   const run = engine.run(context())
-  await began.promise
+  await began
   run.abort()
   expect((await run.result).stopReason).toBe('aborted')
   await expect.poll(() => seen.map(({ method }) => method)).toContain('notifications/cancelled')
