@@ -37,12 +37,21 @@ pub(crate) type OnChange = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// A connection to a process.
 pub(crate) struct Stdio {
-    process: Arc<ServerProcess>,
+    process: Owned,
     /// `None` once it is closed: the server's input has ended then.
     outgoing: Mutex<Option<mpsc::Sender<Vec<u8>>>>,
     pub(crate) pending: Arc<Pending>,
     log: Arc<Mutex<Log>>,
     ended: watch::Receiver<bool>,
+}
+
+/// A process that is killed when nobody has it any more: also where it started for a caller that had gone meanwhile.
+struct Owned(Arc<ServerProcess>);
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        self.0.kill();
+    }
 }
 
 /// The end of what a server printed.
@@ -117,11 +126,11 @@ impl Stdio {
         if gone().await {
             return;
         }
-        self.process.terminate();
+        self.process.0.terminate();
         if gone().await {
             return;
         }
-        self.process.kill();
+        self.process.0.kill();
         if !gone().await {
             // Something that left the group holds the pipe: the connection ends without its thread.
             self.pending.end("was closed");
@@ -130,13 +139,6 @@ impl Stdio {
 
     fn end_input(&self) {
         drop(self.outgoing.lock().unwrap_or_else(PoisonError::into_inner).take());
-    }
-}
-
-impl Drop for Stdio {
-    fn drop(&mut self) {
-        self.end_input();
-        self.process.kill();
     }
 }
 
@@ -160,7 +162,7 @@ impl Threads {
         command: &ServerCommand,
         unread: mpsc::Receiver<Vec<u8>>,
         reading: Reading,
-        report: oneshot::Sender<std::io::Result<Arc<ServerProcess>>>,
+        report: oneshot::Sender<std::io::Result<Owned>>,
     ) {
         let (process, pipes) = match ServerProcess::start(command) {
             Ok((process, pipes)) => (Arc::new(process), pipes),
@@ -174,7 +176,7 @@ impl Threads {
         let Self { name, log } = self;
         let started = spawn(&name, "write", move || write(stdin, unread))
             .and_then(|()| spawn(&name, "log", move || collect(stderr, &log)));
-        let wanted = report.send(Ok(Arc::clone(&process))).is_ok();
+        let wanted = report.send(Ok(Owned(Arc::clone(&process)))).is_ok();
         let why = match started {
             Err(why) => why,
             Ok(()) if !wanted => "is not needed any more".to_owned(),
