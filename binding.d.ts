@@ -122,6 +122,21 @@ export declare class NativeEngine {
   runs(id: number, filter: string): void
   /** The result of a run, once it has ended, as the JSON of an `AgentResult`; answers request `id`, which can be cancelled. */
   resultOf(id: number, run: string): void
+  /** The states of the servers: a JSON array of `McpServerState`. */
+  mcpStates(): string
+  /** The tools that a run would get, as a JSON array of `McpToolInfo`; answers request `id`. */
+  mcpTools(id: number): void
+  /**
+   * What a server lists, its own items as a JSON array; answers request `id`. `method` is one of the protocol, and `field` where its
+   * pages have the items.
+   */
+  mcpItems(id: number, server: string, method: string, field: string): void
+  /** The contents of a resource; answers request `id`. */
+  mcpResource(id: number, server: string, uri: string): void
+  /** A prompt with its arguments, the JSON of an object of texts; answers request `id`. */
+  mcpPrompt(id: number, server: string, name: string, arguments: string): void
+  /** Starts a server again, or all of them; answers request `id`. */
+  mcpReload(id: number, server?: string | undefined | null): void
   /**
    * The problems of a context, the JSON of an `AssembledContext` with its whole history: a JSON array of `{ code, path,
    * message }`.
@@ -138,21 +153,6 @@ export declare class NativeEngine {
   static optionProblems(options: string): string
   /** Calls a method of the ledger and answers request `id`. A wrong argument is thrown here. */
   ledger(id: number, method: string, args: string): void
-  /** The states of the servers: a JSON array of `McpServerState`. */
-  mcpStates(): string
-  /** The tools that a run would get, as a JSON array of `McpToolInfo`; answers request `id`. */
-  mcpTools(id: number): void
-  /**
-   * What a server lists, its own items as a JSON array; answers request `id`. `method` is one of the protocol, and `field` where its
-   * pages have the items.
-   */
-  mcpItems(id: number, server: string, method: string, field: string): void
-  /** The contents of a resource; answers request `id`. */
-  mcpResource(id: number, server: string, uri: string): void
-  /** A prompt with its arguments, the JSON of an object of texts; answers request `id`. */
-  mcpPrompt(id: number, server: string, name: string, arguments: string): void
-  /** Starts a server again, or all of them; answers request `id`. */
-  mcpReload(id: number, server?: string | undefined | null): void
   /** The state of the auth profiles as a JSON array; answers request `id`. */
   profiles(id: number): void
   /** Resets the failures of an auth profile; answers request `id`. */

@@ -171,7 +171,7 @@ test.each([
   const { texts, result } = await callAll({ engine, provider })
   expect(texts[0]).toMatch(/^error: MCP server `s` /)
   expect(texts[0]).toContain(expected)
-  expect(texts[0]).not.toContain('secret')
+  expect(texts[0]).not.toContain('secret-in-a-page')
   expect(result.stopReason).toBe('end_turn')
 })
 
