@@ -1037,8 +1037,11 @@ export interface AgentEngineOptions extends RunHooks {
   mcp?: Readonly<Record<string, McpServerOptions>>
 }
 
-/** An MCP server that the engine starts. */
-export interface McpServerOptions {
+/** An MCP server: a program that the engine starts, or an address. */
+export type McpServerOptions = McpProcessOptions | McpAddressOptions
+
+/** An MCP server that the engine starts, and speaks to over its input and output. */
+export interface McpProcessOptions extends McpToolOptions {
   /** The program: a path, or a name in `PATH`. */
   command: string
   args?: readonly string[]
@@ -1049,6 +1052,37 @@ export interface McpServerOptions {
   env?: Readonly<Record<string, string>>
   /** Where it runs. Default: the directory of this process. */
   cwd?: string
+  url?: never
+  headers?: never
+  auth?: never
+  allowInsecure?: never
+}
+
+/** An MCP server at an address (streamable HTTP). */
+export interface McpAddressOptions extends McpToolOptions {
+  /** Https, or http on this machine. */
+  url: string
+  /** Headers of each request. Their values are never shown. */
+  headers?: Readonly<Record<string, string>>
+  /** Gives the bearer token; called when one is needed, again before it expires, and once when the server refuses it. */
+  auth?: (request: McpTokenRequest) => KeyGiven | Promise<KeyGiven>
+  /** Whether plain http to another machine is allowed. Default false. */
+  allowInsecure?: boolean
+  command?: never
+  args?: never
+  env?: never
+  cwd?: never
+}
+
+/** The argument of a server's `auth`. */
+export interface McpTokenRequest {
+  server: string
+  /** True: the server has refused the last token. */
+  refused: boolean
+}
+
+/** What all MCP servers have. */
+export interface McpToolOptions {
   /**
    * The revision of the protocol: one with a handshake (`2025-11-25` and older), or the one without (`2026-07-28`). Default `auto`: the
    * handshake is tried first.

@@ -1,18 +1,20 @@
-// Auth profiles whose key is a function: removes the functions from the options, calls them when a key is needed, and checks what they return.
+// Auth profiles and MCP servers whose key is a function: removes the functions from the options, calls them when a key is needed, and checks
+// what they return.
 // It must never store, print or throw a key.
 
-import type { KeyRequest } from '../../index.d.ts'
 import { messageOf, refusal } from '../values/errors.ts'
 import { isObject, readFields, readList } from '../values/reader.ts'
 
 const CODE = 'invalid_options'
+/** The numbers of servers' functions begin behind those of profiles. */
+const FIRST_SERVER = 1_000_000
 /** The maximum length of a key: no header is longer. */
 const MAX_KEY = 65_536
 
-/** A function that returns the key of a profile. Its result is not checked yet. */
+/** A function that returns a key, and whose key. Its result is not checked yet. */
 interface KeyFunction {
-  get: (request: KeyRequest) => unknown
-  profileId: string
+  get: (request: { refused: boolean }) => unknown
+  whose: { profileId: string } | { server: string }
 }
 
 /** The result of a key function: a key with its expiry, or why there is none. */
@@ -50,16 +52,32 @@ function readProfiles(given: unknown): {
     if (get === undefined) return fields
     // An id that is no string is refused by the native side, before any key is needed.
     const profileId = fields.id as string
-    functions.set(index, { get: get as KeyFunction['get'], profileId })
+    functions.set(index, { get: get as KeyFunction['get'], whose: { profileId } })
     return { ...fields, hosted: true }
   })
   return { profiles, functions }
 }
 
+/** The MCP servers as JSON for the native side: the number of a function stands for it. Adds the functions to `functions`. */
+function readServers(given: unknown, functions: Map<number, KeyFunction>): unknown {
+  if (!isObject(given)) return given
+  const servers = readFields(given, 'mcp', CODE, 'mcp.')
+  for (const [name, server] of Object.entries(servers)) {
+    if (!isObject(server) || Array.isArray(server)) continue
+    const { auth, ...fields } = readFields(server, `mcp.${name}`, CODE, `mcp.${name}.`)
+    if (auth === undefined || auth === null) continue
+    if (typeof auth !== 'function') throw refusal(CODE, `mcp.${name}.auth`, 'is not a function')
+    const number = FIRST_SERVER + functions.size
+    functions.set(number, { get: auth as KeyFunction['get'], whose: { server: name } })
+    servers[name] = { ...fields, auth: number }
+  }
+  return servers
+}
+
 /** Calls a key function. Never rejects. */
-async function requestKey({ get, profileId }: KeyFunction, refused: boolean): Promise<KeyAnswer> {
+async function requestKey({ get, whose }: KeyFunction, refused: boolean): Promise<KeyAnswer> {
   try {
-    const given = await get({ profileId, refused })
+    const given = await get({ ...whose, refused } as { refused: boolean })
     const { key, expiresAt }: { key?: unknown; expiresAt?: unknown } =
       typeof given === 'string' ? { key: given } : (given ?? {})
     if (typeof key !== 'string')
@@ -75,4 +93,4 @@ async function requestKey({ get, profileId }: KeyFunction, refused: boolean): Pr
 }
 
 export type { KeyFunction }
-export { readProfiles, requestKey }
+export { readProfiles, readServers, requestKey }

@@ -17,7 +17,7 @@ import {
   refuseList as refuseListAt,
   refuseLost,
 } from '../values/reader.ts'
-import { type KeyFunction, readProfiles } from './key-functions.ts'
+import { type KeyFunction, readProfiles, readServers } from './key-functions.ts'
 import { type Recovery, readRecovery } from './recovery.ts'
 
 const CODE = 'invalid_options'
@@ -60,7 +60,8 @@ function readOptions(given: unknown, refuse: Refuse = throwing): ReadOptions {
   const providers = isObject(options.providers)
     ? noted(refuse, () => readFields(options.providers, 'providers', CODE, 'providers.'))
     : options.providers
-  const crossing = { ...options, authProfiles: profiles, providers }
+  const mcp = noted(refuse, () => readServers(options.mcp, functions))
+  const crossing = { ...options, authProfiles: profiles, providers, mcp }
   const json = noted(refuse, () => toJson(crossing, 'options', () => CODE), '{}')
   refuseLists(JSON.parse(json), refuse)
   return {

@@ -157,7 +157,7 @@ impl NativeEngine {
         Ok(Self {
             engine: Arc::new(engine),
             hub: Arc::clone(hub.core()),
-            mcp: mcp_servers(mcp, &tasks, &clock),
+            mcp: mcp_servers(mcp, &tasks, &clock, &client, &host),
             limits_tools: tool_timeout_ms.is_some(),
             tasks,
             ledger,

@@ -7,7 +7,7 @@ import type {
   AgentEngineOptions,
   AssembledContext,
   Block,
-  McpServerOptions,
+  McpProcessOptions,
   ScriptedReply,
   StreamEvent,
 } from '../../../index.js'
@@ -32,8 +32,8 @@ export interface ServerScript {
 /** The options of a scripted server. */
 export function scriptedServer(
   script: ServerScript = {},
-  options: Partial<McpServerOptions> = {},
-): McpServerOptions {
+  options: Partial<McpProcessOptions> = {},
+): McpProcessOptions {
   return { command: process.execPath, args: [SERVER, JSON.stringify(script)], ...options }
 }
 

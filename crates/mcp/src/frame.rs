@@ -97,6 +97,14 @@ impl Params {
     }
 }
 
+impl Params {
+    /// A parameter that is a text.
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
+        let (_, value) = self.0.iter().find(|(known, _)| *known == name)?;
+        serde_json::from_str(value.get()).ok()
+    }
+}
+
 impl Serialize for Params {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.0.len()))?;

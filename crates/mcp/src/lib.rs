@@ -5,8 +5,10 @@
 
 mod content;
 mod frame;
+mod http;
 mod listing;
 mod names;
+mod parts;
 mod patterns;
 mod pending;
 mod redaction;
@@ -18,9 +20,9 @@ mod stdio;
 mod tool;
 
 pub use content::CallResult;
+pub use parts::{SchemaCheck, ServerParts, Spawn};
 pub use patterns::Selection;
 pub use pending::OnProgress;
-pub use server::{SchemaCheck, ServerParts, Spawn};
 pub use servers::{FoundTools, McpServers};
 pub use session::McpError;
 pub use settings::{ServerSettings, parse_servers};

@@ -3,7 +3,6 @@
 //! What it listed last stays known while it is down. It must never make one run wait because of another run's server, or start a
 //! server twice.
 
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,33 +14,18 @@ use tokio::time::Instant;
 use super::content::CallResult;
 use super::frame::Params;
 use super::listing::list;
+use super::parts::{SchemaCheck, ServerParts};
 use super::pending::OnProgress;
 use super::session::{About, McpError, Session};
 use super::settings::ServerSettings;
 use super::stdio::OnChange;
 use super::tool::McpTool;
-use base::clock::Clock;
 
 /// The wait after the second failure in a row; it doubles. After the first one there is none.
 const BACKOFF: Duration = Duration::from_millis(500);
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
-
-/// Runs a task of the engine.
-pub type Spawn = Arc<dyn Fn(Pin<Box<dyn Future<Output = ()> + Send>>) + Send + Sync>;
-
-/// Why a schema cannot be used, if so. Called on a blocking thread.
-pub type SchemaCheck = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
-
-/// What servers need of the engine.
-#[derive(Clone)]
-pub struct ServerParts {
-    /// Time.
-    pub clock: Clock,
-    /// Its tasks.
-    pub spawn: Spawn,
-    /// Its schemas.
-    pub check: SchemaCheck,
-}
+/// A list of a server that does not say when it changes is older than this at most, when a run begins.
+const LIST_AGE: Duration = Duration::from_secs(60);
 
 /// The tools of a server, and those that cannot be used.
 #[derive(Debug, Default)]
@@ -74,6 +58,8 @@ struct State {
     /// What it logged before it failed.
     log: String,
     tools: Option<Arc<ToolList>>,
+    /// When they were listed.
+    listed_at: Option<Instant>,
 }
 
 /// The state of a server as a host sees it.
@@ -121,6 +107,7 @@ impl Server {
             about: About::default(),
             log: String::new(),
             tools: None,
+            listed_at: None,
         };
         Arc::new(Self {
             name: settings.name.as_str().into(),
@@ -225,6 +212,7 @@ impl Server {
                 (Ok((session, tools)), _) => {
                     state.about = session.about.clone();
                     state.tools = Some(tools);
+                    state.listed_at = Some(self.parts.clock.instant());
                     state.why = None;
                     state.phase = Phase::Ready(session);
                     None
@@ -250,8 +238,8 @@ impl Server {
             }
         });
         self.stale.store(false, Ordering::Release);
-        let clock = self.parts.clock.clone();
-        let session = Arc::new(Session::connect(&self.settings, on_change, clock).await?);
+        let connected = Session::connect(&self.settings, on_change, &self.parts).await;
+        let session = Arc::new(connected?);
         match self.list_tools(&session).await {
             Ok(tools) => Ok((session, tools)),
             Err(error) => {
@@ -299,12 +287,14 @@ impl Server {
     /// Its tools as they were listed last, listed again if it said that they changed; and why they may not be usable now.
     pub(crate) async fn tools(self: &Arc<Self>) -> (Arc<ToolList>, Option<String>) {
         let problem = match self.ready().await {
-            Ok(session) if self.stale.swap(false, Ordering::AcqRel) => {
+            Ok(session) if self.is_stale(&session) => {
                 let limit = self.settings.start_timeout;
                 let listed = tokio::time::timeout(limit, self.list_tools(&session)).await;
                 match listed {
                     Ok(Ok(tools)) => {
-                        self.lock().tools = Some(tools);
+                        let mut state = self.lock();
+                        state.tools = Some(tools);
+                        state.listed_at = Some(self.parts.clock.instant());
                         None
                     }
                     Ok(Err(error)) => Some(error.to_string()),
@@ -320,6 +310,18 @@ impl Server {
         (self.lock().tools.clone().unwrap_or_default(), problem)
     }
 
+    /// Whether its tools may be others than those that are known. Once: who is told lists them.
+    fn is_stale(&self, session: &Session) -> bool {
+        let now = self.parts.clock.instant();
+        let mut state = self.lock();
+        let is_old = |at: Instant| now.saturating_duration_since(at) >= LIST_AGE;
+        let is_old = session.is_silent() && state.listed_at.is_none_or(is_old);
+        if is_old {
+            state.listed_at = Some(now);
+        }
+        self.stale.swap(false, Ordering::AcqRel) || is_old
+    }
+
     /// Calls a tool with the JSON of its arguments. Dropping the future cancels the call.
     pub(crate) async fn call(
         self: &Arc<Self>,
@@ -329,7 +331,15 @@ impl Server {
     ) -> Result<CallResult, McpError> {
         let session = self.ready().await?;
         let params = Params::default().with("name", &tool.name).with("arguments", arguments);
-        let raw = session.request("tools/call", params, Some(on_progress)).await?;
+        let called = session.request("tools/call", params.clone(), Some(on_progress.clone())).await;
+        let raw = match called {
+            // A session over HTTP that had ended before: the call had no effect, and has another session now.
+            Err(_) if session.has_expired() => {
+                let session = self.ready().await?;
+                session.request("tools/call", params, Some(on_progress)).await
+            }
+            called => called,
+        }?;
         self.lock().failures = 0;
         CallResult::read(raw).map_err(McpError::Failed)
     }

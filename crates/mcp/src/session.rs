@@ -10,11 +10,13 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::frame::{Params, notification, request};
+use super::http::{Exchange, Http, Outcome};
+use super::parts::ServerParts;
 use super::pending::OnProgress;
 use super::redaction::Secrets;
-use super::settings::{Protocol, ServerSettings};
+use super::settings::{Place, Protocol, ServerSettings};
 use super::stdio::{OnChange, Stdio};
-use base::clock::Clock;
+use provider::{Endpoint, EndpointToken};
 
 /// The revision that a handshake offers.
 const OFFERED: &str = "2025-11-25";
@@ -50,10 +52,18 @@ pub(crate) struct About {
     pub(crate) has_prompts: bool,
 }
 
+/// How a server is reached.
+enum Connection {
+    Stdio(Stdio),
+    Http(Http),
+}
+
 /// A connection.
 pub(crate) struct Session {
-    connection: Stdio,
+    connection: Connection,
     is_stateless: bool,
+    /// The revision that the handshake found.
+    protocol: Option<String>,
     pub(crate) about: About,
     secrets: Secrets,
 }
@@ -87,17 +97,31 @@ struct Outstanding<'a> {
     session: &'a Session,
     id: u64,
     is_cancellable: bool,
+    /// Of a request over HTTP.
+    is_answered: bool,
 }
 
 impl Drop for Outstanding<'_> {
     fn drop(&mut self) {
-        let connection = &self.session.connection;
-        if connection.pending.forget(self.id) && self.is_cancellable {
-            let params = Params::default()
-                .with("requestId", &self.id)
-                .with("reason", "the caller does not wait any more");
-            // A server that does not read any more need not know.
-            let _ = connection.send(notification("notifications/cancelled", &params));
+        let session = self.session;
+        let params = Params::default()
+            .with("requestId", &self.id)
+            .with("reason", "the caller does not wait any more");
+        let message = || notification("notifications/cancelled", &params);
+        match &session.connection {
+            Connection::Stdio(stdio) if stdio.pending.forget(self.id) => {
+                if self.is_cancellable {
+                    // A server that does not read any more need not know.
+                    let _ = stdio.send(message());
+                }
+            }
+            // Without a session the end of the request is its cancellation.
+            Connection::Http(http) if !self.is_answered && !session.is_stateless => {
+                if self.is_cancellable {
+                    http.post(message(), session.protocol.clone());
+                }
+            }
+            Connection::Stdio(_) | Connection::Http(_) => {}
         }
     }
 }
@@ -110,14 +134,26 @@ impl Session {
     pub(crate) async fn connect(
         settings: &ServerSettings,
         on_change: OnChange,
-        clock: Clock,
+        parts: &ServerParts,
     ) -> Result<Self, (McpError, String)> {
-        let started = Stdio::start(&settings.name, settings.command.clone(), on_change, clock);
         let secrets = settings.secrets.clone();
-        let connection =
-            started.await.map_err(|why| (McpError::Failed(secrets.clean(&why)), String::new()))?;
+        let clock = parts.clock.clone();
+        let connection = match &settings.place {
+            Place::Process(command) => {
+                let started = Stdio::start(&settings.name, command.clone(), on_change, clock).await;
+                let failed = |why: String| (McpError::Failed(secrets.clean(&why)), String::new());
+                Connection::Stdio(started.map_err(failed)?)
+            }
+            Place::Address(address, number) => {
+                let token = number.zip(parts.keys.clone());
+                let token = token.map(|(number, host)| EndpointToken { host, number });
+                let client = Arc::clone(&parts.client);
+                let endpoint = Arc::new(Endpoint::new(address.clone(), token, client, clock));
+                Connection::Http(Http::new(endpoint, on_change, Arc::clone(&parts.spawn)))
+            }
+        };
         let about = About::default();
-        let mut session = Self { connection, is_stateless: false, about, secrets };
+        let mut session = Self { connection, is_stateless: false, protocol: None, about, secrets };
         let begun = session.begin(settings.protocol).await;
         match begun {
             Ok(()) => Ok(session),
@@ -155,16 +191,24 @@ impl Session {
         let raw = self.request("initialize", params, None).await?;
         let begun: Begun = self.parsed(&raw)?;
         if !UNDERSTOOD.contains(&begun.protocol_version.as_str()) {
-            let version = self.secrets.clean(&begun.protocol_version);
+            let version = self.clean(&begun.protocol_version);
             let why = format!("speaks version `{version}` of the protocol, which is not known");
             return Err(McpError::Failed(why));
         }
         let protocol = begun.protocol_version.clone();
-        self.about = self.about(begun, protocol);
-        if !self.connection.send(notification("notifications/initialized", &Params::default())) {
-            return Err(McpError::Failed("does not read what it is sent".to_owned()));
+        self.about = self.about(begun, protocol.clone());
+        self.protocol = Some(protocol);
+        let method = "notifications/initialized";
+        match &self.connection {
+            Connection::Stdio(stdio) if stdio.send(notification(method, &Params::default())) => {
+                Ok(())
+            }
+            Connection::Stdio(_) => Err(does_not_read()),
+            Connection::Http(http) => {
+                let sent = http.notify(method, self.protocol.as_deref()).await;
+                sent.map_err(|why| McpError::Failed(self.clean(&why)))
+            }
         }
-        Ok(())
     }
 
     async fn discover(&mut self) -> Result<(), McpError> {
@@ -172,7 +216,7 @@ impl Session {
         let raw = self.request("server/discover", Params::default(), None).await?;
         let begun: Begun = self.parsed(&raw)?;
         if !begun.supported_versions.iter().any(|version| version == STATELESS) {
-            let versions = self.secrets.clean(&begun.supported_versions.join(", "));
+            let versions = self.clean(&begun.supported_versions.join(", "));
             let why = format!("speaks versions `{versions}` of the protocol, which are not known");
             return Err(McpError::Failed(why));
         }
@@ -185,8 +229,8 @@ impl Session {
         let Named { name, version } = server_info.unwrap_or_default();
         About {
             protocol,
-            name: self.secrets.clean(&name),
-            version: self.secrets.clean(&version),
+            name: self.clean(&name),
+            version: self.clean(&version),
             has_tools: capabilities.tools.is_some(),
             has_resources: capabilities.resources.is_some(),
             has_prompts: capabilities.prompts.is_some(),
@@ -195,7 +239,7 @@ impl Session {
 
     fn parsed<'t, T: Deserialize<'t>>(&self, raw: &'t RawValue) -> Result<T, McpError> {
         serde_json::from_str(raw.get()).map_err(|error| {
-            McpError::Failed(self.secrets.clean(&format!("answered what cannot be read: {error}")))
+            McpError::Failed(self.clean(&format!("answered what cannot be read: {error}")))
         })
     }
 
@@ -209,25 +253,76 @@ impl Session {
         params: Params,
         on_progress: Option<OnProgress>,
     ) -> Result<Box<RawValue>, McpError> {
+        let stdio = match &self.connection {
+            Connection::Stdio(stdio) => stdio,
+            Connection::Http(http) => {
+                return self.request_over_http(http, method, params, on_progress).await;
+            }
+        };
         let reports = on_progress.is_some();
-        let opened = self.connection.pending.open(on_progress);
+        let opened = stdio.pending.open(on_progress);
         let (id, answer) = opened.map_err(|why| McpError::Failed(why.to_string()))?;
         let is_cancellable = method != "initialize";
-        let outstanding = Outstanding { session: self, id, is_cancellable };
+        let is_answered = false;
+        let outstanding = Outstanding { session: self, id, is_cancellable, is_answered };
         let params = self.with_meta(params, reports.then_some(id));
-        if !self.connection.send(request(id, method, &params)) {
-            return Err(McpError::Failed("does not read what it is sent".to_owned()));
+        if !stdio.send(request(id, method, &params)) {
+            return Err(does_not_read());
         }
         let answered = answer.await;
         drop(outstanding);
         match answered {
             Ok(Ok(Ok(result))) => Ok(result),
             Ok(Ok(Err(error))) => {
-                let message = self.secrets.clean(&error.message);
+                let message = self.clean(&error.message);
                 Err(McpError::Remote { code: error.code, message })
             }
             Ok(Err(why)) => Err(McpError::Failed(why.to_string())),
             Err(_) => Err(McpError::Failed("has ended".to_owned())),
+        }
+    }
+
+    async fn request_over_http(
+        &self,
+        http: &Http,
+        method: &str,
+        params: Params,
+        on_progress: Option<OnProgress>,
+    ) -> Result<Box<RawValue>, McpError> {
+        let id = http.next_id();
+        let is_cancellable = method != "initialize";
+        let is_answered = false;
+        let mut outstanding = Outstanding { session: self, id, is_cancellable, is_answered };
+        let name = params.text("name").or_else(|| params.text("uri"));
+        let params = self.with_meta(params, on_progress.is_some().then_some(id));
+        let protocol = if self.is_stateless { Some(STATELESS) } else { self.protocol.as_deref() };
+        let outcome = http
+            .request(Exchange {
+                id,
+                method,
+                name,
+                body: request(id, method, &params),
+                on_progress,
+                protocol,
+                is_stateless: self.is_stateless,
+            })
+            .await;
+        outstanding.is_answered = true;
+        match outcome {
+            Outcome::Result(result) => Ok(result),
+            Outcome::Remote(error) => {
+                let message = self.clean(&error.message);
+                Err(McpError::Remote { code: error.code, message })
+            }
+            Outcome::Failed(why) => Err(McpError::Failed(self.clean(&why))),
+        }
+    }
+
+    /// A text without secrets.
+    fn clean(&self, text: &str) -> String {
+        match &self.connection {
+            Connection::Stdio(_) => self.secrets.clean(text),
+            Connection::Http(http) => self.secrets.clean(&http.redact(text)),
         }
     }
 
@@ -246,18 +341,44 @@ impl Session {
 
     /// Why it cannot be used any more; `None` while it can.
     pub(crate) fn ended(&self) -> Option<Arc<str>> {
-        self.connection.pending.ended()
+        match &self.connection {
+            Connection::Stdio(stdio) => stdio.pending.ended(),
+            Connection::Http(http) => http.ended(),
+        }
+    }
+
+    /// Whether the server has ended a session over HTTP: it did nothing with the request that showed it.
+    pub(crate) fn has_expired(&self) -> bool {
+        match &self.connection {
+            Connection::Stdio(_) => false,
+            Connection::Http(http) => http.has_expired(),
+        }
+    }
+
+    /// Whether it may change its tools without saying so here.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.is_stateless || matches!(self.connection, Connection::Http(_))
     }
 
     /// The end of what it logged.
     pub(crate) fn log(&self) -> String {
-        self.connection.log(&self.secrets)
+        match &self.connection {
+            Connection::Stdio(stdio) => stdio.log(&self.secrets),
+            Connection::Http(_) => String::new(),
+        }
     }
 
     /// Ends it.
     pub(crate) async fn close(&self) {
-        self.connection.close().await;
+        match &self.connection {
+            Connection::Stdio(stdio) => stdio.close().await,
+            Connection::Http(http) => http.close().await,
+        }
     }
+}
+
+fn does_not_read() -> McpError {
+    McpError::Failed("does not read what it is sent".to_owned())
 }
 
 fn client() -> serde_json::Value {

@@ -14,6 +14,7 @@ use super::redaction::Secrets;
 use super::tool::ToolRules;
 use base::config::Environment;
 use model::{ExecutionMode, InputError, ToolPermission, typed};
+use provider::EndpointSettings;
 use workspace::ServerCommand;
 
 /// The most servers of an engine.
@@ -32,12 +33,21 @@ const VARIABLES: [&str; 10] =
 #[derive(Clone)]
 pub struct ServerSettings {
     pub(crate) name: String,
-    pub(crate) command: ServerCommand,
+    pub(crate) place: Place,
     pub(crate) protocol: Protocol,
     pub(crate) start_timeout: Duration,
     pub(crate) tools: Selection,
     pub(crate) rules: ToolRules,
     pub(crate) secrets: Secrets,
+}
+
+/// Where a server is.
+#[derive(Clone)]
+pub(crate) enum Place {
+    /// A process that is started.
+    Process(ServerCommand),
+    /// An address, with the number of the function that gives its token.
+    Address(EndpointSettings, Option<u32>),
 }
 
 impl fmt::Debug for ServerSettings {
@@ -68,9 +78,18 @@ struct Fields {
     #[serde(default)]
     command: Option<String>,
     #[serde(default)]
-    args: Vec<String>,
+    url: Option<String>,
     #[serde(default)]
-    env: BTreeMap<String, String>,
+    headers: Option<BTreeMap<String, String>>,
+    /// The number of a function.
+    #[serde(default)]
+    auth: Option<u32>,
+    #[serde(default)]
+    allow_insecure: Option<bool>,
+    #[serde(default)]
+    args: Option<Vec<String>>,
+    #[serde(default)]
+    env: Option<BTreeMap<String, String>>,
     #[serde(default)]
     cwd: Option<String>,
     #[serde(default)]
@@ -122,26 +141,14 @@ fn server(
 ) -> Result<ServerSettings, InputError> {
     let path = format!("mcp.{name}");
     check_name(&path, name)?;
-    let fields: Fields = typed(&path, raw)?;
+    let mut fields: Fields = typed(&path, raw)?;
     let at = |field: &str| format!("{path}.{field}");
-    let Some(command) = fields.command.filter(|command| !command.is_empty()) else {
-        return Err(InputError::new(at("command"), "is missing; pass the program of the server"));
-    };
+    let secrets = Secrets::of(fields.env.iter().flatten().map(|(_, value)| value.clone()));
+    let place = place(&path, &mut fields, environment)?;
     let lists = fields.tools.map(|ToolLists { allow, deny }| Selection::of(allow, deny));
-    let secrets = Secrets::of(fields.env.values().cloned());
     Ok(ServerSettings {
         name: name.to_owned(),
-        command: ServerCommand {
-            command: without_nul(&at("command"), command)?,
-            args: fields
-                .args
-                .into_iter()
-                .enumerate()
-                .map(|(index, arg)| without_nul(&at(&format!("args[{index}]")), arg))
-                .collect::<Result<_, _>>()?,
-            environment: variables(&at("env"), fields.env, environment)?,
-            directory: fields.cwd.map(|cwd| without_nul(&at("cwd"), cwd)).transpose()?,
-        },
+        place,
         protocol: fields.protocol.unwrap_or_default(),
         start_timeout: Duration::from_millis(
             limit(&at("startTimeoutMs"), fields.start_timeout_ms)?.unwrap_or(START_TIMEOUT_MS),
@@ -155,6 +162,55 @@ fn server(
         },
         secrets,
     })
+}
+
+/// Where a server is: a program or an address, with the fields of it and no other.
+fn place(path: &str, fields: &mut Fields, environment: &Environment) -> Result<Place, InputError> {
+    let at = |field: &str| format!("{path}.{field}");
+    let (command, url) = (fields.command.take().filter(|it| !it.is_empty()), fields.url.take());
+    let of_process = [
+        ("args", fields.args.is_some()),
+        ("env", fields.env.is_some()),
+        ("cwd", fields.cwd.is_some()),
+    ];
+    let of_address = [
+        ("headers", fields.headers.is_some()),
+        ("auth", fields.auth.is_some()),
+        ("allowInsecure", fields.allow_insecure.is_some()),
+    ];
+    let (others, own) = match (&command, &url) {
+        (Some(_), None) => (of_address, "url"),
+        (None, Some(_)) => (of_process, "command"),
+        (Some(_), Some(_)) => {
+            return Err(InputError::new(at("url"), "is there beside `command`; pass one of them"));
+        }
+        (None, None) => {
+            let message = "is missing; pass the program of the server, or its `url`";
+            return Err(InputError::new(at("command"), message));
+        }
+    };
+    if let Some((field, _)) = others.into_iter().find(|(_, is_there)| *is_there) {
+        return Err(InputError::new(at(field), format!("is for a server with `{own}` only")));
+    }
+    if let Some(url) = url {
+        let headers = fields.headers.take().unwrap_or_default();
+        let insecure = fields.allow_insecure.unwrap_or(false);
+        let settings = EndpointSettings::check(path, &url, &headers, insecure)?;
+        return Ok(Place::Address(settings, fields.auth));
+    }
+    Ok(Place::Process(ServerCommand {
+        command: without_nul(&at("command"), command.unwrap_or_default())?,
+        args: fields
+            .args
+            .take()
+            .into_iter()
+            .flatten()
+            .enumerate()
+            .map(|(index, arg)| without_nul(&at(&format!("args[{index}]")), arg))
+            .collect::<Result<_, _>>()?,
+        environment: variables(&at("env"), fields.env.take().unwrap_or_default(), environment)?,
+        directory: fields.cwd.take().map(|cwd| without_nul(&at("cwd"), cwd)).transpose()?,
+    }))
 }
 
 /// Names of tools begin with it: letters, digits and `-`, and single `_`.
@@ -213,7 +269,7 @@ fn variables(
 mod tests {
     use serde_json::value::RawValue;
 
-    use super::parse_servers;
+    use super::{Place, parse_servers};
     use base::config::Environment;
 
     fn refusal(json: &str) -> (String, String) {
@@ -230,12 +286,9 @@ mod tests {
         let servers = parse_servers(Some(&raw), &environment).unwrap();
         let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
         assert_eq!(names, ["a", "b"]);
-        let variables: Vec<String> = servers[0]
-            .command
-            .environment
-            .iter()
-            .map(|(name, value)| format!("{name}={value}"))
-            .collect();
+        let Place::Process(command) = &servers[0].place else { panic!() };
+        let variables: Vec<String> =
+            command.environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
         assert_eq!(variables, ["PATH=/bin", "TOKEN=secret"]);
         assert!(parse_servers(None, &environment).unwrap().is_empty());
     }
@@ -251,6 +304,13 @@ mod tests {
         assert_eq!(at(r#"{"a":{"command":"x","args":[1]}}"#), "mcp.a.args[0]");
         assert_eq!(at(r#"{"a":{"command":"x","args":["a\u0000"]}}"#), "mcp.a.args[0]");
         assert_eq!(at(r#"{"a":{"command":"x","env":{"A=B":"1"}}}"#), "mcp.a.env");
+        assert_eq!(at(r#"{"a":{"command":"x","url":"https://x"}}"#), "mcp.a.url");
+        assert_eq!(at(r#"{"a":{"command":"x","headers":{}}}"#), "mcp.a.headers");
+        assert_eq!(at(r#"{"a":{"url":"https://x","env":{}}}"#), "mcp.a.env");
+        assert_eq!(at(r#"{"a":{"url":"http://example.com"}}"#), "mcp.a.url");
+        assert_eq!(at(r#"{"a":{"url":"https://u:p@example.com"}}"#), "mcp.a.url");
+        let owned = r#"{"a":{"url":"https://x","headers":{"Mcp-Session-Id":"1"}}}"#;
+        assert_eq!(at(owned), "mcp.a.headers.Mcp-Session-Id");
         assert_eq!(at("[]"), "mcp");
         let (path, message) = refusal(r#"{"a":{"command":"x","protocol":"1999"}}"#);
         assert_eq!(path, "mcp.a.protocol");

@@ -29,7 +29,10 @@ pub use classify::http_failure;
 pub use framing::eventstream::FrameParser;
 pub use framing::sse::{SseParser, StreamReader};
 pub use hook::{Inspected, OutgoingRequest, RequestHook, RequestHost};
-pub use http::{HttpClient, HttpProvider, TurnHeaders};
+pub use http::{
+    Endpoint, EndpointAnswer, EndpointSettings, EndpointToken, HttpClient, HttpProvider,
+    TurnHeaders,
+};
 pub use model::{Api, BlockStart, Completion, Delta, DeltaSink, Failure, ReportedUsage, Stop};
 pub use options::{
     ProviderOptions, ProviderSet, ProviderSettings, parse_hosted_providers, parse_providers,

@@ -17,6 +17,7 @@ use mcp::{
     ServerSettings,
 };
 use model::{AssembledContext, RunWarning};
+use provider::{HttpClient, KeyHost};
 
 /// The time limit of a tool where neither the server's options, the run nor the engine set one: a server may never answer.
 const TIMEOUT_MS: u64 = 60_000;
@@ -26,6 +27,8 @@ pub(in crate::node) fn mcp_servers(
     settings: Vec<ServerSettings>,
     tasks: &Tasks,
     clock: &Clock,
+    client: &Arc<HttpClient>,
+    keys: &Arc<dyn KeyHost>,
 ) -> Option<Arc<McpServers>> {
     if settings.is_empty() {
         return None;
@@ -35,6 +38,8 @@ pub(in crate::node) fn mcp_servers(
         clock: clock.clone(),
         spawn: Arc::new(move |task| tasks.spawn(task)),
         check: Arc::new(|schema| ResultSchema::compile(schema).map(drop)),
+        client: Arc::clone(client),
+        keys: Some(Arc::clone(keys)),
     };
     Some(McpServers::new(settings, &parts))
 }

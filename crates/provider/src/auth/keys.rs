@@ -24,6 +24,7 @@ const HOST_LIMIT: Duration = Duration::from_secs(60);
 const REASON_LENGTH: usize = 300;
 
 /// A key as the host returns it.
+#[derive(Clone)]
 pub struct HostKey {
     /// The key.
     pub key: SecretString,

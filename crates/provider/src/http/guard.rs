@@ -68,6 +68,11 @@ impl BaseUrl {
         Ok(Self { url, origin })
     }
 
+    /// The URL as it is.
+    pub(super) fn whole(&self) -> Url {
+        self.url.clone()
+    }
+
     pub(crate) fn origin(&self) -> &str {
         &self.origin
     }
@@ -141,11 +146,33 @@ pub(crate) fn add_header(
     name: &str,
     value: &str,
 ) -> Result<(), InputError> {
+    checked_header(headers, path, name, value, |name| OWNED.contains(&name))
+}
+
+/// The same for an address with its own protocol: credentials are the host's to give.
+pub(super) fn add_own_header(
+    headers: &mut HeaderMap,
+    path: &str,
+    name: &str,
+    value: &str,
+) -> Result<(), InputError> {
+    let is_free = |name: &str| ["authorization", "cookie", "x-api-key"].contains(&name);
+    let is_owned = |name: &str| OWNED.contains(&name) || name.starts_with("mcp-");
+    checked_header(headers, path, name, value, |name| is_owned(name) && !is_free(name))
+}
+
+fn checked_header(
+    headers: &mut HeaderMap,
+    path: &str,
+    name: &str,
+    value: &str,
+    is_owned: impl Fn(&str) -> bool,
+) -> Result<(), InputError> {
     let at = format!("{path}.{name}");
     let Ok(header) = HeaderName::from_bytes(name.as_bytes()) else {
         return Err(InputError::new(at, "is not a header name"));
     };
-    if OWNED.contains(&header.as_str()) {
+    if is_owned(header.as_str()) {
         return Err(InputError::new(at, "is set by the engine and cannot be overridden"));
     }
     let Some(mut value) = header_value(value) else {

@@ -8,6 +8,7 @@ mod client;
 mod content;
 mod counting;
 mod credential;
+mod endpoint;
 mod errors;
 mod guard;
 mod headers;
@@ -22,6 +23,7 @@ mod transport;
 
 pub use client::HttpClient;
 pub(crate) use client::{Connection, authorities, proxy};
+pub use endpoint::{Endpoint, EndpointAnswer, EndpointSettings, EndpointToken};
 pub(crate) use guard::{BaseUrl, add_header, header_value};
 pub use headers::TurnHeaders;
 pub(crate) use limits::Timeouts;

@@ -1,0 +1,269 @@
+// MCP servers over HTTP: answers as JSON and as events, sessions, tokens, refusals, and secrets that nothing shows. What a run makes of tools is
+// calls.spec.ts.
+
+import { readdirSync, readFileSync } from 'node:fs'
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { createMcpHandler, McpServer } from '@modelcontextprotocol/server'
+import { expect, test } from 'vitest'
+import * as z from 'zod'
+import { AgentEngine } from '../../../index.js'
+import { afterwards, folder } from '../../support/cleanup.js'
+import { context } from '../../support/engine.js'
+import { callAll, engineWith } from '../../support/servers/mcp.js'
+import { callTools } from '../../support/tools.js'
+
+interface Message {
+  id?: number
+  method: string
+  params: { name?: string; arguments?: object; _meta?: { progressToken?: number } }
+}
+interface Seen {
+  verb: string | undefined
+  headers: IncomingHttpHeaders
+  method: string | undefined
+}
+type Answer = (message: Message, response: ServerResponse, seen: Seen) => unknown
+
+const text = (text: string) => ({ content: [{ type: 'text', text }] })
+const capabilities = { tools: {} }
+const serverInfo = { name: 'over http', version: '1' }
+const inputSchema = { type: 'object' }
+const listed = { tools: [{ name: 'echo', inputSchema }] }
+
+/** Answers a message as JSON. */
+const json = (response: ServerResponse, id: unknown, result: object) => {
+  response.setHeader('content-type', 'application/json')
+  response.end(JSON.stringify({ jsonrpc: '2.0', id, result }))
+}
+
+/** A server that begins a session, and leaves calls of tools to `answer`. */
+async function overHttp(answer: Answer = ({ id }, response) => json(response, id, text('ok'))) {
+  const seen: Seen[] = []
+  let sessions = 0
+  const server = createServer((request, response) => {
+    let body = ''
+    request.on('data', (part) => {
+      body += part
+    })
+    request.on('end', () => {
+      const message = body === '' ? undefined : (JSON.parse(body) as Message)
+      const about = { verb: request.method, headers: request.headers, method: message?.method }
+      seen.push(about)
+      if (message === undefined) return response.writeHead(200).end()
+      const { id, method } = message
+      if (id === undefined || method === undefined) return response.writeHead(202).end()
+      if (method === 'initialize') {
+        response.setHeader('mcp-session-id', `session-${++sessions}`)
+        return json(response, id, { protocolVersion: '2025-06-18', capabilities, serverInfo })
+      }
+      if (method === 'tools/list') return json(response, id, listed)
+      return answer(message, response, about)
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  afterwards(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const { port } = server.address() as AddressInfo
+  return { url: `http://127.0.0.1:${port}/mcp/`, seen }
+}
+
+const call = callTools(['s__echo', { n: 1 }])
+
+test('a session is begun, named with each request, and ended with the engine', async () => {
+  const { url, seen } = await overHttp()
+  const { engine, provider } = engineWith({ s: { url, headers: { 'x-team': 'red' } } }, [
+    call,
+    'done',
+  ])
+  expect((await callAll({ engine, provider })).texts).toEqual(['ok'])
+  await engine.close()
+  const shown = seen.map(({ verb, method, headers }) => [
+    verb,
+    method,
+    headers['mcp-session-id'],
+    headers['mcp-protocol-version'],
+    headers['x-team'],
+  ])
+  const named = ['session-1', '2025-06-18', 'red']
+  expect(shown).toEqual([
+    ['POST', 'initialize', undefined, undefined, 'red'],
+    ['POST', 'notifications/initialized', ...named],
+    ['POST', 'tools/list', ...named],
+    ['POST', 'tools/call', ...named],
+    ['DELETE', undefined, 'session-1', undefined, 'red'],
+  ])
+})
+
+test('an answer is a stream of events: progress, requests of the server, and the result', async () => {
+  const { url, seen } = await overHttp(({ id, params }, response) => {
+    response.setHeader('content-type', 'text/event-stream')
+    const event = (message: object) => `data: ${JSON.stringify({ jsonrpc: '2.0', ...message })}\n\n`
+    const progressToken = params._meta?.progressToken
+    response.write(
+      event({ method: 'notifications/progress', params: { progressToken, progress: 1 } }),
+    )
+    response.write(event({ id: 'q', method: 'ping' }))
+    response.write(event({ id: 999, result: text('of another') }))
+    response.end(event({ id, result: text('streamed') }))
+  })
+  const { engine, provider } = engineWith({ s: { url } }, [call, 'done'])
+  const { texts, progress } = await callAll({ engine, provider })
+  expect(texts).toEqual(['streamed'])
+  expect(progress).toEqual([{ content: [], details: { progress: 1, total: null, message: null } }])
+  await expect.poll(() => seen.filter(({ method }) => method === undefined).length).toBe(1)
+})
+
+test('a session that the server has ended is begun again, and the call is repeated in it', async () => {
+  const { url, seen } = await overHttp(({ id }, response, { headers }) => {
+    if (headers['mcp-session-id'] === 'session-1') response.writeHead(404).end()
+    else json(response, id, text('again'))
+  })
+  const { engine, provider } = engineWith({ s: { url } }, [call, 'done'])
+  expect((await callAll({ engine, provider })).texts).toEqual(['again'])
+  expect(seen.filter(({ method }) => method === 'initialize')).toHaveLength(2)
+})
+
+test('an abort ends the request, and tells the server', async () => {
+  let begin = () => {}
+  const began = new Promise<void>((resolve) => {
+    begin = resolve
+  })
+  const { url, seen } = await overHttp(() => begin())
+  const { engine } = engineWith({ s: { url } }, [call])
+  const run = engine.run(context())
+  await began
+  run.abort()
+  expect((await run.result).stopReason).toBe('aborted')
+  await expect.poll(() => seen.map(({ method }) => method)).toContain('notifications/cancelled')
+})
+
+test.each([
+  [
+    'a status',
+    (response: ServerResponse) => response.writeHead(503).end('secret-in-a-page'),
+    'answered HTTP 503',
+  ],
+  [
+    'a redirect',
+    (response: ServerResponse) =>
+      response.writeHead(307, { location: 'http://127.0.0.1:1/' }).end(),
+    'redirects elsewhere',
+  ],
+  [
+    'no message',
+    (response: ServerResponse) => response.end('<html>'),
+    'answered what is no message of the protocol',
+  ],
+  [
+    'half a stream',
+    (response: ServerResponse) =>
+      response.writeHead(200, { 'content-type': 'text/event-stream' }).end(': hi\n\n'),
+    'ended its answer before the result',
+  ],
+  ['a reset', (response: ServerResponse) => response.destroy(), '127.0.0.1'],
+])('an answer that is none is an error of the call: %s', async (_, answer, expected) => {
+  const { url } = await overHttp((_message, response) => answer(response))
+  const { engine, provider } = engineWith({ s: { url } }, [call, 'done'])
+  const { texts, result } = await callAll({ engine, provider })
+  expect(texts[0]).toMatch(/^error: MCP server `s` /)
+  expect(texts[0]).toContain(expected)
+  expect(texts[0]).not.toContain('secret-in-a-page')
+  expect(result.stopReason).toBe('end_turn')
+})
+
+test('a token comes from the host, is renewed once when it is refused, and is in nothing else', async () => {
+  const tokens: boolean[] = []
+  const { url, seen } = await overHttp((message, response, { headers }) => {
+    if (headers.authorization === 'Bearer canary-token-1') return response.writeHead(401).end()
+    response.setHeader('content-type', 'application/json')
+    const error = { code: -1, message: `${headers.authorization} and ${headers['x-second']}` }
+    response.end(JSON.stringify({ jsonrpc: '2.0', id: message.id, error }))
+  })
+  const { path, file } = folder()
+  const auth = ({ server, refused }: { server: string; refused: boolean }) => {
+    expect(server).toBe('s')
+    tokens.push(refused)
+    return `canary-token-${tokens.length}`
+  }
+  const { engine, provider } = engineWith(
+    { s: { url, auth, headers: { 'x-second': 'canary-second' } } },
+    [call, 'done'],
+    { ledger: { path: file } },
+  )
+  const { texts, events, result } = await callAll({ engine, provider })
+  expect(texts[0]).toMatch(/^error: MCP server `s` answered an error: /)
+  expect(tokens).toEqual([false, true])
+  expect(seen.at(-1)?.headers.authorization).toBe('Bearer canary-token-2')
+  const states = engine.mcp.servers()
+  await engine.close()
+  expect(JSON.stringify([texts, events, result, states])).not.toContain('canary')
+  for (const name of readdirSync(path)) {
+    expect(readFileSync(join(path, name)).includes('canary')).toBe(false)
+  }
+})
+
+test.each(['auto', '2026-07-28'] as const)(
+  'the library of the protocol is called over HTTP: %s',
+  async (protocol) => {
+    const handler = createMcpHandler(() => {
+      const server = new McpServer({ name: 'adder', version: '1' })
+      const input = { inputSchema: z.object({ a: z.number() }) }
+      server.registerTool('add one', input, async ({ a }) => ({
+        content: [{ type: 'text', text: `${a + 1}` }],
+      }))
+      return server
+    })
+    const server = createServer(async (request, response) => {
+      const parts: Buffer[] = []
+      for await (const part of request) parts.push(part as Buffer)
+      const body = request.method === 'POST' ? { body: Buffer.concat(parts) } : {}
+      const headers = Object.entries(request.headers).map(([name, value]): [string, string] => [
+        name,
+        String(value),
+      ])
+      const asked = new Request(`http://127.0.0.1${request.url}`, {
+        method: request.method ?? 'POST',
+        headers,
+        ...body,
+      })
+      const answer = await handler.fetch(asked)
+      response.writeHead(answer.status, Object.fromEntries(answer.headers))
+      response.end(Buffer.from(await answer.arrayBuffer()))
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    afterwards(() => {
+      server.closeAllConnections()
+      server.close()
+    })
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`
+    const { engine, provider } = engineWith({ s: { url, protocol } })
+    const [tool] = await engine.mcp.tools()
+    expect(engine.mcp.servers()[0]?.error).toBe(undefined)
+    expect(tool?.tool).toBe('add one')
+    expect(provider.requests).toEqual([])
+  },
+)
+
+test('addresses are checked like those of providers', () => {
+  const refused = (options: object) => {
+    try {
+      new AgentEngine({ mcp: { s: options as never } })
+    } catch (error) {
+      return (error as Error).message
+    }
+    return 'accepted'
+  }
+  expect(refused({ url: 'http://example.com' })).toContain('mcp.s.url')
+  expect(refused({ url: 'http://169.254.169.254/', allowInsecure: true })).toContain(
+    'metadata address',
+  )
+  expect(refused({ url: 'https://user:secret@example.com' })).not.toContain('secret')
+  expect(refused({ url: 'https://example.com', headers: { host: 'x' } })).toContain(
+    'mcp.s.headers.host',
+  )
+  expect(refused({ url: 'https://example.com', auth: 'token' })).toContain('mcp.s.auth')
+})

@@ -1,0 +1,275 @@
+//! A server over streamable HTTP: each request is a POST whose answer is JSON or a stream of events.
+//!
+//! It must never read an answer without bounds, or go on with a session that the server has ended.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::value::RawValue;
+
+use super::frame::{Frame, Params, RemoteError, notification, reply};
+use super::parts::Spawn;
+use super::pending::OnProgress;
+use super::stdio::OnChange;
+use model::repair_surrogates;
+use provider::{Endpoint, EndpointAnswer, Flow, SseParser};
+
+/// The longest answer.
+const MAX_BYTES: usize = 16 << 20;
+/// The most messages of one answer.
+const MAX_FRAMES: u32 = 10_000;
+/// How long the end of a session may take.
+const GRACE: Duration = Duration::from_millis(700);
+const ACCEPT: &str = "application/json, text/event-stream";
+
+/// A request that is sent.
+pub(crate) struct Exchange<'a> {
+    pub(crate) id: u64,
+    pub(crate) method: &'a str,
+    /// The tool, prompt or resource that it names.
+    pub(crate) name: Option<String>,
+    pub(crate) body: Vec<u8>,
+    pub(crate) on_progress: Option<OnProgress>,
+    /// The revision of the protocol, where a request names it.
+    pub(crate) protocol: Option<&'a str>,
+    /// The request says all about itself: there is no session.
+    pub(crate) is_stateless: bool,
+}
+
+/// A connection to an address. There is no socket of its own.
+pub(crate) struct Http {
+    endpoint: Arc<Endpoint>,
+    last: AtomicU64,
+    state: Mutex<State>,
+    on_change: OnChange,
+    spawn: Spawn,
+}
+
+#[derive(Default)]
+struct State {
+    session: Option<String>,
+    ended: Option<Arc<str>>,
+    expired: bool,
+}
+
+/// What came of a request.
+pub(crate) enum Outcome {
+    Result(Box<RawValue>),
+    Remote(RemoteError),
+    Failed(String),
+}
+
+impl Http {
+    pub(crate) fn new(endpoint: Arc<Endpoint>, on_change: OnChange, spawn: Spawn) -> Self {
+        Self { endpoint, last: AtomicU64::new(0), state: Mutex::default(), on_change, spawn }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn next_id(&self) -> u64 {
+        self.last.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(crate) fn ended(&self) -> Option<Arc<str>> {
+        self.lock().ended.clone()
+    }
+
+    /// Whether the server has ended the session.
+    pub(crate) fn has_expired(&self) -> bool {
+        self.lock().expired
+    }
+
+    pub(crate) fn redact(&self, text: &str) -> String {
+        self.endpoint.redact(text)
+    }
+
+    /// Sends a request and waits for its result. Dropping the future closes the request.
+    pub(crate) async fn request(&self, exchange: Exchange<'_>) -> Outcome {
+        let session = self.lock().session.clone().filter(|_| !exchange.is_stateless);
+        let session = session.filter(|_| exchange.method != "initialize");
+        let mut headers = vec![("accept", ACCEPT), ("content-type", "application/json")];
+        headers.extend(session.as_deref().map(|session| ("mcp-session-id", session)));
+        headers.extend(exchange.protocol.map(|protocol| ("mcp-protocol-version", protocol)));
+        let encoded = exchange.name.as_deref().map(encoded);
+        if exchange.is_stateless {
+            headers.push(("mcp-method", exchange.method));
+            headers.extend(encoded.as_deref().map(|name| ("mcp-name", name)));
+        }
+        let answer = match self.endpoint.send(&headers, Some(&exchange.body)).await {
+            Ok(answer) => answer,
+            Err(why) => return Outcome::Failed(why),
+        };
+        let status = answer.status();
+        if status == 404 && session.is_some() {
+            let why = "has ended the session";
+            let mut state = self.lock();
+            state.session = None;
+            state.ended = Some(why.into());
+            state.expired = true;
+            return Outcome::Failed(why.to_owned());
+        }
+        if !(200..300).contains(&status) {
+            return refused(status, &answer.refusal().await);
+        }
+        if exchange.method == "initialize" {
+            let session = answer.header("mcp-session-id").map(str::to_owned);
+            self.lock().session = session;
+        }
+        let kind = answer.header("content-type").unwrap_or_default();
+        let is_stream = kind.starts_with("text/event-stream");
+        let read = if is_stream {
+            self.stream(answer, &exchange).await
+        } else {
+            self.whole(answer, &exchange).await
+        };
+        read.unwrap_or_else(Outcome::Failed)
+    }
+
+    async fn whole(
+        &self,
+        mut answer: EndpointAnswer,
+        exchange: &Exchange<'_>,
+    ) -> Result<Outcome, String> {
+        let mut body = Vec::new();
+        while let Some(piece) = answer.next().await? {
+            if body.len() + piece.len() > MAX_BYTES {
+                return Err(too_large());
+            }
+            body.extend_from_slice(&piece);
+        }
+        let body = repair_surrogates(&body);
+        let mut replies = Vec::new();
+        self.message(&body, exchange, &mut replies)
+            .ok_or_else(|| "answered what is no message of the protocol".to_owned())
+    }
+
+    async fn stream(
+        &self,
+        mut answer: EndpointAnswer,
+        exchange: &Exchange<'_>,
+    ) -> Result<Outcome, String> {
+        let mut parser = SseParser::new();
+        let (mut frames, mut bytes) = (0_u32, 0_usize);
+        let mut found = None;
+        while let Some(piece) = answer.next().await? {
+            bytes += piece.len();
+            if bytes > 2 * MAX_BYTES {
+                return Err(too_large());
+            }
+            let mut replies = Vec::new();
+            let fed = parser.feed(&piece, &mut |_, data| {
+                frames += 1;
+                if found.is_none() {
+                    found = self.message(&repair_surrogates(data), exchange, &mut replies);
+                }
+                Ok(if found.is_some() { Flow::End } else { Flow::More })
+            });
+            fed.map_err(|failure| failure.message)?;
+            if frames > MAX_FRAMES {
+                return Err("sent too many messages".to_owned());
+            }
+            for text in replies {
+                self.post(text, exchange.protocol.map(str::to_owned));
+            }
+            if let Some(found) = found {
+                return Ok(found);
+            }
+        }
+        Err("ended its answer before the result".to_owned())
+    }
+
+    /// Reads a message; the outcome, if it is that of the request.
+    fn message(
+        &self,
+        text: &[u8],
+        exchange: &Exchange<'_>,
+        replies: &mut Vec<Vec<u8>>,
+    ) -> Option<Outcome> {
+        match Frame::read(text) {
+            Frame::Answer { id, outcome } if id == exchange.id => Some(match outcome {
+                Ok(result) => Outcome::Result(result.to_owned()),
+                Err(error) => Outcome::Remote(error),
+            }),
+            Frame::Request { id, method } => {
+                replies.push(reply(id, &method));
+                None
+            }
+            Frame::Notification { method, params } => {
+                match (method.as_ref(), params, &exchange.on_progress) {
+                    ("notifications/progress", Some(params), Some(deliver)) => deliver(params),
+                    ("notifications/progress", _, _) => {}
+                    (method, _, _) => (self.on_change)(method),
+                }
+                None
+            }
+            Frame::Answer { .. } | Frame::Noise => None,
+        }
+    }
+
+    /// Sends a message without waiting for anything.
+    pub(crate) fn post(&self, body: Vec<u8>, protocol: Option<String>) {
+        let (endpoint, session) = (Arc::clone(&self.endpoint), self.lock().session.clone());
+        (self.spawn)(Box::pin(async move {
+            let mut headers = vec![("accept", ACCEPT), ("content-type", "application/json")];
+            headers.extend(session.as_deref().map(|session| ("mcp-session-id", session)));
+            headers.extend(protocol.as_deref().map(|protocol| ("mcp-protocol-version", protocol)));
+            // Nobody waits for it, and the server may be gone.
+            let _ = tokio::time::timeout(GRACE, endpoint.send(&headers, Some(&body))).await;
+        }));
+    }
+
+    /// Sends a notification, and waits until the server has it.
+    pub(crate) async fn notify(&self, method: &str, protocol: Option<&str>) -> Result<(), String> {
+        let session = self.lock().session.clone();
+        let mut headers = vec![("accept", ACCEPT), ("content-type", "application/json")];
+        headers.extend(session.as_deref().map(|session| ("mcp-session-id", session)));
+        headers.extend(protocol.map(|protocol| ("mcp-protocol-version", protocol)));
+        let body = notification(method, &Params::default());
+        self.endpoint.send(&headers, Some(&body)).await.map(drop)
+    }
+
+    /// Ends the session, if there is one.
+    pub(crate) async fn close(&self) {
+        let session = {
+            let mut state = self.lock();
+            state.ended.get_or_insert_with(|| "was closed".into());
+            state.session.take()
+        };
+        if let Some(session) = session {
+            let headers = [("mcp-session-id", session.as_str())];
+            // A server may not know how to end one, or be gone.
+            let _ = tokio::time::timeout(GRACE, self.endpoint.send(&headers, None)).await;
+        }
+    }
+}
+
+/// What a status other than success says. A body of the protocol says more.
+fn refused(status: u16, body: &[u8]) -> Outcome {
+    #[derive(serde::Deserialize)]
+    struct Body {
+        error: RemoteError,
+    }
+    if let Ok(Body { error }) = serde_json::from_slice(body) {
+        return Outcome::Remote(error);
+    }
+    Outcome::Failed(match status {
+        401 | 403 => format!("refuses the credentials (HTTP {status}); pass `headers` or `auth`"),
+        _ => format!("answered HTTP {status}"),
+    })
+}
+
+fn too_large() -> String {
+    format!("sent an answer of more than {MAX_BYTES} bytes")
+}
+
+/// A name as the value of a header: what no header may have is in base64.
+fn encoded(name: &str) -> String {
+    let plain = name.bytes().all(|byte| (0x20..0x7f).contains(&byte));
+    let is_plain = plain && name.trim() == name && !name.starts_with("=?base64?");
+    if is_plain { name.to_owned() } else { format!("=?base64?{}?=", STANDARD.encode(name)) }
+}
