@@ -24,8 +24,12 @@ const development = new Set([
   'Python-2.0',
 ])
 
-/** Packages whose package.json names no licence; each entry names where it was read instead. */
+const MCP_SERVER = { licence: 'MIT', file: 'README.md', text: 'licensed under the MIT License' }
+
+/** Packages whose package.json names no licence, or only a file; each entry names where it was read instead. */
 const stated = {
+  '@modelcontextprotocol/server-everything': MCP_SERVER,
+  '@modelcontextprotocol/server-filesystem': MCP_SERVER,
   '@mistralai/mistralai': { licence: 'Apache-2.0', file: 'LICENSE', text: 'Apache License' },
 }
 
@@ -100,7 +104,7 @@ for (const lock of ['package-lock.json', 'scripts/nodes/package-lock.json']) {
     const installed = isInstalled ? JSON.parse(read(manifest)).license : undefined
     let licence = entry.license ?? (typeof installed === 'object' ? installed?.type : installed)
     const known = stated[name]
-    if (!licence && known) {
+    if ((!licence || licence.startsWith('SEE LICENSE')) && known) {
       const text = join(folder, path, known.file)
       if (existsSync(join(root, text)) && read(text).includes(known.text)) licence = known.licence
     }
