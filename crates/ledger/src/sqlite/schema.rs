@@ -45,12 +45,12 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration::Sql(include_str!("migrations/230_metadata.sql")),
     Migration::Sql(include_str!("migrations/240_deletion.sql")),
     Migration::Sql(include_str!("migrations/241_agent_views.sql")),
-    Migration::Sql(include_str!("migrations/300_queue.sql")),
-    Migration::Sql(include_str!("migrations/310_deliveries.sql")),
-    Migration::Sql(include_str!("migrations/311_schedules.sql")),
-    Migration::Sql(include_str!("migrations/320_session_prompts.sql")),
-    Migration::Sql(include_str!("migrations/330_dispatches.sql")),
-    Migration::Sql(include_str!("migrations/340_budgets.sql")),
+    Migration::Sql(include_str!("migrations/broker/300_queue.sql")),
+    Migration::Sql(include_str!("migrations/broker/310_deliveries.sql")),
+    Migration::Sql(include_str!("migrations/broker/311_schedules.sql")),
+    Migration::Sql(include_str!("migrations/broker/320_session_prompts.sql")),
+    Migration::Sql(include_str!("migrations/broker/330_dispatches.sql")),
+    Migration::Sql(include_str!("migrations/broker/340_budgets.sql")),
 ];
 
 /// Brings a file to the newest of `migrations` in one transaction; concurrent processes are serialized by the transaction.
