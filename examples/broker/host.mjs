@@ -93,7 +93,7 @@ export function brokerHost(engine, { model, workspace, memory = () => undefined 
     },
 
     'GET /approvals': async (_, response) => {
-      json(response, 200, await engine.approvals({ status: 'pending' }))
+      json(response, 200, (await engine.approvals({ status: 'pending' })).items)
     },
 
     'POST /approvals': async (request, response) => {

@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use super::dispatcher::Dispatcher;
+use super::dispatcher::{Dispatcher, millis};
 use super::state::ActiveTurn;
-use model::{ItemStatus, StorageError};
+use model::{Approval, ApprovalStatus, ItemStatus, StorageError};
 
 impl Dispatcher {
     /// Has an interrupted turn of the session resumed.
@@ -15,10 +15,19 @@ impl Dispatcher {
         label: &str,
         turn_id: &str,
     ) -> Result<(), StorageError> {
-        // One that the host resumes is not interrupted, and a parked one waits for a decision; the next pulse looks again.
-        let found = self.parts.journal.interrupted(Some(turn_id)).await?.pop();
-        if found.is_none_or(|turn| turn.parked) {
+        // One that the host resumes is not interrupted; the next pulse looks again.
+        let Some(turn) = self.parts.journal.interrupted(Some(turn_id)).await?.pop() else {
             return Ok(());
+        };
+        if turn.parked {
+            let now = self.now();
+            let Some(decided) = decided_at(&turn.approvals, now) else { return Ok(()) };
+            // Where the process that has parked it lives, the turn goes on there at once.
+            let due = decided.saturating_add(millis(self.parts.pulse));
+            if due > now {
+                self.wake_at(label, due);
+                return Ok(());
+            }
         }
         let waiting = self.parts.store.waiting_items(label).await?;
         let taken: Vec<_> =
@@ -38,4 +47,14 @@ impl Dispatcher {
         self.parts.host.resume(turn_id, label);
         Ok(())
     }
+}
+
+/// When the last of a parked turn's calls was decided about; `None` while one of them waits.
+fn decided_at(approvals: &[Approval], now: i64) -> Option<i64> {
+    let times = approvals.iter().map(|approval| {
+        let approval = approval.clone().at(now);
+        let is_decided = approval.status != ApprovalStatus::Pending;
+        is_decided.then(|| approval.decided_at.or(approval.expires_at).unwrap_or_default())
+    });
+    times.collect::<Option<Vec<_>>>()?.into_iter().max()
 }
