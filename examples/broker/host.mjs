@@ -82,6 +82,8 @@ export function brokerHost(engine, { model, workspace, memory = () => undefined 
     // The events of all turns of a session, in whichever process they run.
     'GET /events': async (_, response, url) => {
       response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store' })
+      // Before the first event: a caller waits for them, and may send its message only then.
+      response.flushHeaders()
       const events = broker.subscribe(url.searchParams.get('session') ?? '')
       response.once('close', () => void events.return?.())
       for await (const { event } of events) {
