@@ -68,7 +68,7 @@ test('the result of a task is a message of the session that gave it, for the sam
   expect(toolResult(sent)).toContain('Dispatched to coder')
   sent.answer('It is under way')
   expect((await result).text).toBe('It is under way')
-  const told = ended(broker, isResult)
+  const answered = ended(broker, isResult)
   task.answer('It is done')
   const asked = await manager()
   const { toolCalls } = await result
@@ -80,7 +80,7 @@ test('the result of a task is a message of the session that gave it, for the sam
     ),
   )
   asked.answer('Thank you')
-  const item = await told
+  const item = await answered
   const dispatch = await broker.dispatch(id ?? '')
   expect(item).toMatchObject({
     id: dispatch?.resultItemId,
@@ -153,13 +153,13 @@ test('a role has its tools, and a worker writes to its parent only', async () =>
   report.answer('noted')
   const after = await worker()
   expect(toolResult(after)).toContain('op: must be equal to one of the allowed values')
-  const told = ended(broker, isResult)
+  const answered = ended(broker, isResult)
   after.answer('all')
   ;(await manager()).answer('thanks')
-  expect((await told).status).toBe('delivered')
+  expect((await answered).status).toBe('delivered')
 })
 
-test('a cancelled task is told as aborted, whether it waits or runs', async () => {
+test('a cancelled task is reported as aborted, whether it waits or runs', async () => {
   const { broker, manager, worker } = await dispatching()
   const { result } = broker.execute({ to: { session: label }, message: 'go' })
   ;(await manager()).calls([
@@ -175,11 +175,11 @@ test('a cancelled task is told as aborted, whether it waits or runs', async () =
   expect(toolResult(cancelled)).toMatch(/cancelling|aborted/)
   cancelled.answer('cancelled')
   await result
-  const told = ended(broker, isResult)
+  const answered = ended(broker, isResult)
   const asked = await manager()
   expect(asked.texts.at(-1)).toContain('status="aborted"')
   asked.answer('ok')
-  await told
+  await answered
   expect(await broker.dispatch(dispatch?.id ?? '')).toMatchObject({
     status: 'aborted',
     cancelled: 'requested',
@@ -199,12 +199,12 @@ test('the abort of a turn ends what it has dispatched, and a detached task goes 
   expect((await result).stopReason).toBe('aborted')
   await unwanted
   const stays = tasks.find(({ texts }) => texts[0] === 'stays')
-  const told = ended(broker, (it) => isResult(it) && it.from?.status === 'ok')
+  const answered = ended(broker, (it) => isResult(it) && it.from?.status === 'ok')
   stays?.answer('done')
   const asked = await manager()
   expect(asked.texts.at(-1)).toContain('status="ok"')
   asked.answer('ok')
-  await told
+  await answered
   const dispatches = await broker.dispatches(label)
   expect(dispatches.map(({ status, cancelled }) => [status, cancelled]).sort()).toEqual([
     ['aborted', 'parent_ended'],
@@ -229,9 +229,9 @@ test('a task to a session that is busy waits there, and a task that a full queue
   expect(await broker.cancel(dispatch?.id ?? '')).toBe(true)
   const asked = await manager()
   expect(asked.texts.at(-1)).toContain('status="aborted"')
-  const told = ended(broker, isResult)
+  const answered = ended(broker, isResult)
   asked.answer('ok')
-  await told
+  await answered
   long.answer('done')
   await busy.result
 })
