@@ -62,7 +62,7 @@ pub(crate) fn refusal(policies: &[RunPolicy], tool: &str, nth: usize) -> Option<
         return Some(format!("Tool {tool} is not allowed (policy `{list}`)"));
     }
     let most = limits.tool_calls()?;
-    let is_over = u32::try_from(nth).is_ok_and(|nth| nth >= most) || u32::try_from(nth).is_err();
+    let is_over = u32::try_from(nth).map_or(true, |nth| nth >= most);
     is_over.then(|| {
         format!(
             "This tool was not run: the run has made the {most} tool calls that it may make (policy `maxToolCalls`). \

@@ -156,23 +156,6 @@ pub struct SubagentLimits {
     pub max_concurrent: u32,
 }
 
-macro_rules! names {
-    ($type:ident { $($variant:ident = $name:literal),+ $(,)? }) => {
-        impl $type {
-            /// The name used on every surface.
-            #[must_use]
-            pub fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $name),+ }
-            }
-
-            /// The one of that name.
-            #[must_use]
-            pub fn of_name(name: &str) -> Option<Self> {
-                match name { $($name => Some(Self::$variant),)+ _ => None }
-            }
-        }
-    };
-}
 names!(DispatchKind { Spawn = "spawn", Dispatch = "dispatch" });
 names!(DispatchStatus {
     Active = "active",
