@@ -2168,6 +2168,8 @@ export interface AgentsConfig<Config extends AgentConfig = AgentConfig> {
         >
       >
     | undefined
+  /** Which session the direct messages of events go to. Default `main`: all to the agent's main session. */
+  dmScope?: DmScope | undefined
 }
 
 /** The ids of all agents, in alphabetical order. */
@@ -2232,6 +2234,19 @@ export interface BrokerAgent extends AgentConfig {
   reset?: SessionReset | ((sessionLabel: string) => SessionReset | null | undefined) | undefined
   /** What it may do with other agents. Default: nothing; it has none of the tools for it. */
   subagents?: SubagentOptions | undefined
+  /** What one of its turns may spend, with the tasks that it gives. Default: no limit but the engine's `budgets`. */
+  budgets?: AgentBudget | undefined
+}
+
+/**
+ * A hard limit of a turn, in tokens, in US dollars, or in both. A task that the turn gives is reserved in it before it starts: it gets the
+ * smaller of its own agent's budget and of what is left. What it has used is settled when it ends.
+ */
+export interface AgentBudget {
+  /** Tokens, prompt and answer, as the provider counts them. */
+  maxTokens?: number | null | undefined
+  /** US dollars. A model without a price cannot be called then. */
+  maxCost?: number | null | undefined
 }
 
 /**
@@ -2286,7 +2301,7 @@ export interface ContextOptions {
   /**
    * Replaces, adds or removes layers of a context. `workspace`, `persona` and `session` are the system prompt, in the order of the list; a
    * text for `cortex` or `event` is put into a tag of its own before the message's text. A throw, or 30 s of silence, fails the messages of
-   * the turn as `context_failed`.
+   * the turn as `context_failed`. A message that is to enter a running turn has its own layers only, and only `cortex` and `event` count.
    */
   layers?:
     | ((
@@ -2312,6 +2327,8 @@ export interface QueueOptions {
   mode?: QueueMode | undefined
   /** The mode of messages of a source, where a message has none. */
   bySource?: Readonly<Record<string, QueueMode>> | undefined
+  /** What a `steer` message does: it enters the running turn (`inject`, the default), or is an `interrupt`. */
+  steerPolicy?: 'inject' | 'interrupt' | undefined
   /** How long a `collect` message of a busy session waits for others, in milliseconds. Default 1,000. */
   debounceMs?: number | undefined
   /** How many messages of a session wait at most. Default 20. */
@@ -2350,6 +2367,8 @@ export interface BrokerOptions extends AgentsConfig<BrokerAgent> {
   /** From this confidence on a smart route is taken. Default 0.5. */
   smartRouteConfidence?: number | undefined
   context?: ContextOptions | undefined
+  /** Decides about the tool calls of all turns, as {@link RunHooks.beforeToolCall}; in place of that of the engine. */
+  beforeToolCall?: RunHooks['beforeToolCall'] | undefined
 }
 
 /** The event that a message came with, as the model reads it. */
@@ -2562,6 +2581,11 @@ export interface BrokerEvents {
     usage: TokenUsage
     cost: number | null
   }
+  /**
+   * A call of a turn of this process waits for a decision, or was decided about: the row, as {@link Broker.approvals} has it. A turn
+   * that ended in another process while it waited is only in the ledger.
+   */
+  approval: { phase: ApprovalPhase; approval: Approval }
   /** The ledger failed, or a turn could not begin. */
   error: Error
 }

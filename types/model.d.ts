@@ -3934,7 +3934,15 @@ createdAt: number,
 /**
  * Unix milliseconds.
  */
-endedAt: number | null, };
+endedAt: number | null, 
+/**
+ * The tokens that it may spend, with the tasks that it gives; null for no limit of its own.
+ */
+maxTokens: number | null, 
+/**
+ * The same in US dollars.
+ */
+maxCost: number | null, };
 
 /**
  * What a message from an agent is.

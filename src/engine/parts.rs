@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use base::clock::Clock;
-use model::{ApprovalStore, Catalogue, Journal, Message, ProfileStore, RatioStore, RunPolicy};
+use model::{
+    ApprovalStore, Catalogue, Journal, Message, ProfileStore, RatioStore, RunPolicy, TurnBudget,
+};
 use provider::RequestHost;
 
 use super::compaction::{CompactionOptions, PruningOptions};
@@ -44,6 +46,8 @@ pub(crate) struct QueuedTurn {
     pub earlier: Vec<Message>,
     /// If the session's head is this turn, the new one starts a thread of its own under the same label.
     pub leaves: Option<String>,
+    /// What it may spend.
+    pub budget: Option<TurnBudget>,
     /// Dropped when the run has ended.
     pub ended: Box<dyn Send>,
 }

@@ -93,7 +93,7 @@ pub use data::ledger::turn_diff::{DiffOptions, DiffSide, TurnDiff};
 pub use data::ledger::usage_report::{UsageBy, UsageFilter, UsageRow};
 pub use data::limits::budget::{
     BudgetOptions, BudgetPer, BudgetState, CallCost, Expense, Overdrawn, Reservation,
-    ReservedAccount, SpentBy,
+    ReservedAccount, SpendingLimits, SpentBy, TurnBudget,
 };
 pub use data::limits::policy::RunPolicy;
 pub use data::message::{AgentMessage, Message, Provenance, Role, summary_of, summary_text};

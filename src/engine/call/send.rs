@@ -124,6 +124,7 @@ async fn send(
         queue: Arc::clone(queue),
         clock: clock.clone(),
         message_id: message_id.clone(),
+        run: call.bounds.run.clone(),
     });
     permit.sent();
     let mut sink = CallDeltas::new(reader, permit);
@@ -157,6 +158,9 @@ async fn send(
     }
     let ms = millis(clock.instant().saturating_duration_since(began));
     let emitted = sink.emitted();
+    if let Some(run) = call.bounds.run.as_ref().filter(|_| emitted) {
+        run.set_answering(false);
+    }
     let (accumulator, permit) = sink.into_parts();
     let received = accumulator.finish();
     let Judged { usage, estimated } = match call.purpose {

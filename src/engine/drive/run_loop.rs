@@ -120,7 +120,7 @@ async fn drive_once(
                 active
                     .shared
                     .budgets
-                    .run_ended(active.shared.journal.as_ref(), &active.run.turn_id);
+                    .run_parked(active.shared.journal.as_ref(), &active.run.turn_id);
                 if active.run.context.on_approval == OnApproval::Return {
                     Box::pin(return_parked(active, machine, usage, approvals)).await;
                     return None;
@@ -131,7 +131,8 @@ async fn drive_once(
     }
     let active = &driver.active;
     undelivered.extend(texts(&active.run.control.close()));
-    active.shared.budgets.run_ended(active.shared.journal.as_ref(), &active.run.turn_id);
+    let (shared, run) = (&active.shared, &active.run);
+    shared.budgets.run_ended(shared.journal.as_ref(), &run.turn_id, run.budget());
     Box::pin(finish(active, machine, session, usage, undelivered)).await;
     None
 }

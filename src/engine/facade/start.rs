@@ -121,8 +121,8 @@ impl Engine {
         let queue = Arc::clone(&handles.queue);
         let mut handles = handles;
         let (queued, ended) = match handles.queued.take() {
-            Some(QueuedTurn { turn_id, items, earlier, leaves, ended }) => {
-                (Some((turn_id, TurnItems { items, earlier, leaves })), Some(ended))
+            Some(QueuedTurn { turn_id, items, earlier, leaves, budget, ended }) => {
+                (Some((turn_id, TurnItems { items, earlier, leaves, budget })), Some(ended))
             }
             None => (None, None),
         };

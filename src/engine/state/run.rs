@@ -13,8 +13,8 @@ use super::session_head::SessionHead;
 use super::target::ModelTarget;
 use crate::tools::ToolSet;
 use model::{
-    Approval, AssembledContext, Message, RunWarning, ToolChoice, ToolDefinition, TurnHeader,
-    TurnOpening, TurnSettings,
+    Approval, AssembledContext, Message, RunWarning, ToolChoice, ToolDefinition, TurnBudget,
+    TurnHeader, TurnOpening, TurnSettings,
 };
 use turn::fallback::Plan;
 
@@ -26,6 +26,8 @@ pub(crate) struct TurnItems {
     pub(crate) earlier: Vec<Message>,
     /// The head of the session that the turn does not follow.
     pub(crate) leaves: Option<String>,
+    /// What it may spend.
+    pub(crate) budget: Option<TurnBudget>,
 }
 
 /// What the host changes for one call of the model.
@@ -67,6 +69,11 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    /// What its turn may spend, where its queue has set that.
+    pub(crate) fn budget(&self) -> Option<&TurnBudget> {
+        self.queued.as_ref()?.budget.as_ref()
+    }
+
     /// The tools that the next call offers.
     pub(crate) fn tools(&self) -> &Arc<[ToolDefinition]> {
         self.step.tools.as_ref().unwrap_or_else(|| self.tool_set.tools())
