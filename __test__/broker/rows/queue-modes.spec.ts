@@ -103,6 +103,28 @@ test.each(rows)(
   },
 )
 
+test('collect: the messages of the owner and of a stranger in one group never share a turn', async () => {
+  const { broker, engine, first, finish } = await busy()
+  const group = { channel: 'telegram', thread: '7' }
+  const sent = ['owner', 'stranger', 'owner', 'owner'].map((identity, number) => {
+    const message = `${identity} ${number}`
+    return broker.execute({ to, message, mode: 'collect', route: group, identity })
+  })
+  for (const { receipt } of sent) await receipt
+  finish()
+  await Promise.all([first, ...sent].map(({ result }) => result))
+  for (const [, ...texts] of await turnsOf(engine)) {
+    expect(new Set(texts.map((text) => text.split(' ')[0])).size).toBe(1)
+  }
+  expect((await turnsOf(engine)).flatMap(([, ...texts]) => texts).toSorted()).toEqual([
+    'a',
+    'owner 0',
+    'owner 2',
+    'owner 3',
+    'stranger 1',
+  ])
+})
+
 test('interrupt: a message during an active run aborts it, and is run', async () => {
   const { broker, engine, first } = await busy()
   const b = broker.execute({ to, message: 'b', mode: 'interrupt' })
