@@ -2553,6 +2553,14 @@ export interface Schedule {
   createdAt: number
 }
 
+/** The last event that a reader of a session has had. */
+export interface SubscribeOptions {
+  /** Its run. Default: none; then the reader has missed nothing. */
+  runId?: string | undefined
+  /** Its number in that run. Default 0: the run from its begin. */
+  afterSeq?: number | undefined
+}
+
 /** What a {@link Broker} emits. */
 export interface BrokerEvents {
   /** A turn has begun here. */
@@ -2655,8 +2663,13 @@ export declare class Broker {
   approve(approvalId: string, options?: ApproveOptions & CallOptions): Promise<Approval>
   /** Refuses a call that waits for an approval, with a reason for the model. See {@link AgentEngine.deny}. */
   deny(approvalId: string, options?: string | (DenyOptions & CallOptions)): Promise<Approval>
-  /** The events of all runs in a session, in any process. See {@link Ledger.watch}. */
-  subscribe(label: string): AsyncIterableIterator<SessionEvent>
+  /**
+   * The events of all runs in a session, in any process, from those of the run under way on. See {@link Ledger.watch}. With the last event
+   * that a reader has had, what it has missed comes first, from the ledger.
+   *
+   * @throws {AgentEngineError} `invalid_options`; `unknown_run`, `events_expired` of the first `next()`
+   */
+  subscribe(label: string, options?: SubscribeOptions): AsyncIterableIterator<SessionEvent>
   /** Calls back with what the broker emits. Returns a function that ends it. */
   on<Name extends keyof BrokerEvents>(
     name: Name,

@@ -2,7 +2,7 @@
 // provider.
 
 import { expect, test } from 'vitest'
-import { Broker, type QueuedMessage } from '../../index.js'
+import { Broker, type QueuedMessage, type SessionEvent } from '../../index.js'
 import { askedServer, brokerAt, echoing } from '../support/broker.js'
 import { afterwards } from '../support/cleanup.js'
 import { killable } from '../support/processes/killable.js'
@@ -160,4 +160,44 @@ test('an image of a message that waits is in `blobs`, and is sent whole', async 
   expect((await engine.ledger.turn(turnId))?.messages[0]?.blocks[0]).toMatchObject({ data })
   await engine.ledger.deleteSession(label, { turns: true })
   expect((await engine.ledger.query('SELECT count(*) AS n FROM blobs')).rows).toEqual([{ n: 0 }])
+})
+
+test('a reader of a session that was away gets what it has missed, and then what happens, each event once', async () => {
+  const { server, next } = await askedServer()
+  const { broker, engine } = brokerAt(server.url)
+  const shown = ({ runId, event }: SessionEvent) => `${runId} ${event.seq} ${event.type}`
+  const all: string[] = []
+  const reader = broker.subscribe(label)
+  const [first, second, third] = ['a', 'b', 'c'].map((message) => broker.execute({ to, message }))
+  ;(await next()).answer('to a')
+  // It reads a part of the first run, and leaves.
+  while (all.length < 2) {
+    const { value } = await reader.next()
+    all.push(shown(value))
+  }
+  await reader.return?.()
+  await first?.result
+  const [runId = '', seq] = (all.at(-1) ?? '').split(' ')
+  ;(await next()).answer('to b')
+  await second?.result
+  const asked = await next()
+  for await (const item of broker.subscribe(label, { runId, afterSeq: Number(seq) })) {
+    all.push(shown(item))
+    const { event } = item
+    if (event.type === 'stream_start' && all.filter((it) => it.includes('_start')).length === 3) {
+      asked.answer('to c')
+    }
+    if (event.type === 'stream_end' && item.runId === third?.runId) break
+  }
+  const expected: string[] = []
+  for (const execution of [first, second, third]) {
+    const id = execution?.runId ?? ''
+    for await (const event of engine.attach(id)) {
+      expected.push(shown({ runId: id, turnId: '', event }))
+    }
+  }
+  expect(all).toEqual(expected)
+  const other = broker.subscribe(label, { runId: 'unknown' })
+  await expect(other.next()).rejects.toMatchObject({ code: 'unknown_run' })
+  expect(() => broker.subscribe(label, { afterSeq: 3 })).toThrow(/runId/)
 })

@@ -29,6 +29,7 @@ import type {
   SendReceipt,
   SessionEvent,
   StoredDelivery,
+  SubscribeOptions,
 } from '../../index.d.ts'
 import { type AgentEngine, type EngineParts, enginePartsOf } from '../engine/engine.ts'
 import * as addon from '../native/addon.ts'
@@ -43,6 +44,7 @@ import { type ReadOptions, readBrokerOptions } from './options.ts'
 import { type ReadRequest, readRequest } from './requests.ts'
 import { type Routed, route, smartRoute } from './routes.ts'
 import { Schedules, type StoredSchedule } from './schedules/schedules.ts'
+import { subscribe } from './subscription.ts'
 import { type BegunTurn, type StartTurn, type TurnBudget, type TurnItem, Turns } from './turns.ts'
 
 /** What the native side emits. */
@@ -79,6 +81,8 @@ class Broker implements Declared {
   #executions = new Map<string, Execution>()
   /** The runs that have not ended, by turn. */
   #runs = new Map<string, AgentRun>()
+  /** The messages that are composed for running turns, by turn: they enter in their order. */
+  #composing = new Map<string, Promise<void>>()
   /** The turns that this process has tried to resume. */
   #resumed = new Set<string>()
   #listeners: Listeners = {
@@ -274,8 +278,8 @@ class Broker implements Declared {
     return this.#engine.deny(approvalId, given)
   }
 
-  subscribe(label: string): AsyncIterableIterator<SessionEvent> {
-    return this.#engine.ledger.watch(label)
+  subscribe(label: string, options?: SubscribeOptions): AsyncIterableIterator<SessionEvent> {
+    return subscribe(this.#engine, label, options)
   }
 
   on<Name extends keyof BrokerEvents>(
@@ -413,11 +417,16 @@ class Broker implements Declared {
   }
 
   #compose(turnId: string, sessionLabel: string, items: TurnItem[]): void {
-    this.#turns
-      .compose(sessionLabel, turnId, items)
+    const before = this.#composing.get(turnId) ?? Promise.resolve()
+    const composed = before
+      .then(() => this.#turns.compose(sessionLabel, turnId, items))
       .then((messages) => this.#native.enterTurn(sessionLabel, turnId, messages))
       // They wait for the end of the turn, and fail in their own with the reason.
       .catch((error) => this.#emit('error', error))
+      .finally(() => {
+        if (this.#composing.get(turnId) === composed) this.#composing.delete(turnId)
+      })
+    this.#composing.set(turnId, composed)
   }
 
   #approvalsChanged(turnId: string): void {

@@ -78,6 +78,49 @@ test('trees of agents in three processes never reserve more than their budget, a
   }
 })
 
+test('what a process had reserved when it was killed is spent, at its maximum', async () => {
+  const { server, next } = await askedServer()
+  const { file } = folder()
+  const child = killable('broker/spender.mjs', [file, server.url, 'killed', '1', '1'])
+  await next()
+  child.kill()
+  await child.ended
+  const cost = { input: 1, output: 1, cacheRead: 0, cacheWrite: 0, cacheWrite1h: 0, tiers: [] }
+  const { engine } = brokerAt(
+    server.url,
+    {},
+    {
+      ledger: { path: file },
+      budgets: [{ per: 'day', maxCost: 1 }],
+      models: [
+        {
+          provider: 'test',
+          id: 'test-model',
+          contextWindow: 200_000,
+          maxOutputTokens: 1_000,
+          cost,
+        },
+      ],
+    },
+  )
+  const reserved = 'SELECT tokens, nanos FROM budget_reservations'
+  const [most] = (await engine.ledger.query(reserved)).rows
+  const run = engine.run('Hi', { sessionLabel: 'other', model: 'test-model', provider: 'test' })
+  ;(await next()).answer('Hello')
+  const { usage, cost: dollars } = await run.result
+  // The settlement of the call follows its answer.
+  await engine.close()
+  const reader = new AgentEngine({ ledger: { path: file } })
+  expect((await reader.ledger.query(reserved)).rows).toEqual([])
+  const [account] = (await reader.ledger.query('SELECT tokens, nanos FROM budget_accounts')).rows
+  expect(most?.tokens).toBeGreaterThan(1_000)
+  expect(account).toEqual({
+    tokens: (most?.tokens as number) + usage.totalTokens,
+    nanos: (most?.nanos as number) + Math.ceil((dollars ?? 0) * 1e9),
+  })
+  await reader.close()
+})
+
 test('the agents of a tree share the budget of the turn at its top', async () => {
   const { server, next } = await askedServer()
   const model = { model: 'test-model', provider: 'test' }
