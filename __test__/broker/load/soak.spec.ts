@@ -1,5 +1,5 @@
 // A broker that works for long: short turns over many sessions, a fault in every twentieth answer, a restart after each part. Each receipt
-// ends, exactly once, and the memory is flat. `npm run proof:broker-soak` has 20,000 turns over 200 sessions; here it has 400 over 20.
+// ends, exactly once, and the memory is flat. `npm run proof:broker-soak` has 20,000 turns over 200 sessions; here it has 200 over 20.
 
 import { expect, test } from 'vitest'
 import { userTexts } from '../../support/broker.js'
@@ -10,8 +10,8 @@ import { killable } from '../../support/processes/killable.js'
 import { anthropic } from '../../support/servers/anthropic.js'
 import { type Handler, sse, status } from '../../support/servers/server.js'
 
-const turns = Number(process.env.BROKER_SOAK_TURNS ?? 400)
-const [sessions, part] = turns >= 2_000 ? [200, 1_000] : [20, 100]
+const turns = Number(process.env.BROKER_SOAK_TURNS ?? 200)
+const [sessions, part] = turns >= 2_000 ? [200, 1_000] : [20, 50]
 
 const half = anthropic.start() + anthropic.blockStart(0, { type: 'text', text: '' })
 const faults: Handler[] = [
