@@ -105,9 +105,9 @@ test('a message is poisoned after seven failures of its own, and the queue goes 
 
 test('two brokers of one process share the sessions: each message begins one turn, by the broker that has queued it', async () => {
   const server = await echoing()
-  const { broker, engine } = brokerAt(server.url, { queue: { pulseMs: 20, cap: 100 } })
+  const { broker, engine } = brokerAt(server.url, { queue: { cap: 100 } })
   const agents = { main: { model: 'test-model', provider: 'test' } }
-  const other = new Broker(engine, { agents, queue: { pulseMs: 20, cap: 100 } })
+  const other = new Broker(engine, { agents, queue: { cap: 100 } })
   afterwards(() => other.close({ drainMs: 0 }))
   const runs: string[][] = [[], []]
   const errors: unknown[] = []

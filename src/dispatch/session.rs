@@ -175,8 +175,11 @@ impl Dispatcher {
     /// Whether this process begins a turn with these messages: it has queued them, or has the session's lease, or no other
     /// process has begun them within a pulse; within three where a living one has the lease.
     fn is_ours(&self, label: &str, items: &[StoredItem], lease: QueueLease) -> bool {
+        if self.is_of_peer(label, items) {
+            return false;
+        }
         let pulses = match lease {
-            QueueLease::Here => return !self.is_of_peer(label, items),
+            QueueLease::Here => return true,
             QueueLease::Free => 1,
             QueueLease::Elsewhere | QueueLease::RunsElsewhere => 3,
         };

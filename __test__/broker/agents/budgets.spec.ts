@@ -5,6 +5,7 @@ import { expect, test } from 'vitest'
 import { AgentEngine } from '../../../index.js'
 import { askedServer, brokerAt, userTexts } from '../../support/broker.js'
 import { folder, serving } from '../../support/cleanup.js'
+import { engineAt } from '../../support/engine.js'
 import { expectSound } from '../../support/ledger/invariants.js'
 import { sqlite3 } from '../../support/ledger/sqlite3.js'
 import { killable } from '../../support/processes/killable.js'
@@ -86,23 +87,20 @@ test('what a process had reserved when it was killed is spent, at its maximum', 
   child.kill()
   await child.ended
   const cost = { input: 1, output: 1, cacheRead: 0, cacheWrite: 0, cacheWrite1h: 0, tiers: [] }
-  const { engine } = brokerAt(
-    server.url,
-    {},
-    {
-      ledger: { path: file },
-      budgets: [{ per: 'day', maxCost: 1 }],
-      models: [
-        {
-          provider: 'test',
-          id: 'test-model',
-          contextWindow: 200_000,
-          maxOutputTokens: 1_000,
-          cost,
-        },
-      ],
-    },
-  )
+  // Without a broker: it would resume the turn.
+  const engine = engineAt(server.url, {
+    ledger: { path: file },
+    budgets: [{ per: 'day', maxCost: 1 }],
+    models: [
+      {
+        provider: 'test',
+        id: 'test-model',
+        contextWindow: 200_000,
+        maxOutputTokens: 1_000,
+        cost,
+      },
+    ],
+  })
   const reserved = 'SELECT tokens, nanos FROM budget_reservations'
   const [most] = (await engine.ledger.query(reserved)).rows
   const run = engine.run('Hi', { sessionLabel: 'other', model: 'test-model', provider: 'test' })

@@ -123,11 +123,10 @@ test('system prompt: identity, tools, memory and channel are where they belong',
   })
   const event = { channel: 'telegram', from: 'ann' }
   await broker.execute({ to, message: 'Hi', event }).result
-  const { systemPrompt, messages } = provider.requests[0] as never as {
-    systemPrompt: string
-    messages: unknown[]
-  }
-  expect(systemPrompt).toMatch(/^You are Atlas\.[\s\S]*- lamp: Turns it on\./)
+  const [{ system, messages }] = provider.requests as never as [
+    { system: string; messages: unknown },
+  ]
+  expect(system).toMatch(/^You are Atlas\.[\s\S]*- lamp: Turns it on\./)
   expect(JSON.stringify(messages)).toMatch(/Ann likes tea\..*channel.*telegram.*Hi/)
 })
 

@@ -157,9 +157,8 @@ test.each([
 test('steer, steer-backlog: where the run takes no message, the first is next, and the second has its place in the queue', async () => {
   const { broker, engine, first, finish } = await busy()
   // No message of another sender enters a turn.
-  const identity = 'guest'
   const others = (['queue', 'steer-backlog', 'steer'] as const).map((mode) =>
-    broker.execute({ to, message: mode, mode, identity }),
+    broker.execute({ to, message: mode, mode, identity: `guest of ${mode}` }),
   )
   for (const { receipt } of others) expect((await receipt).disposition).toBe('queued')
   finish()

@@ -25,7 +25,7 @@ function open() {
     models: [
       { provider: 'test', id: 'test-model', contextWindow: 200_000, maxOutputTokens: 8_192 },
     ],
-    failover: { retries: 2, baseMs: 1, maxWaitMs: 10 },
+    failover: { maxWaitMs: 10 },
     ledger: { path: file, synchronous: 'normal' },
   })
   const broker = new Broker(engine, {

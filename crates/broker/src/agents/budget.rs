@@ -2,8 +2,8 @@
 
 use model::{DispatchKind, SpendingLimits};
 
-/// What a task may spend: its agent's own budget, as far as the turn that gives it has it `left`. Without a budget of its own, a task
-/// that the turn waits for gets all that is left, and another one half of it, because the turn goes on.
+/// What a task may spend: its agent's own budget, as far as the turn that gives it has it `left`. Where that would be all that is left,
+/// a task that the turn does not wait for gets half of it, because the turn goes on.
 ///
 /// # Errors
 /// Nothing is left.
@@ -13,11 +13,10 @@ pub fn task_budget(
     left: SpendingLimits,
 ) -> Result<SpendingLimits, String> {
     let most = |own: Option<u64>, left: Option<u64>| match (own, left, kind) {
-        (Some(own), Some(left), _) => Some(own.min(left)),
-        (Some(own), None, _) => Some(own),
-        (None, Some(left), DispatchKind::Spawn) => Some(left),
-        (None, Some(left), DispatchKind::Dispatch) => Some(left / 2),
-        (None, None, _) => None,
+        (Some(own), Some(left), _) if own < left => Some(own),
+        (_, Some(left), DispatchKind::Spawn) => Some(left),
+        (_, Some(left), DispatchKind::Dispatch) => Some(left / 2),
+        (own, None, _) => own,
     };
     let limits = SpendingLimits {
         tokens: most(own.tokens, left.tokens),
@@ -46,8 +45,9 @@ mod tests {
         assert_eq!(task_budget(dispatch, own, none), Ok(own));
         assert_eq!(
             task_budget(dispatch, own, limits(Some(9), Some(8))),
-            Ok(limits(Some(9), Some(7)))
+            Ok(limits(Some(4), Some(7)))
         );
+        assert_eq!(task_budget(spawn, own, limits(Some(9), Some(8))), Ok(limits(Some(9), Some(7))));
         assert_eq!(task_budget(spawn, none, limits(Some(9), None)), Ok(limits(Some(9), None)));
         assert_eq!(task_budget(dispatch, none, limits(Some(9), None)), Ok(limits(Some(4), None)));
         assert!(task_budget(spawn, own, limits(Some(0), None)).unwrap_err().contains("spent"));
