@@ -9,10 +9,10 @@ import {
   type RunAgentEvent,
   type RunAgentParams,
   runAgent,
-} from '../../run-agent.js'
-import { afterwards, folder, serving } from '../support/cleanup.js'
-import { anthropic } from '../support/servers/anthropic.js'
-import { type Handler, sse } from '../support/servers/server.js'
+} from '../../../run-agent.js'
+import { afterwards, folder, serving } from '../../support/cleanup.js'
+import { anthropic } from '../../support/servers/anthropic.js'
+import { type Handler, sse } from '../../support/servers/server.js'
 
 /** A key of the grammar that MyClaw uses. */
 export const KEY = 'agent:main:channel:test:account:default:peer:direct:user'

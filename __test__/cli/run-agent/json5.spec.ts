@@ -1,7 +1,7 @@
 // The JSON5 of configs: what the format allows, what it refuses, and where. It must never test what a config means.
 
 import { expect, test } from 'vitest'
-import { parseJson5 } from '../../lib/run-agent/config/json5.ts'
+import { parseJson5 } from '../../../lib/run-agent/config/json5.ts'
 
 const refusal = (text: string) => {
   try {

@@ -3,9 +3,9 @@
 
 import type { AssistantMessageEvent as PiEvent } from '@mariozechner/pi-ai'
 import { expect, expectTypeOf, test } from 'vitest'
-import type { AssistantMessageEvent, RunAgentEvent } from '../../run-agent.js'
-import { anthropic } from '../support/servers/anthropic.js'
-import { sse, sseThenHold, status } from '../support/servers/server.js'
+import type { AssistantMessageEvent, RunAgentEvent } from '../../../run-agent.js'
+import { anthropic } from '../../support/servers/anthropic.js'
+import { sse, sseThenHold, status } from '../../support/servers/server.js'
 import { agent, calls, says } from './agent.js'
 
 const names = (events: RunAgentEvent[]) => events.map(({ type }) => type)

@@ -4,10 +4,10 @@
 import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { RunAgentFailure } from '../../run-agent.js'
-import { folder } from '../support/cleanup.js'
-import { anthropic } from '../support/servers/anthropic.js'
-import { sse, sseThenHold, status } from '../support/servers/server.js'
+import { RunAgentFailure } from '../../../run-agent.js'
+import { folder } from '../../support/cleanup.js'
+import { anthropic } from '../../support/servers/anthropic.js'
+import { sse, sseThenHold, status } from '../../support/servers/server.js'
 import { agent, calls, KEY, says } from './agent.js'
 
 test('a message gets a reply, its usage and the number of answers', async () => {
@@ -370,7 +370,7 @@ test("a ledger that the agent's commands could change is refused", async () => {
 test('the ledger has the whole session, and it is sound', async () => {
   const { run, state } = await agent(calls(['t1', 'bash', { command: 'echo hi' }]), says('done'))
   await run('hi')
-  const { AgentEngine } = await import('../../index.js')
+  const { AgentEngine } = await import('../../../index.js')
   const engine = new AgentEngine({ ledger: { path: join(state, 'agent.db') } })
   const history = await engine.ledger.history(KEY)
   const report = await engine.ledger.verify()

@@ -4,10 +4,10 @@
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { AgentEngine } from '../../index.js'
-import { DEFAULT_MODELS, readSettings } from '../../lib/run-agent/config/settings.ts'
-import { folder } from '../support/cleanup.js'
-import { status } from '../support/servers/server.js'
+import { AgentEngine } from '../../../index.js'
+import { DEFAULT_MODELS, readSettings } from '../../../lib/run-agent/config/settings.ts'
+import { folder } from '../../support/cleanup.js'
+import { status } from '../../support/servers/server.js'
 import { agent, says } from './agent.js'
 
 /** The warnings of a config while `use` runs. */
