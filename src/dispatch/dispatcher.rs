@@ -9,7 +9,6 @@ use tokio_util::sync::CancellationToken;
 use super::claims::Outbox;
 use super::host::TurnHost;
 use super::lanes::LaneLimits;
-use super::peers;
 use super::state::{SessionState, State};
 use crate::engine::{Engine, Tasks};
 use base::clock::Clock;
@@ -65,7 +64,7 @@ impl Dispatcher {
             ended: CancellationToken::new(),
             changed: Arc::default(),
         });
-        peers::join(&dispatcher);
+        dispatcher.join_peers();
         let pulse = Arc::clone(&dispatcher);
         dispatcher.parts.tasks.spawn(async move { pulse.beat().await });
         dispatcher

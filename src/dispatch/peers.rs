@@ -20,14 +20,6 @@ fn peers() -> MutexGuard<'static, Vec<Peer>> {
     PEERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A dispatcher has started.
-pub(super) fn join(dispatcher: &Arc<Dispatcher>) {
-    let ledger = dispatcher.parts.journal.id();
-    let mut peers = peers();
-    peers.retain(|peer| peer.dispatcher.strong_count() > 0);
-    peers.push(Peer { ledger, dispatcher: Arc::downgrade(dispatcher) });
-}
-
 /// The dispatchers of a dispatcher's ledger, itself among them. One is the usual case, which costs a look.
 fn of_ledger(dispatcher: &Dispatcher) -> Vec<Arc<Dispatcher>> {
     let peers = peers();
@@ -43,6 +35,14 @@ fn of_ledger(dispatcher: &Dispatcher) -> Vec<Arc<Dispatcher>> {
 }
 
 impl Dispatcher {
+    /// The dispatcher has started.
+    pub(super) fn join_peers(self: &Arc<Self>) {
+        let ledger = self.parts.journal.id();
+        let mut peers = peers();
+        peers.retain(|peer| peer.dispatcher.strong_count() > 0);
+        peers.push(Peer { ledger, dispatcher: Arc::downgrade(self) });
+    }
+
     /// Whether another dispatcher of this process begins the turn with these messages of a session: it has queued them or runs the
     /// session, or, where none has, it is the first.
     pub(super) fn is_of_peer(&self, label: &str, items: &[StoredItem]) -> bool {
