@@ -59,7 +59,7 @@ test.skipIf(process.platform !== 'linux')(
     expect(delivered).toBeGreaterThan(turns * 0.9)
     // Nothing is asked twice: each text is in one turn.
     expect(report.asked.n).toBe(report.asked.different)
-    expect(report.asked.n).toBeGreaterThanOrEqual(delivered)
+    expect(report.asked.n).toBeLessThanOrEqual(delivered)
     // Caches and the allocator settle in the first quarter.
     if (turns >= 10_000) {
       const settled = report.memory[Math.floor(report.memory.length / 4)]

@@ -67,7 +67,9 @@ for (;;) {
 }
 const { rows: ends } = await engine.ledger.query(count)
 const { rows: answers } = await engine.ledger.query(
-  `SELECT count(*) AS n, count(DISTINCT content) AS different FROM agent_messages WHERE role = 'user'`,
+  // The row of a failed try has the message, too, and is in no session.
+  `SELECT count(*) AS n, count(DISTINCT m.content) AS different
+   FROM agent_messages m JOIN agent_turns t ON t.id = m.turn_id WHERE m.role = 'user' AND t.status = 'completed'`,
 )
 const interrupted = await engine.recover()
 await broker.close()
