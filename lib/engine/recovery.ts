@@ -28,6 +28,7 @@ const CHANGES: readonly string[] = [
   'afterToolCall',
   'stopWhen',
   'prepareStep',
+  'planner',
   'output',
   'onApproval',
 ] satisfies (keyof ResumeOptions)[]

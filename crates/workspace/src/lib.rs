@@ -29,6 +29,8 @@ mod ls;
 #[cfg(target_os = "linux")]
 mod root;
 #[cfg(target_os = "linux")]
+mod scratch;
+#[cfg(target_os = "linux")]
 mod search;
 #[cfg(target_os = "linux")]
 mod shell;

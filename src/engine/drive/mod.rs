@@ -16,6 +16,7 @@ mod outcome;
 mod output;
 mod parked;
 mod permissions;
+mod planning;
 mod refusal;
 mod run_loop;
 mod step;

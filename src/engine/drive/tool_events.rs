@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::outcome;
 use crate::engine::events::EventQueue;
-use crate::tools::{Invocation, ReconcileFuture, ToolFuture, ToolHost};
+use crate::tools::{Invocation, ReconcileFuture, StepFuture, ToolFuture, ToolHost};
 use model::{AgentToolCall, RunWarning, StreamEvent, ToolStatus};
 use turn::machine::{Machine, PendingCall};
 
@@ -53,6 +53,10 @@ impl ToolHost for Announcing<'_> {
 
     fn reconcile(&self, invocation: Invocation, cancel: CancellationToken) -> ReconcileFuture {
         self.host.reconcile(invocation, cancel)
+    }
+
+    fn spill(&self, tool: String, text: String) -> Option<StepFuture> {
+        self.host.spill(tool, text)
     }
 }
 

@@ -120,6 +120,8 @@ pub enum CallPurpose {
     Summary,
     /// A count of the tokens of a prompt.
     Count,
+    /// A decision of a planner; no provider is called.
+    Plan,
 }
 
 impl CallPurpose {
@@ -130,6 +132,7 @@ impl CallPurpose {
             Self::Run => "run",
             Self::Summary => "summary",
             Self::Count => "count",
+            Self::Plan => "plan",
         }
     }
 
@@ -177,6 +180,10 @@ pub struct Attempt {
     /// How long it waited for its provider's rate limits before it was sent; absent where it did not. Not part of `ms`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_ms: Option<u64>,
+    /// The decision, with the purpose `plan`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "testing", ts(as = "Option<crate::PlanRecord>"))]
+    pub plan: Option<Box<crate::PlanRecord>>,
 }
 
 /// A setting of the context that the engine did not follow, without a failure. Reported once per run.
@@ -312,6 +319,10 @@ pub struct AgentResult {
     /// Breaks of the provider's prompt cache.
     #[serde(default)]
     pub cache_breaks: Vec<crate::CacheBreak>,
+    /// The decisions of the run's planner, in order; absent where it has none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "testing", ts(optional, as = "Option<Vec<crate::PlanRecord>>"))]
+    pub plans: Vec<crate::PlanRecord>,
     /// With `onApproval: 'return'`: the calls that wait for a decision. The turn has not ended; resume it after the decision.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "testing", ts(optional, as = "Option<Vec<crate::Approval>>"))]
