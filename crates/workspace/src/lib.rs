@@ -29,8 +29,6 @@ mod ls;
 #[cfg(target_os = "linux")]
 mod root;
 #[cfg(target_os = "linux")]
-mod scratch;
-#[cfg(target_os = "linux")]
 mod search;
 #[cfg(target_os = "linux")]
 mod shell;

@@ -16,7 +16,6 @@ mod outcome;
 mod output;
 mod parked;
 mod permissions;
-mod planning;
 mod refusal;
 mod run_loop;
 mod step;

@@ -6,9 +6,8 @@ use serde_json::value::RawValue;
 
 use model::{
     AgentMessage, AgentResult, AssembledContext, Attempt, CacheBreak, CompactionResult,
-    OnStaleHead, PersistError, PlanRecord, Role, RunWarning, StopReason, StorageError, TokenBudget,
-    TokenUsage, TurnEnd, TurnHeader, TurnSettings, TurnStatus, query_message_ids,
-    response_message_id,
+    OnStaleHead, PersistError, Role, RunWarning, StopReason, StorageError, TokenBudget, TokenUsage,
+    TurnEnd, TurnHeader, TurnSettings, TurnStatus, query_message_ids, response_message_id,
 };
 use turn::machine::{Machine, Outcome};
 
@@ -122,7 +121,7 @@ pub(crate) fn result(
         compaction: ended.compaction,
         persisted: false,
         persist_error: None,
-        plans: PlanRecord::of_attempts(&ended.attempts),
+        plans: Attempt::plans(&ended.attempts),
         attempts: ended.attempts,
         undelivered_steering: ended.undelivered_steering,
         token_budget: ended.token_budget,

@@ -14,9 +14,8 @@ use super::output::{Settled, settle};
 use super::parked::{
     Wakes, continued, deliver_end, end_parked, reject_closed, reject_failed, return_parked, wait,
 };
-use super::planning::{Planned, PlannedAt, is_question, plan};
 use super::refusal::refuse;
-use super::step::{may_stop, prepare, stops};
+use super::step::{Planned, PlannedAt, is_question, may_stop, plan, prepare, stops};
 use super::tool_batch::{self, BatchEnd};
 use crate::engine::active_run::ActiveRun;
 use crate::engine::call::{NextCall, announce_wait};

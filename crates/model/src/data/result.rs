@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::{AgentError, AgentMessage, TokenUsage};
+use crate::{AgentError, AgentMessage, PLANNER, PlanRecord, TokenUsage};
 
 /// Why the agent stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -184,6 +184,34 @@ pub struct Attempt {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "testing", ts(as = "Option<crate::PlanRecord>"))]
     pub plan: Option<Box<crate::PlanRecord>>,
+}
+
+impl Attempt {
+    /// The record of a planner's decision, which took `ms`.
+    #[must_use]
+    pub fn of_plan(plan: PlanRecord, ms: u64) -> Self {
+        Self {
+            purpose: CallPurpose::Plan,
+            provider: PLANNER.to_owned(),
+            model: plan.planner.as_str().to_owned(),
+            profile_id: None,
+            ok: true,
+            status: None,
+            reason: None,
+            ms,
+            usage: None,
+            usage_estimated: false,
+            cost: None,
+            held_ms: None,
+            plan: Some(Box::new(plan)),
+        }
+    }
+
+    /// The decisions among the attempts of a turn, in order.
+    #[must_use]
+    pub fn plans(attempts: &[Self]) -> Vec<PlanRecord> {
+        attempts.iter().filter_map(|attempt| attempt.plan.as_deref().cloned()).collect()
+    }
 }
 
 /// A setting of the context that the engine did not follow, without a failure. Reported once per run.

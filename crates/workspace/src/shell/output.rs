@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use crate::scratch::Scratch;
+use crate::root::Scratch;
 use crate::text::format_size;
 
 const HEAD: usize = 32 * 1024;

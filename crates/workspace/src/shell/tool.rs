@@ -20,7 +20,7 @@ use crate::cancel::Cancel;
 use crate::error::{ToolError, system};
 use crate::output::Output;
 use crate::params::{Background, BashParams, ShellOptions};
-use crate::scratch::Scratch;
+use crate::root::Scratch;
 use crate::workspace::Workspace;
 
 /// How long the pipe may stay open after the shell has ended.

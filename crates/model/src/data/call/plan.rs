@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::data::input::field::{InputError, from_json, typed};
-use crate::{Attempt, CallPurpose};
 
 /// The most entries of a keyword map: each message is compared with all of them.
 const MAX_KEYWORDS: usize = 1_000;
@@ -230,34 +229,6 @@ pub struct PlanRecord {
     /// The assistant message with the planned calls, or the question; absent for `direct`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_id: Option<String>,
-}
-
-impl PlanRecord {
-    /// The attempt that records it.
-    #[must_use]
-    pub fn into_attempt(self, ms: u64) -> Attempt {
-        Attempt {
-            purpose: CallPurpose::Plan,
-            provider: PLANNER.to_owned(),
-            model: self.planner.as_str().to_owned(),
-            profile_id: None,
-            ok: true,
-            status: None,
-            reason: None,
-            ms,
-            usage: None,
-            usage_estimated: false,
-            cost: None,
-            held_ms: None,
-            plan: Some(Box::new(self)),
-        }
-    }
-
-    /// The decisions among the attempts of a turn, in order.
-    #[must_use]
-    pub fn of_attempts(attempts: &[Attempt]) -> Vec<Self> {
-        attempts.iter().filter_map(|attempt| attempt.plan.as_deref().cloned()).collect()
-    }
 }
 
 #[cfg(test)]

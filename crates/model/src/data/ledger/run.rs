@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     AgentError, AgentErrorKind, AgentMessage, AgentResult, Attempt, CompactionResult, ErrorDetail,
-    FailureKind, Limit, PersistError, PlanRecord, Role, StopReason, StorageErrorKind, TurnError,
-    TurnRow,
+    FailureKind, Limit, PersistError, Role, StopReason, StorageErrorKind, TurnError, TurnRow,
 };
 
 /// Where a run is. `waiting`: another run of its session comes first. `awaiting_approval`: a call waits for a decision. `interrupted`: its process has ended, or lost its lease;
@@ -169,7 +168,7 @@ impl From<EndedRun> for AgentResult {
             compaction,
             persisted: in_thread,
             persist_error,
-            plans: PlanRecord::of_attempts(&turn.attempts),
+            plans: Attempt::plans(&turn.attempts),
             attempts: turn.attempts,
             undelivered_steering: Vec::new(),
             token_budget: None,

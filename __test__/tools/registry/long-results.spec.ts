@@ -9,10 +9,10 @@ import {
   createCodingTools,
   type ScriptedReply,
   scriptedProvider,
-} from '../../index.js'
-import { closing, folder } from '../support/cleanup.js'
-import { context, testModel } from '../support/engine.js'
-import { thrown } from '../support/refusals.js'
+} from '../../../index.js'
+import { closing, folder } from '../../support/cleanup.js'
+import { context, testModel } from '../../support/engine.js'
+import { thrown } from '../../support/refusals.js'
 
 const LONG = Array.from({ length: 3_000 }, (_, line) => `line ${line}`).join('\n')
 

@@ -9,10 +9,10 @@ import {
   type AssembledContext,
   scriptedProvider,
   type ToolsetScope,
-} from '../../index.js'
-import { closing } from '../support/cleanup.js'
-import { context, testModel } from '../support/engine.js'
-import { thrown } from '../support/refusals.js'
+} from '../../../index.js'
+import { closing } from '../../support/cleanup.js'
+import { context, testModel } from '../../support/engine.js'
+import { thrown } from '../../support/refusals.js'
 
 const tool = (name: string): AgentTool => ({ name, run: () => name })
 

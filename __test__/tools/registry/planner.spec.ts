@@ -10,11 +10,11 @@ import {
   type PlanContext,
   type ScriptedReply,
   scriptedProvider,
-} from '../../index.js'
-import { callbackWarnings } from '../support/callback-warnings.js'
-import { closing, folder } from '../support/cleanup.js'
-import { context, readAll, scriptedEngine, testModel, textOf } from '../support/engine.js'
-import { thrown } from '../support/refusals.js'
+} from '../../../index.js'
+import { callbackWarnings } from '../../support/callback-warnings.js'
+import { closing, folder } from '../../support/cleanup.js'
+import { context, readAll, scriptedEngine, testModel, textOf } from '../../support/engine.js'
+import { thrown } from '../../support/refusals.js'
 
 /** A tool that notes what it was called with. */
 function looking(ran: unknown[], fields: Partial<AgentTool> = {}): AgentTool {

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::driver::Driver;
+use super::super::driver::Driver;
 use crate::engine::events::RecordKind;
 use crate::engine::state::{RunUsage, arguments_hash, millis};
 use model::{
-    AgentPhase, Block, PLANNED, PLANNER, Plan, PlanRecord, PlannerKind, Provenance, Role,
+    AgentPhase, Attempt, Block, PLANNED, PLANNER, Plan, PlanRecord, PlannerKind, Provenance, Role,
     RunWarning, TokenUsage,
 };
 use turn::machine::planner::{Situation, heuristic};
@@ -60,12 +60,12 @@ struct PlanContext<'a> {
 
 /// The number of answers after which the planner was last asked; `None` before it was.
 #[derive(Default)]
-pub(super) struct PlannedAt(Option<usize>);
+pub(in crate::engine::drive) struct PlannedAt(Option<usize>);
 
 impl PlannedAt {
     /// Whether the planner decides about the next step: once before the first answer, and with `replan` after each round of
     /// tools. A retry of a call is the same step.
-    pub(super) fn is_due(&mut self, driver: &Driver, machine: &Machine) -> bool {
+    pub(in crate::engine::drive) fn is_due(&mut self, driver: &Driver, machine: &Machine) -> bool {
         let Some(planner) = &driver.active.run.context.planner else { return false };
         let messages = machine.messages();
         let answers = messages.iter().filter(|it| it.role == Role::Assistant).count();
@@ -79,7 +79,7 @@ impl PlannedAt {
 }
 
 /// What follows from a plan.
-pub(super) enum Planned {
+pub(in crate::engine::drive) enum Planned {
     /// The model is called.
     Direct,
     /// The machine continues with this step.
@@ -87,7 +87,11 @@ pub(super) enum Planned {
 }
 
 /// Asks the planner, and records what it decides.
-pub(super) async fn plan(driver: &Driver, machine: &mut Machine, usage: &mut RunUsage) -> Planned {
+pub(in crate::engine::drive) async fn plan(
+    driver: &Driver,
+    machine: &mut Machine,
+    usage: &mut RunUsage,
+) -> Planned {
     let active = &driver.active;
     let run = &active.run;
     let Some(planner) = &run.context.planner else { return Planned::Direct };
@@ -144,7 +148,7 @@ pub(super) async fn plan(driver: &Driver, machine: &mut Machine, usage: &mut Run
         record.message_id = Some(clock.new_id());
     }
     let ms = millis(clock.instant().saturating_duration_since(began));
-    usage.attempts.push(record.clone().into_attempt(ms));
+    usage.attempts.push(Attempt::of_plan(record.clone(), ms));
     let Some(message_id) = record.message_id else { return Planned::Direct };
     if let [Block::Text { text, .. }] = blocks.as_slice() {
         active.queue.phase(AgentPhase::Streaming, clock.now_ms());
@@ -167,7 +171,7 @@ pub(super) async fn plan(driver: &Driver, machine: &mut Machine, usage: &mut Run
 }
 
 /// Whether the turn's answer is the question of a planner.
-pub(super) fn is_question(machine: &Machine) -> bool {
+pub(in crate::engine::drive) fn is_question(machine: &Machine) -> bool {
     let answer = machine.messages().iter().rfind(|message| message.role == Role::Assistant);
     let provenance = answer.and_then(|answer| answer.provenance.as_ref());
     provenance.is_some_and(|from| from.provider == PLANNER && from.api == PLANNED)
