@@ -77,7 +77,7 @@ import { compact } from './compaction.ts'
 import { requestKey } from './key-functions.ts'
 import { mcpServers } from './mcp-servers.ts'
 import { noteOptionProblems, readOptions } from './options.ts'
-import { readResumption, recoverAtOpen } from './recovery.ts'
+import { readResumption, recoverAtOpen, resumedPlanner } from './recovery.ts'
 import { resultOf, runInfo, runs } from './runs.ts'
 import { ScriptedProvider } from './scripted-provider.ts'
 
@@ -349,7 +349,8 @@ class AgentEngine implements Declared {
         this.#native.resume(number, from, json, known, flags)
       const { toolsets } = this.#ofContexts
       const tools = options.tools === undefined ? toolsets?.ofResumed(persisted) : undefined
-      const context = { ...persisted, ...fields }
+      const planner = resumedPlanner(persisted.planner, this.#hooks?.plan)
+      const context: Fields = { ...persisted, planner, ...fields }
       if (tools !== undefined) context.tools = tools
       return this.#begin(context, callbacks, start, hub.drainLater)
     } catch (error) {

@@ -82,5 +82,5 @@ test('the smaller of the limits of a tool and a policy holds, and a limit that l
   }
   const engine = engineWith([])
   const refused = thrown(() => engine.run(context({ tools: [lookup({ maxResultChars: 10 })] })))
-  expect([refused.code, refused.field]).toEqual(['invalid_context', 'tools[0].maxResultChars'])
+  expect([refused.code, refused.field]).toEqual(['invalid_tool', 'tools[0].maxResultChars'])
 })
