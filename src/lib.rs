@@ -12,6 +12,7 @@ mod engine;
 pub mod fuzz;
 #[cfg(feature = "node")]
 mod node;
+mod retrieval;
 mod tools;
 #[cfg(test)]
 mod typescript;

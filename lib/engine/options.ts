@@ -2,6 +2,8 @@
 // It must never store or print a key.
 
 import type { OnRequest, RunHooks } from '../../index.d.ts'
+import type { EmbedFunction } from '../memory/embedder.ts'
+import { readMemory } from '../memory/options.ts'
 import { NativeEngine } from '../native/addon.ts'
 import { readHook } from '../run/context.ts'
 import { BY_DEFAULT, readSkipped } from '../run/event-groups.ts'
@@ -27,6 +29,10 @@ interface ReadOptions {
   json: string
   /** The key functions, by the index of their profile. */
   functions: Map<number, KeyFunction>
+  /** The function that embeds the texts of the memory. */
+  embed: EmbedFunction | undefined
+  /** Whether the engine has a memory. */
+  hasMemory: boolean
   onRequest: OnRequest | undefined
   hooks: RunHooks | undefined
   /** The groups of events that are left out, as bits. */
@@ -61,12 +67,15 @@ function readOptions(given: unknown, refuse: Refuse = throwing): ReadOptions {
     ? noted(refuse, () => readFields(options.providers, 'providers', CODE, 'providers.'))
     : options.providers
   const mcp = noted(refuse, () => readServers(options.mcp, functions))
-  const crossing = { ...options, authProfiles: profiles, providers, mcp }
+  const memory = noted(refuse, () => readMemory(options.memory), { crossing: undefined })
+  const crossing = { ...options, authProfiles: profiles, providers, mcp, memory: memory.crossing }
   const json = noted(refuse, () => toJson(crossing, 'options', () => CODE), '{}')
   refuseLists(JSON.parse(json), refuse)
   return {
     json,
     functions,
+    embed: memory.embed,
+    hasMemory: isObject(memory.crossing) || memory.crossing === true,
     onRequest: noted(refuse, () => readHook(onRequest, CODE)),
     hooks,
     skipped: noted(refuse, () => readSkipped(events, CODE), BY_DEFAULT),
@@ -90,7 +99,7 @@ function noteOptionProblems(given: unknown, problems: Problems): void {
 function refuseLists(options: Fields, refuse: Refuse): void {
   const refuseList = (value: unknown, field: string, code: Code) =>
     noted(refuse, () => refuseListAt(value, field, code))
-  for (const field of ['ledger', 'providers', 'mcp', 'failover', 'rateGovernor', 'pruning']) {
+  for (const field of ['ledger', 'providers', 'mcp', 'failover', 'rateGovernor', 'pruning', 'memory']) {
     refuseList(options[field], field, CODE)
   }
   const { events } = (options.ledger ?? {}) as Fields

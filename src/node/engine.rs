@@ -9,11 +9,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::backend;
 use super::errors::js_error;
 use super::hosts::{
-    Asker, CodingHost, JsKeyHost, JsRequestHost, JsToolHost, KeyAnswers, McpHost, RequestAnswers,
-    ToolAnswers, mcp_servers,
+    Asker, CodingHost, EmbedAnswers, JsKeyHost, JsRequestHost, JsToolHost, KeyAnswers, McpHost,
+    RequestAnswers, ToolAnswers, mcp_servers,
 };
 use super::hub::{HubCore, NativeHub, RunEntry};
 use super::input::{CrossingContext, GivenHistories, KnownHistory, ReadOptions, RunFlags};
+use super::memory;
 use super::options::JournalName;
 use super::pending::{Compactions, Followers, end_all, followers};
 use super::reply::{Answer, json, reply};
@@ -21,6 +22,7 @@ use crate::engine::{
     Delivery, Engine, EngineParts, EventQueue, JournalMode, Notify, ProviderEntry, QueuedTurn,
     RunControl, RunHandles, Tasks,
 };
+use crate::retrieval::Memory;
 use base::clock::Clock;
 use base::config::Environment;
 use base::error::{EngineError, ErrorCode};
@@ -63,6 +65,9 @@ pub struct NativeEngine {
     request_hooks: Arc<RequestAnswers>,
     pub(super) given: GivenHistories,
     pub(super) mcp: Option<Arc<McpServers>>,
+    pub(super) memory: Option<Arc<Memory>>,
+    /// Requests for vectors to the host's function.
+    pub(super) embeddings: Arc<EmbedAnswers>,
     /// Whether a tool without its own time limit has one of the engine.
     limits_tools: bool,
     /// Until the ledger is closed, no coding tool of this process touches it.
@@ -101,6 +106,7 @@ impl NativeEngine {
             governor,
             failover,
             mcp,
+            memory,
         } = ReadOptions::of(options, Some(&host), &environment)?;
         let client = HttpClient::new();
         let mut scripted = HashMap::new();
@@ -135,6 +141,12 @@ impl NativeEngine {
         let protected = path.map(|path| protect(path.into()));
         let port = ledger.as_ref();
         let tasks = hub.tasks().sibling();
+        let embeddings = Arc::new(EmbedAnswers::default());
+        let memory = memory.zip(port).map(|(options, ledger)| {
+            let embedder = memory::js_embedder(hub.core(), keys, &embeddings);
+            let embedder = options.embedder.is_some().then_some(embedder);
+            memory::start(options, ledger, (&clock, &tasks), embedder)
+        });
         let engine = Engine::new(EngineParts {
             providers,
             catalogue,
@@ -158,6 +170,8 @@ impl NativeEngine {
             engine: Arc::new(engine),
             hub: Arc::clone(hub.core()),
             mcp: mcp_servers(mcp, &tasks, &clock, &client, &host),
+            memory,
+            embeddings,
             limits_tools: tool_timeout_ms.is_some(),
             tasks,
             ledger,
@@ -411,9 +425,13 @@ impl NativeEngine {
         // Earlier requests to the ledger are answered first. The task that waits for them is not counted among them.
         let (earlier, followers) = (self.tasks.clone(), Arc::clone(&self.followers));
         let (protected, mcp) = (Arc::clone(&self.protected), self.mcp.clone());
+        let memory = self.memory.clone();
         self.given.clear();
         self.tasks.sibling().spawn(async move {
             engine.close().await;
+            if let Some(memory) = memory {
+                memory.close();
+            }
             end_all(&followers);
             if let Some(servers) = mcp {
                 servers.close().await;

@@ -14,6 +14,7 @@ mod hosts;
 mod hub;
 mod input;
 mod ledger;
+mod memory;
 mod options;
 mod patches;
 mod pending;

@@ -96,6 +96,15 @@ pub use data::limits::budget::{
     ReservedAccount, SpentBy,
 };
 pub use data::limits::policy::RunPolicy;
+pub use data::memory::fact::{FactFilter, FactSource, MemoryFact, NewFact};
+pub use data::memory::report::{
+    ForgetOptions, MemoryForgotten, MemoryModel, MemoryReindex, MemoryStats,
+};
+pub use data::memory::scope::{MemoryScope, MemoryScopeKind, SessionIdentity};
+pub use data::memory::search::{
+    MemoryFound, MemoryHit, MemoryHits, MemoryKind, MemoryQuery, MemoryRow, MemorySearchOptions,
+    MemoryWhy,
+};
 pub use data::message::{AgentMessage, Message, Provenance, Role, summary_of, summary_text};
 pub use data::profile::{AuthType, ModelName, ProfileState, ProfileUsage, ProfileWindow};
 pub use data::result::{
@@ -125,6 +134,10 @@ pub use ports::ledger::LedgerPorts;
 pub use ports::ledger_admin::{LedgerAdmin, Supported};
 pub use ports::ledger_read::LedgerRead;
 pub use ports::live::{LiveRun, RunEvent, RunEventKind, RunNames, RunRegistration};
+pub use ports::memory_store::{
+    EmbeddedChunk, EmbeddingCost, FactInput, IndexedTurn, MemoryCounts, MemoryStore, MemoryWake,
+    PendingText, PendingTurn, UnembeddedChunk,
+};
 pub use ports::profiles::{ProfileChange, ProfileStore};
 pub use ports::prompt_store::PromptStore;
 pub use ports::queue_store::{

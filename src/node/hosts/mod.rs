@@ -4,6 +4,7 @@
 mod answers;
 mod coding;
 mod coding_calls;
+mod embed_host;
 mod key_host;
 mod mcp;
 mod mcp_lists;
@@ -13,6 +14,7 @@ mod tool_host;
 pub(super) use answers::RequestAnswers;
 pub(super) use coding::{CodingHost, CodingTools};
 pub(super) use coding_calls::{blocking, repaired};
+pub(super) use embed_host::{EmbedAnswers, JsEmbedder};
 pub(super) use key_host::{JsKeyHost, KeyAnswers};
 pub(super) use mcp::{McpHost, mcp_servers};
 pub(super) use request_host::{Asker, JsRequestHost};

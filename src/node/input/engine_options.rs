@@ -10,6 +10,7 @@ use super::super::options::{LedgerFields, Options};
 use crate::engine::{
     Budgets, CompactionOptions, ContextGuard, FailoverOptions, GovernorOptions, PruningOptions,
 };
+use crate::retrieval::MemoryOptions;
 use base::config::Environment;
 use base::error::EngineError;
 use mcp::{ServerSettings, parse_servers};
@@ -30,6 +31,7 @@ pub(in crate::node) struct ReadOptions {
     pub(in crate::node) governor: Option<GovernorOptions>,
     pub(in crate::node) failover: FailoverOptions,
     pub(in crate::node) mcp: Vec<ServerSettings>,
+    pub(in crate::node) memory: Option<MemoryOptions>,
 }
 
 impl ReadOptions {
@@ -84,6 +86,11 @@ impl ReadOptions {
             backend::check(ledger)?;
         }
         drop(named);
+        let memory = MemoryOptions::parse(options.memory)?;
+        if memory.is_some() && options.ledger.is_none() {
+            let message = "needs a ledger; pass `ledger: { path }` as well";
+            return Err(InputError::new("memory", message));
+        }
         Ok(Self {
             ledger: options.ledger,
             tool_timeout_ms: options.tool_timeout_ms,
@@ -97,6 +104,7 @@ impl ReadOptions {
             governor: GovernorOptions::parse(options.rate_governor)?,
             failover,
             mcp: parse_servers(options.mcp, environment)?,
+            memory,
         })
     }
 }

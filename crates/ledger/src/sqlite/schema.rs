@@ -51,6 +51,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration::Sql(include_str!("migrations/broker/320_session_prompts.sql")),
     Migration::Sql(include_str!("migrations/broker/330_dispatches.sql")),
     Migration::Sql(include_str!("migrations/broker/340_budgets.sql")),
+    Migration::Sql(include_str!("migrations/memory/400_memory.sql")),
 ];
 
 /// Brings a file to the newest of `migrations` in one transaction; concurrent processes are serialized by the transaction.

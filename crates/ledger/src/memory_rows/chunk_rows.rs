@@ -1,0 +1,120 @@
+//! The rows of `memory_chunks`, each with its words in `memory_words`. A chunk must never be written or deleted without its words.
+
+use std::sync::LazyLock;
+
+use rusqlite::Connection;
+
+use crate::memory_rows::{fact_rows, scope_rows};
+use crate::sqlite::checksum::{insert_all, is_whole};
+use crate::sqlite::columns::{columns, list_of};
+use crate::sqlite::error::{Stored, damaged};
+use crate::sqlite::functions::words_of;
+use crate::sqlite::sql;
+use model::{MemoryKind, MemoryRow};
+
+/// A row of `memory_chunks`, apart from its number.
+pub(crate) struct ChunkColumns<'r> {
+    pub(crate) kind: &'r str,
+    pub(crate) scope: i64,
+    pub(crate) session_label: Option<&'r str>,
+    pub(crate) turn_id: Option<&'r str>,
+    pub(crate) part: Option<i64>,
+    pub(crate) role: Option<&'r str>,
+    pub(crate) fact_id: Option<&'r str>,
+    pub(crate) text: &'r str,
+    pub(crate) created_at: i64,
+}
+
+columns!(for<'r> ChunkColumns<'r> {
+    kind,
+    scope,
+    session_label,
+    turn_id,
+    part,
+    role,
+    fact_id,
+    text,
+    created_at,
+});
+
+static ADD: LazyLock<String> =
+    LazyLock::new(|| format!("{} RETURNING n", insert_all::<ChunkColumns<'_>>("memory_chunks")));
+pub(crate) static CHUNK: LazyLock<String> = LazyLock::new(|| {
+    let (columns, whole) = (list_of::<ChunkColumns<'_>>("c"), is_whole("memory_chunks", "c"));
+    format!(
+        "SELECT {columns}, s.kind, s.id FROM memory_chunks c CROSS JOIN memory_scopes s ON s.n = c.scope
+         WHERE c.n = ?1 AND {whole}"
+    )
+});
+pub(crate) const OF_TURN: &str = "SELECT n, text FROM memory_chunks WHERE turn_id = ?1";
+pub(crate) const OF_FACT: &str = "SELECT n, text FROM memory_chunks WHERE fact_id = ?1";
+pub(crate) const OF_SESSION: &str = "SELECT n, text FROM memory_chunks WHERE session_label = ?1";
+
+/// Writes a chunk with its words.
+pub(crate) fn add(connection: &Connection, row: &ChunkColumns<'_>) -> Stored<()> {
+    let doing = "write a chunk of the memory";
+    let values = crate::sqlite::columns::values(row);
+    let n: i64 = sql::one(connection, &ADD, rusqlite::params_from_iter(values), doing)?;
+    let words = words_of(row.text);
+    if words.is_empty() {
+        return Ok(());
+    }
+    let index = "INSERT INTO memory_words (rowid, words) VALUES (?1, ?2)";
+    sql::exec(connection, index, (n, words), doing).map(drop)
+}
+
+/// The chunk with that number; `None` if it is gone or damaged.
+pub(crate) fn chunk(connection: &Connection, n: i64) -> Stored<Option<MemoryRow>> {
+    let row = sql::first(connection, &CHUNK, (n,), "read a chunk of the memory", |fields| {
+        let row: ChunkColumns<'_> = fields.next()?;
+        let (kind, id): (String, String) = fields.next()?;
+        let kind = (scope_rows::scope_of(&kind, id)?, MemoryKind::of_name(row.kind));
+        let (scope, Some(kind)) = kind else {
+            return Err(damaged("a chunk of the memory has no kind that is known"));
+        };
+        let row_of = MemoryRow {
+            n,
+            kind,
+            scope,
+            session_label: row.session_label.map(ToOwned::to_owned),
+            turn_id: row.turn_id.map(ToOwned::to_owned),
+            role: row.role.map(ToOwned::to_owned),
+            text: row.text.to_owned(),
+            created_at: row.created_at,
+            fact: None,
+        };
+        Ok((row_of, row.fact_id.map(ToOwned::to_owned)))
+    })?;
+    let Some((row, fact_id)) = row else { return Ok(None) };
+    let fact = match fact_id {
+        Some(id) => match fact_rows::fact(connection, &id)? {
+            Some(fact) => Some(fact),
+            None => return Ok(None),
+        },
+        None => None,
+    };
+    Ok(Some(MemoryRow { fact, ..row }))
+}
+
+/// Deletes the chunks that `select` finds for `of`, with their words and vectors. Returns how many.
+pub(crate) fn delete(connection: &Connection, select: &str, of: &str) -> Stored<u64> {
+    let doing = "delete chunks of the memory";
+    let found: Vec<(i64, String)> = sql::all(connection, select, (of,), doing)?;
+    for (n, text) in &found {
+        let words = words_of(text);
+        if !words.is_empty() {
+            // The index has no text: what it has to forget is passed.
+            let forget =
+                "INSERT INTO memory_words (memory_words, rowid, words) VALUES ('delete', ?1, ?2)";
+            sql::exec(connection, forget, (n, words), doing)?;
+        }
+        sql::exec(connection, "DELETE FROM memory_vectors WHERE chunk = ?1", (n,), doing)?;
+        sql::exec(connection, "DELETE FROM memory_skipped WHERE chunk = ?1", (n,), doing)?;
+        sql::exec(connection, "DELETE FROM memory_chunks WHERE n = ?1", (n,), doing)?;
+    }
+    if !found.is_empty() {
+        let changed = "UPDATE memory_state SET generation = generation + 1 WHERE id = 1";
+        sql::exec(connection, changed, (), doing)?;
+    }
+    Ok(found.len() as u64)
+}
