@@ -13,6 +13,5 @@ pub mod fuzz;
 #[cfg(feature = "node")]
 mod node;
 mod retrieval;
-mod tools;
 #[cfg(test)]
 mod typescript;

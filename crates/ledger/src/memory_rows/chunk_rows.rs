@@ -41,9 +41,10 @@ static ADD: LazyLock<String> =
     LazyLock::new(|| format!("{} RETURNING n", insert_all::<ChunkColumns<'_>>("memory_chunks")));
 pub(crate) static CHUNK: LazyLock<String> = LazyLock::new(|| {
     let (columns, whole) = (list_of::<ChunkColumns<'_>>("c"), is_whole("memory_chunks", "c"));
+    let scope = is_whole("memory_scopes", "s");
     format!(
         "SELECT {columns}, s.kind, s.id FROM memory_chunks c CROSS JOIN memory_scopes s ON s.n = c.scope
-         WHERE c.n = ?1 AND {whole}"
+         WHERE c.n = ?1 AND {whole} AND {scope}"
     )
 });
 pub(crate) const OF_TURN: &str = "SELECT n, text FROM memory_chunks WHERE turn_id = ?1";

@@ -54,9 +54,10 @@ const WRITING: &str = "write a fact";
 
 fn facts_where(condition: &str) -> String {
     let (columns, whole) = (list_of::<FactColumns<'_>>("f"), is_whole("memory_facts", "f"));
+    let scope = is_whole("memory_scopes", "s");
     format!(
         "SELECT {columns}, s.kind, s.id, f.n FROM memory_facts f CROSS JOIN memory_scopes s ON s.n = f.scope
-         WHERE {whole} AND {condition}"
+         WHERE {whole} AND {scope} AND {condition}"
     )
 }
 

@@ -1,13 +1,19 @@
 //! The scopes of what is remembered, as numbers, and what decides the scope of a session. It must never decide a scope.
 
+use std::sync::LazyLock;
+
 use rusqlite::Connection;
 
 use crate::sessions::persona;
+use crate::sqlite::checksum::insert;
 use crate::sqlite::error::{Stored, damaged};
 use crate::sqlite::sql;
 use model::{MemoryScope, MemoryScopeKind, SessionIdentity, SessionKey};
 
 pub(crate) const NUMBER: &str = "SELECT n FROM memory_scopes WHERE kind = ?1 AND id = ?2";
+static ADD: LazyLock<String> = LazyLock::new(|| {
+    format!("{} RETURNING n", insert("memory_scopes", &[("kind", "?1"), ("id", "?2")]))
+});
 /// Who a session is, and the session that it works for.
 pub(crate) const SESSION: &str = "SELECT persona_id, agent_id, CASE WHEN is_subagent THEN parent_session_label END FROM sessions WHERE label = ?1";
 
@@ -21,8 +27,7 @@ pub(crate) fn number(connection: &Connection, scope: &MemoryScope) -> Stored<i64
     if let Some(n) = sql::optional(connection, NUMBER, values, DOING)? {
         return Ok(n);
     }
-    let add = "INSERT INTO memory_scopes (kind, id) VALUES (?1, ?2) RETURNING n";
-    sql::one(connection, add, values, "write a scope of the memory")
+    sql::one(connection, &ADD, values, "write a scope of the memory")
 }
 
 /// The numbers of the scopes that something is in, as a JSON array.

@@ -33,7 +33,7 @@ const REMOVED: [Table; 2] = [
 ];
 
 /// Every table with a checksum.
-pub(crate) const TABLES: [Table; 37] = [
+pub(crate) const TABLES: [Table; 38] = [
     Table {
         name: "schema_meta",
         columns: "ledger_id, created_at, engine_version",
@@ -197,6 +197,7 @@ pub(crate) const TABLES: [Table; 37] = [
         columns: "call_id, account, tokens, nanos, owner, pid, pid_started, pid_space, boot_id",
         subject: "call_id",
     },
+    Table { name: "memory_scopes", columns: "kind, id", subject: "id" },
     Table {
         name: "memory_chunks",
         columns: "kind, scope, session_label, turn_id, part, role, fact_id, text, created_at",

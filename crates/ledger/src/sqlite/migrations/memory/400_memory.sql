@@ -19,6 +19,7 @@ CREATE TABLE memory_scopes (
   n INTEGER PRIMARY KEY,
   kind TEXT NOT NULL CHECK (kind IN ('session', 'persona', 'agent', 'global')),
   id TEXT NOT NULL,
+  row_checksum INTEGER,
   UNIQUE (kind, id)
 ) STRICT;
 
