@@ -195,6 +195,10 @@ export declare class NativeEngine {
   static optionProblems(options: string): string
   /** Calls a method of the ledger and answers request `id`. A wrong argument is thrown here. */
   ledger(id: number, method: string, args: string): void
+  /** Calls a method of the memory with the JSON of its arguments; answers request `id`. */
+  memory(id: number, method: string, args: string): void
+  /** Answers request `number` for vectors: their numbers one after the other with the length of each, or why there are none. */
+  answerEmbedding(number: number, vectors: Uint8Array | undefined | null, lengths: Array<number>, error?: string | undefined | null): void
   /** The state of the auth profiles as a JSON array; answers request `id`. */
   profiles(id: number): void
   /** Resets the failures of an auth profile; answers request `id`. */

@@ -419,6 +419,27 @@ export declare function createCodingTools(
   options?: CodingToolsOptions,
 ): CodingTool[]
 
+/** Options of {@link createMemoryTools}. */
+export interface MemoryToolsOptions {
+  /** Also the tools that change what is remembered: `remember` and `forget`. Default false. */
+  write?: boolean
+}
+
+/**
+ * The tools with which a model uses {@link AgentEngine.memory}: `recall`, and with `write` also `remember` and `forget`. Each sees what the
+ * session of its call sees, stores where that session's texts belong, and forgets nothing else.
+ *
+ * @example
+ * const tools = createMemoryTools(engine, { write: true })
+ * await engine.run('What is my favourite tea?', { session: 'main', tools }).result
+ *
+ * @throws {@link AgentEngineError} `no_memory` for an engine without the option `memory`.
+ */
+export declare function createMemoryTools(
+  engine: AgentEngine,
+  options?: MemoryToolsOptions,
+): AgentTool[]
+
 /** A part of a context. Each layer may have several. */
 export interface ContextLayer {
   name: LayerName
@@ -1361,6 +1382,20 @@ export type EmbedFunction = (
   | readonly (Float32Array | readonly number[] | null)[]
   | Promise<readonly (Float32Array | readonly number[] | null)[]>
 
+/** A model of one of the engine's providers: OpenAI and servers that speak like it (Ollama, vLLM, …), Google, or Bedrock. */
+export interface ProviderEmbedder {
+  /** The provider, by its name in `providers`. It is called with the engine's keys, rate limits and budgets. */
+  provider: string
+  /** The provider's name of the model: `text-embedding-3-small`. */
+  model: string
+  /** The numbers of a vector that are requested. Default: the model's. */
+  dimensions?: number
+  /** The most texts of a call: 1 to 2,048. Default 64. */
+  batch?: number
+  /** The most milliseconds of a call. Default 30,000. */
+  timeoutMs?: number
+}
+
 /** A function of the host that embeds. */
 export interface HostEmbedder {
   /** The name of its model. Vectors of another name, or of other dimensions, are never compared with its own. Default `host`. */
@@ -1377,7 +1412,7 @@ export interface HostEmbedder {
 /** What an engine remembers, and for whom. */
 export interface MemoryOptions {
   /** What makes vectors of texts. `none` (default): searches are by words alone. */
-  embedder?: EmbedFunction | HostEmbedder | 'none'
+  embedder?: ProviderEmbedder | EmbedFunction | HostEmbedder | 'none'
   /**
    * Where the texts of every session belong. Default: `persona` for a main session and the owner's direct messages, `session` for
    * others, so that a group never sees a private chat.
@@ -2398,6 +2433,11 @@ export interface ContextOptions {
         scope: LayerScope,
       ) => readonly LayerChange[] | Promise<readonly LayerChange[]>)
     | undefined
+  /**
+   * What a turn gets of the engine's memory, as a `cortex` layer: at most `limit` hits (default 10) within `tokens` (default 1,000), none of
+   * which its context has anyway. `false`: nothing. A search that fails costs the layer, and not the turn.
+   */
+  memory?: boolean | { limit?: number; tokens?: number } | undefined
   /** The zone of times in contexts, `Europe/Berlin`. Default: that of the process. */
   timeZone?: string | undefined
 }

@@ -53,7 +53,9 @@ test('a vector with NaN, of other dimensions or missing is skipped and counted, 
   await search(engine, 'rosebud')
   await polled(engine).toMatchObject({ pendingVectors: 0, skipped: 4, problem: null })
   expect((await stats(engine)).skippedProblem).toMatch(/^the vector /)
-  expect((await search(engine, 'none')).hits.map(({ excerpt }) => excerpt)).toContain('none rosebud')
+  expect((await search(engine, 'none')).hits.map(({ excerpt }) => excerpt)).toContain(
+    'none rosebud',
+  )
 })
 
 test('an answer that is no list of as many vectors is a failure that is shown', async () => {

@@ -76,7 +76,10 @@ test('a paraphrased question is found by its vector, and both reasons are named'
 async function embedded(engine: AgentEngine): Promise<void> {
   await engine.memory.search('.', { all: true })
   await expect
-    .poll(async () => (await engine.memory.stats()).pendingVectors, { timeout: 30_000, interval: 10 })
+    .poll(async () => (await engine.memory.stats()).pendingVectors, {
+      timeout: 30_000,
+      interval: 10,
+    })
     .toBe(0)
 }
 
@@ -103,14 +106,22 @@ test('a fact is stored once, superseded with its dates, and conflicting ones are
   const { hits } = await engine.memory.search('Oslo', { session: 'any' })
   expect(hits).toHaveLength(1)
   expect(hits[0]).toMatchObject({ kind: 'fact', fact: oslo, conflicts: [rome] })
-  const next = await engine.memory.supersede(rome.id, { ...home, content: 'Bern', validFrom: 5_000 })
+  const next = await engine.memory.supersede(rome.id, {
+    ...home,
+    content: 'Bern',
+    validFrom: 5_000,
+  })
   const listed = await engine.memory.facts({ all: true, entity: 'alice', superseded: true })
-  expect(listed.items.map(({ id, validTo, supersededBy }) => ({ id, validTo, supersededBy }))).toEqual([
+  expect(
+    listed.items.map(({ id, validTo, supersededBy }) => ({ id, validTo, supersededBy })),
+  ).toEqual([
     { id: rome.id, validTo: 5_000, supersededBy: next.id },
     { id: oslo.id, validTo: null, supersededBy: null },
     { id: next.id, validTo: null, supersededBy: null },
   ])
-  expect(await refused(engine.memory.supersede(rome.id, { ...home, content: 'Paris' }))).toMatchObject({
+  expect(
+    await refused(engine.memory.supersede(rome.id, { ...home, content: 'Paris' })),
+  ).toMatchObject({
     code: 'unknown_fact',
   })
 })

@@ -163,10 +163,10 @@ class Turns {
     const { agent, agentId, session } = await this.agent(sessionLabel)
     const scope = { sessionLabel, agentId, turnId, identity, permissions }
     const tools = await this.#tools(agent, scope)
-    const { native, defaults } = this.#parts
+    const { native, defaults, memory } = this.#parts
     const options = this.#options
     const { systemPrompt, message, layers } = await assemble({
-      ...{ native, options, agent, session, scope, tools },
+      ...{ native, memory, options, agent, session, scope, tools },
       message: given,
     })
     const fields: Partial<AssembledContext> = defined({

@@ -95,6 +95,8 @@ type Start = (
 /** The parts of an engine that a broker uses. */
 interface EngineParts {
   native: NativeEngine
+  /** Absent for an engine without one. */
+  memory: AgentMemory | undefined
   defaults: Readonly<Fields>
   /** Begins a run of a context that was read. */
   begin(context: Fields, start: Start, drain?: () => void): AgentRun
@@ -105,6 +107,7 @@ class AgentEngine implements Declared {
   static {
     partsOf = (engine) => ({
       native: engine.#native,
+      memory: engine.#memory,
       defaults: engine.#defaults,
       begin: (context, start, drain) => engine.#begin(context, {}, start, drain),
     })

@@ -99,7 +99,15 @@ function noteOptionProblems(given: unknown, problems: Problems): void {
 function refuseLists(options: Fields, refuse: Refuse): void {
   const refuseList = (value: unknown, field: string, code: Code) =>
     noted(refuse, () => refuseListAt(value, field, code))
-  for (const field of ['ledger', 'providers', 'mcp', 'failover', 'rateGovernor', 'pruning', 'memory']) {
+  for (const field of [
+    'ledger',
+    'providers',
+    'mcp',
+    'failover',
+    'rateGovernor',
+    'pruning',
+    'memory',
+  ]) {
     refuseList(options[field], field, CODE)
   }
   const { events } = (options.ledger ?? {}) as Fields

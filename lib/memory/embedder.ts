@@ -25,7 +25,8 @@ async function embedTexts(
   try {
     const given = await embed(texts, { isQuery })
     const list = readList(given, 'vectors', CODE)
-    if (list === undefined) return { lengths: [], error: 'the embedder returned no list of vectors' }
+    if (list === undefined)
+      return { lengths: [], error: 'the embedder returned no list of vectors' }
     const vectors = list.map((vector, at) => numbersOf(vector, at))
     const lengths = vectors.map(({ length }) => length)
     const all = new Float32Array(lengths.reduce((sum, length) => sum + length, 0))

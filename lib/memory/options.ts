@@ -27,16 +27,27 @@ function readMemory(given: unknown): ReadMemory {
     return { crossing: fields }
   }
   if (typeof embedder === 'function') {
-    return { crossing: { ...fields, embedder: { model: 'host' } }, embed: embedder as EmbedFunction }
+    return {
+      crossing: { ...fields, embedder: { model: 'host' } },
+      embed: embedder as EmbedFunction,
+    }
   }
   if (!isObject(embedder)) {
-    const message = "is no embedder; pass a function, `{ embed }`, or 'none'"
+    const message = "is no embedder; pass `{ provider, model }`, a function, `{ embed }`, or 'none'"
     throw refusal(CODE, 'memory.embedder', message)
   }
   const read: Fields = readFields(embedder, 'memory.embedder', CODE, 'memory.embedder.')
   const { embed, model = 'host', ...rest } = read
+  if (read.provider !== undefined) {
+    if (embed === undefined) return { crossing: { ...fields, embedder: read } }
+    throw refusal(CODE, 'memory.embedder.embed', 'is set beside `provider`; pass one of them')
+  }
   if (typeof embed !== 'function') {
-    throw refusal(CODE, 'memory.embedder.embed', 'is not a function')
+    throw refusal(
+      CODE,
+      'memory.embedder.embed',
+      'is not a function; pass one, or `provider` and `model`',
+    )
   }
   return { crossing: { ...fields, embedder: { model, ...rest } }, embed: embed as EmbedFunction }
 }

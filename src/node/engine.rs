@@ -141,12 +141,6 @@ impl NativeEngine {
         let protected = path.map(|path| protect(path.into()));
         let port = ledger.as_ref();
         let tasks = hub.tasks().sibling();
-        let embeddings = Arc::new(EmbedAnswers::default());
-        let memory = memory.zip(port).map(|(options, ledger)| {
-            let embedder = memory::js_embedder(hub.core(), keys, &embeddings);
-            let embedder = options.embedder.is_some().then_some(embedder);
-            memory::start(options, ledger, (&clock, &tasks), embedder)
-        });
         let engine = Engine::new(EngineParts {
             providers,
             catalogue,
@@ -166,8 +160,14 @@ impl NativeEngine {
             profiles: port.map(|ledger| Arc::clone(&ledger.profiles)),
             ratios: port.map(|ledger| Arc::clone(&ledger.ratios)),
         });
+        let engine = Arc::new(engine);
+        let embeddings = Arc::new(EmbedAnswers::default());
+        let memory = memory.zip(port).map(|(options, ledger)| {
+            let host = memory::js_embedder(hub.core(), keys, &embeddings);
+            memory::start(options, ledger, (&clock, &tasks), &engine, host)
+        });
         Ok(Self {
-            engine: Arc::new(engine),
+            engine,
             hub: Arc::clone(hub.core()),
             mcp: mcp_servers(mcp, &tasks, &clock, &client, &host),
             memory,

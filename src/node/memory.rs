@@ -3,6 +3,7 @@
 //! It must never decide what is found.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use napi::Result;
 use napi::bindgen_prelude::Uint8Array;
@@ -15,9 +16,10 @@ use super::errors::js_error;
 use super::hosts::JsEmbedder;
 use super::hub::HubCore;
 use super::reply::{Answer, json};
-use crate::engine::Tasks;
+use crate::engine::{Engine, Tasks};
 use crate::retrieval::{
     EmbedFailure, Embedded, Embedder, FactImport, Memory, MemoryOptions, MemoryParts,
+    ProviderEmbedder,
 };
 use base::clock::Clock;
 use base::error::{EngineError, ErrorCode};
@@ -87,9 +89,19 @@ pub(super) fn start(
     options: MemoryOptions,
     ledger: &LedgerPorts,
     (clock, tasks): (&Clock, &Tasks),
-    embedder: Option<JsEmbedder>,
+    engine: &Arc<Engine>,
+    host: JsEmbedder,
 ) -> Arc<Memory> {
-    let embedder = embedder.map(|it| Arc::new(it) as Arc<dyn Embedder>);
+    let embedder = options.embedder.as_ref().map(|embedder| match &embedder.provider {
+        None => Arc::new(host) as Arc<dyn Embedder>,
+        Some((provider, model)) => Arc::new(ProviderEmbedder {
+            engine: Arc::clone(engine),
+            provider: provider.clone(),
+            model: model.clone(),
+            dimensions: embedder.dimensions,
+            timeout: Duration::from_millis(embedder.timeout_ms),
+        }),
+    });
     Memory::start(MemoryParts {
         store: Arc::clone(&ledger.memory),
         embedder: embedder.zip(options.embedder.clone()),

@@ -132,13 +132,23 @@ impl Memory {
     /// Forgets for good.
     pub(crate) async fn forget(
         &self,
-        options: ForgetOptions,
+        mut options: ForgetOptions,
     ) -> Result<MemoryForgotten, EngineError> {
         let named = [&options.id, &options.entity, &options.turn_id, &options.session];
         if named.iter().filter(|it| it.is_some()).count() != 1 {
             let message =
                 "is not one thing; pass exactly one of `id`, `entity`, `turnId` and `session`";
             return Err(wrong("options", message));
+        }
+        if let Some(session) = options.within.take() {
+            if options.scopes.is_some() {
+                return Err(wrong("within", "is not the only one; pass `within` or `scopes`"));
+            }
+            if options.turn_id.is_some() || options.session.is_some() {
+                return Err(wrong("within", "is for facts; pass `id` or `entity` with it"));
+            }
+            let identity = self.parts.store.identity_of(session).await?;
+            options.scopes = Some(vec![self.parts.options.scopes.scope_of(&identity)]);
         }
         Ok(self.parts.store.forget(options).await?)
     }

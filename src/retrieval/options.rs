@@ -36,6 +36,8 @@ struct Fields {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct EmbedderFields {
+    #[serde(default)]
+    provider: Option<String>,
     model: String,
     #[serde(default)]
     dimensions: Option<u32>,
@@ -48,6 +50,8 @@ struct EmbedderFields {
 /// How an embedder is called.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EmbedderOptions {
+    /// The provider of the engine and its model; `None` for a function of the host.
+    pub(crate) provider: Option<(String, String)>,
     /// Its name; vectors of another name are never compared with its own.
     pub(crate) model: String,
     /// The dimensions of its vectors; `None`: those of the first one.
@@ -123,7 +127,13 @@ impl EmbedderOptions {
         if timeout_ms == 0 {
             return at("timeoutMs", "`0` leaves no time; pass at least 1".to_owned());
         }
-        Ok(Self { model: fields.model, dimensions: fields.dimensions, batch, timeout_ms })
+        let (dimensions, own) = (fields.dimensions, fields.model);
+        let (model, provider) = match fields.provider {
+            // Two providers may have models of one name.
+            Some(provider) => (format!("{provider}/{own}"), Some((provider, own))),
+            None => (own, None),
+        };
+        Ok(Self { provider, model, dimensions, batch, timeout_ms })
     }
 }
 
@@ -151,12 +161,19 @@ mod tests {
     fn an_embedder_has_limits_and_a_wrong_field_is_named() {
         let embedder = parse(r#"{"embedder":{"model":"m"}}"#).unwrap().unwrap().embedder;
         let usual = EmbedderOptions {
+            provider: None,
             model: "m".to_owned(),
             dimensions: None,
             batch: 64,
             timeout_ms: 30_000,
         };
-        assert_eq!(embedder, Some(usual));
+        assert_eq!(embedder, Some(usual.clone()));
+        let named = parse(r#"{"embedder":{"provider":"p","model":"m"}}"#).unwrap().unwrap();
+        let provider = Some(("p".to_owned(), "m".to_owned()));
+        assert_eq!(
+            named.embedder,
+            Some(EmbedderOptions { provider, model: "p/m".to_owned(), ..usual })
+        );
         for (json, path) in [
             (r#"{"embedder":{"model":""}}"#, "memory.embedder.model: "),
             (r#"{"embedder":{"model":"m","dimensions":0}}"#, "memory.embedder.dimensions: "),

@@ -61,6 +61,10 @@ impl Memory {
         // What was said a moment ago is found; an error is that of the indexer, which tries again.
         let _ = self.index_pending().await;
         let query = clipped(query);
+        let mut excluded: HashSet<String> = options.exclude_turns.into_iter().collect();
+        if let Some(session) = options.exclude_context_of {
+            excluded.extend(self.parts.store.turns_in_context(session).await?);
+        }
         let (vector, problem) = match self.query_vector(query).await {
             Ok(vector) => (vector, None),
             Err(failure) => (None, Some(failure.message)),
@@ -85,8 +89,7 @@ impl Memory {
         let mut facts = HashSet::new();
         ranked.retain(|hit| {
             let Some(row) = rows.get(&hit.n) else { return false };
-            let is_excluded =
-                row.turn_id.as_ref().is_some_and(|turn| options.exclude_turns.contains(turn));
+            let is_excluded = row.turn_id.as_ref().is_some_and(|turn| excluded.contains(turn));
             // A long fact has several chunks.
             let is_first = row.fact.as_ref().is_none_or(|fact| facts.insert(fact.id.as_str()));
             hit.score >= least && !is_excluded && is_first

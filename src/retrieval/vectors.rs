@@ -17,7 +17,7 @@ use model::{EmbeddedChunk, EmbeddingCost, StorageErrorKind, UnembeddedChunk};
 /// The text that shows the dimensions of a model.
 const PROBE: &str = "dimensions";
 /// The longest wait for the vector of a query.
-const QUERY_TIME: Duration = Duration::from_secs(10);
+const QUERY_TIME: Duration = Duration::from_secs(3);
 
 impl Memory {
     /// Embeds chunks as they are written, until the engine closes.
@@ -122,7 +122,7 @@ impl Memory {
         };
         match tokio::time::timeout(QUERY_TIME, embedding).await {
             Ok(done) => done,
-            Err(_elapsed) => Err(EmbedFailure::passing("the embedder did not answer in 10 s")),
+            Err(_elapsed) => Err(EmbedFailure::passing("the embedder did not answer in 3 s")),
         }
     }
 }

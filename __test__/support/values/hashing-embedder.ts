@@ -13,7 +13,21 @@ const SYNONYMS: readonly (readonly string[])[] = [
   ['sister', 'brother', 'sibling'],
 ]
 const MEANING = new Map(SYNONYMS.flatMap((words) => words.map((word) => [word, words[0]])))
-const EMPTY = new Set(['the', 'a', 'an', 'is', 'of', 'to', 'in', 'what', 'which', 'does', 'do', 'and', 'i'])
+const EMPTY = new Set([
+  'the',
+  'a',
+  'an',
+  'is',
+  'of',
+  'to',
+  'in',
+  'what',
+  'which',
+  'does',
+  'do',
+  'and',
+  'i',
+])
 
 function hash(text: string): number {
   let value = 0x811c9dc5

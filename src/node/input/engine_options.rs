@@ -15,7 +15,7 @@ use base::config::Environment;
 use base::error::EngineError;
 use mcp::{ServerSettings, parse_servers};
 use model::{Catalogue, InputError, ModelDeclaration, RunPolicy, from_json, typed};
-use provider::{KeyHost, ProviderKeys, ProviderSet, parse_hosted_providers};
+use provider::{Api, KeyHost, ProviderKeys, ProviderSet, ProviderSettings, parse_hosted_providers};
 
 /// The options of an engine.
 pub(in crate::node) struct ReadOptions {
@@ -87,6 +87,9 @@ impl ReadOptions {
         }
         drop(named);
         let memory = MemoryOptions::parse(options.memory)?;
+        if let Some(memory) = &memory {
+            check_embedder(memory, &set)?;
+        }
         if memory.is_some() && options.ledger.is_none() {
             let message = "needs a ledger; pass `ledger: { path }` as well";
             return Err(InputError::new("memory", message));
@@ -106,5 +109,25 @@ impl ReadOptions {
             mcp: parse_servers(options.mcp, environment)?,
             memory,
         })
+    }
+}
+
+/// Checks that the provider of the memory's embedder is one that can embed.
+fn check_embedder(memory: &MemoryOptions, set: &ProviderSet) -> Result<(), InputError> {
+    let named = memory.embedder.as_ref().and_then(|embedder| embedder.provider.as_ref());
+    let Some((name, _)) = named else { return Ok(()) };
+    let at = |message: String| InputError::new("memory.embedder.provider", message);
+    match set.providers.get(name) {
+        None => {
+            let mut known: Vec<&str> = set.providers.keys().map(String::as_str).collect();
+            known.sort_unstable();
+            let known = known.join(", ");
+            Err(at(format!("`{name}` is not among the engine's providers ({known})")))
+        }
+        Some(
+            ProviderSettings::Scripted(_)
+            | ProviderSettings::Http { api: Api::AnthropicMessages | Api::Scripted, .. },
+        ) => Err(at(format!("`{name}` has an API without embeddings; name another provider"))),
+        Some(ProviderSettings::Http { .. }) => Ok(()),
     }
 }

@@ -115,6 +115,10 @@ impl MemoryStore for Ledger {
         self.read(move |connection| counts::summary(connection, &session_label))
     }
 
+    fn turns_in_context(&self, session_label: String) -> PortFuture<'_, Vec<String>> {
+        self.read(move |connection| counts::turns_in_context(connection, &session_label))
+    }
+
     fn counts(&self, model: Option<i64>) -> PortFuture<'_, MemoryCounts> {
         self.read(move |connection| counts::counts(connection, model))
     }

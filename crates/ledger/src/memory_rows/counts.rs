@@ -17,6 +17,28 @@ pub(crate) const SUMMARY: &str = "WITH RECURSIVE above (id, parent, type) AS (
        WHERE a.type <> 'compaction')
      SELECT c.summary FROM above a CROSS JOIN compactions c ON c.turn_id = a.id WHERE a.type = 'compaction'";
 
+/// The turns of a thread since its last compaction, with that one, and those before it that it has retained.
+pub(crate) const IN_CONTEXT: &str = "WITH RECURSIVE above (id, parent, type) AS (
+       SELECT id, parent_turn_id, turn_type FROM turns WHERE id = ?1
+       UNION ALL
+       SELECT t.id, t.parent_turn_id, t.turn_type FROM above a CROSS JOIN turns t ON t.id = a.parent
+       WHERE a.type <> 'compaction'),
+     retained (id, parent, first) AS (
+       SELECT t.id, t.parent_turn_id, c.first_kept_turn_id FROM above a
+       CROSS JOIN compactions c ON c.turn_id = a.id CROSS JOIN turns t ON t.id = a.parent
+       WHERE a.type = 'compaction' AND (SELECT n FROM turns WHERE id = c.first_kept_turn_id) < (SELECT n FROM turns WHERE id = a.id)
+       UNION ALL
+       SELECT t.id, t.parent_turn_id, r.first FROM retained r CROSS JOIN turns t ON t.id = r.parent WHERE r.id <> r.first)
+     SELECT id FROM above UNION ALL SELECT id FROM retained LIMIT 4096";
+
+/// The turns that the next context of a session has.
+pub(crate) fn turns_in_context(connection: &Connection, label: &str) -> Stored<Vec<String>> {
+    let Some(head) = pointers::visible_head(connection, label)?.flatten() else {
+        return Ok(Vec::new());
+    };
+    sql::all(connection, IN_CONTEXT, (head,), "read which turns a context has")
+}
+
 /// The counts, with those of a model.
 pub(crate) fn counts(connection: &Connection, model: Option<i64>) -> Stored<MemoryCounts> {
     let count = |select: &str| sql::one::<u64>(connection, select, (), DOING);

@@ -22,7 +22,7 @@ use model::{
 struct FactColumns<'r> {
     id: &'r str,
     entity: &'r str,
-    r#type: &'r str,
+    fact_type: &'r str,
     content_json: &'r str,
     scope: i64,
     turn_id: Option<&'r str>,
@@ -37,7 +37,7 @@ struct FactColumns<'r> {
 columns!(for<'r> FactColumns<'r> {
     id,
     entity,
-    r#type,
+    fact_type,
     content_json,
     scope,
     turn_id,
@@ -65,23 +65,25 @@ pub(crate) static OF_ID: LazyLock<String> = LazyLock::new(|| facts_where("f.id =
 /// Facts of the same type about the same entity that hold, in some scopes.
 pub(crate) static ALIKE: LazyLock<String> = LazyLock::new(|| {
     facts_where(
-        "f.entity = ?1 AND f.type = ?2 AND f.valid_to IS NULL
+        "f.entity = ?1 AND f.fact_type = ?2 AND f.valid_to IS NULL
            AND (?3 IS NULL OR f.scope IN (SELECT value FROM json_each(?3))) ORDER BY f.n DESC LIMIT 20",
     )
 });
 const LISTED: &str = "(?2 IS NULL OR f.scope IN (SELECT value FROM json_each(?2)))
-     AND (?3 IS NULL OR f.type = ?3) AND (?4 OR f.valid_to IS NULL) AND f.n > ?1";
+     AND (?3 IS NULL OR f.fact_type = ?3) AND (?4 OR f.valid_to IS NULL) AND f.n > ?1";
 pub(crate) static LIST: LazyLock<String> =
     LazyLock::new(|| facts_where(&format!("{LISTED} ORDER BY f.n LIMIT ?5")));
 pub(crate) static LIST_OF_ENTITY: LazyLock<String> =
     LazyLock::new(|| facts_where(&format!("{LISTED} AND f.entity = ?6 ORDER BY f.n LIMIT ?5")));
+pub(crate) static LIST_OF_ID: LazyLock<String> =
+    LazyLock::new(|| facts_where(&format!("{LISTED} AND f.id = ?6 LIMIT ?5")));
 static ADD: LazyLock<String> = LazyLock::new(|| insert_all::<FactColumns<'_>>("memory_facts"));
 static END: LazyLock<String> = LazyLock::new(|| {
     let change = set(&[("valid_to", "?2"), ("superseded_by", "?3")]);
     format!("UPDATE memory_facts SET {change} WHERE id = ?1 AND valid_to IS NULL")
 });
 pub(crate) const SAME: &str = "SELECT id FROM memory_facts INDEXED BY memory_facts_by_entity
-     WHERE entity = ?1 AND type = ?2 AND valid_to IS NULL AND scope = ?3 AND content_json = ?4";
+     WHERE entity = ?1 AND fact_type = ?2 AND valid_to IS NULL AND scope = ?3 AND content_json = ?4";
 
 fn read(fields: &mut Fields<'_>) -> Stored<(i64, MemoryFact)> {
     let row: FactColumns<'_> = fields.next()?;
@@ -91,7 +93,7 @@ fn read(fields: &mut Fields<'_>) -> Stored<(i64, MemoryFact)> {
     let fact = MemoryFact {
         id: row.id.to_owned(),
         entity: row.entity.to_owned(),
-        r#type: row.r#type.to_owned(),
+        r#type: row.fact_type.to_owned(),
         content,
         scope: scope_rows::scope_of(&kind, scope_id)?,
         source: FactSource {
@@ -132,12 +134,20 @@ pub(crate) fn list(
     let scopes = scopes.map(|scopes| scope_rows::numbers(connection, scopes)).transpose()?;
     let scopes = scopes.map(|numbers| as_json(&numbers));
     let (after, limit) = (filter.after.unwrap_or_default(), filter.limit.and_one());
-    let found = match &filter.entity {
-        None => {
+    let found = match (&filter.id, &filter.entity) {
+        (Some(id), _) => {
+            let values = (after, scopes, &filter.r#type, filter.superseded, limit, id);
+            let found = sql::map(connection, &LIST_OF_ID, values, READING, read)?;
+            let is_of = |fact: &MemoryFact| {
+                filter.entity.as_ref().is_none_or(|entity| *entity == fact.entity)
+            };
+            found.into_iter().filter(|(_, fact)| is_of(fact)).collect()
+        }
+        (None, None) => {
             let values = (after, scopes, &filter.r#type, filter.superseded, limit);
             sql::map(connection, &LIST, values, READING, read)?
         }
-        Some(entity) => {
+        (None, Some(entity)) => {
             let values = (after, scopes, &filter.r#type, filter.superseded, limit, entity);
             sql::map(connection, &LIST_OF_ENTITY, values, READING, read)?
         }
@@ -176,7 +186,7 @@ pub(crate) fn store(connection: &Connection, input: &FactInput) -> Stored<Memory
     let row = FactColumns {
         id: &fact.id,
         entity: &fact.entity,
-        r#type: &fact.r#type,
+        fact_type: &fact.r#type,
         content_json: fact.content.get(),
         scope,
         turn_id: fact.source.turn_id.as_deref(),

@@ -15,7 +15,7 @@ use memory::vectors::vector::{dot, read_bytes};
 use model::{MemoryFound, MemoryQuery};
 
 /// The candidates of the codes that are ranked by their vectors.
-const RANKED_EXACTLY: usize = 400;
+const RANKED_EXACTLY: usize = 128;
 /// Up to so many chunks every word of a query is searched for. In a larger memory, the words that most chunks have are left out.
 const SMALL: i64 = 10_000;
 /// The chunks that the words of a query may have together in a larger memory.

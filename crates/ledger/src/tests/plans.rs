@@ -175,6 +175,7 @@ fn no_statement_scans_a_table_or_sorts() {
                 chunk_rows::OF_SESSION,
                 &fact_rows::OF_ID,
                 &fact_rows::LIST_OF_ENTITY,
+                &fact_rows::LIST_OF_ID,
                 fact_rows::SAME,
                 forget::FACTS_OF_TURN,
                 vector_rows::MODEL,

@@ -1,22 +1,28 @@
-//! The codes of many vectors in memory: a bit per dimension, and the search for those whose vectors are probably the closest.
+//! The codes of many vectors in memory: a bit and four bits per dimension, and the search for those whose vectors are probably the closest.
 //!
-//! The caller ranks the candidates by their vectors: an estimate is never an answer. It must never hold a vector.
+//! A pass over all bits finds many candidates, the finer codes the best of them. The caller ranks these by their vectors: an estimate is
+//! never an answer. It must never hold a vector.
 
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
-
+use super::best::Best;
+use super::fine::FineCodes;
 use super::rotation::Rotation;
 use super::scan::{PreparedQuery, RowSums};
+
+/// The candidates of the first pass: where all vectors are as far apart as can be, fewer lose some of the closest ones.
+const FIRST: usize = 4_000;
+/// And at least so many for each one that is wanted.
+const FIRST_EACH: usize = 10;
 
 /// The codes of vectors with so many dimensions, each with a label of the caller's.
 #[derive(Debug, Clone)]
 pub struct Codes<Label> {
     rotation: Rotation,
     dimensions: usize,
-    /// The numbers of bits of a row, rounded up to words.
+    /// The bits of a row, rounded up to words.
     words: usize,
     bits: Vec<u64>,
     sums: Vec<RowSums>,
+    fine: FineCodes,
     labels: Vec<Label>,
 }
 
@@ -30,6 +36,7 @@ impl<Label> Codes<Label> {
             words: dimensions.div_ceil(64).max(1),
             bits: Vec::new(),
             sums: Vec::new(),
+            fine: FineCodes::new(dimensions),
             labels: Vec::new(),
         }
     }
@@ -69,6 +76,7 @@ impl<Label> Codes<Label> {
         #[expect(clippy::cast_precision_loss, reason = "a number of dimensions")]
         let ones = ones as f32;
         self.sums.push(RowSums { ones, scale: 1.0 / sum.max(f32::MIN_POSITIVE) });
+        self.fine.push(vector);
         self.labels.push(label);
     }
 
@@ -76,10 +84,11 @@ impl<Label> Codes<Label> {
     pub fn retain(&mut self, stays: impl Fn(&Label) -> bool) {
         let mut left = Self { rotation: self.rotation.clone(), ..Self::new(self.dimensions) };
         let rows = self.bits.chunks_exact(self.words).zip(&self.sums);
-        for (label, (bits, sums)) in self.labels.drain(..).zip(rows) {
+        for (row, (label, (bits, sums))) in self.labels.drain(..).zip(rows).enumerate() {
             if stays(&label) {
                 left.bits.extend_from_slice(bits);
                 left.sums.push(*sums);
+                left.fine.copy(&self.fine, row);
                 left.labels.push(label);
             }
         }
@@ -98,54 +107,23 @@ impl<Label> Codes<Label> {
             return Vec::new();
         }
         self.rotation.apply(&mut query);
-        let query = PreparedQuery::new(&query);
-        // The worst of the best on top.
-        let mut best: BinaryHeap<Candidate<'_, Label>> = BinaryHeap::with_capacity(most + 1);
-        let mut worst = f32::NEG_INFINITY;
+        let prepared = PreparedQuery::new(&query);
+        let mut first = Best::new(FIRST.max(most.saturating_mul(FIRST_EACH)));
         let rows = self.bits.chunks_exact(self.words).zip(&self.sums).zip(&self.labels);
-        for ((bits, sums), label) in rows {
-            if !accepts(label) {
-                continue;
-            }
-            let estimate = query.estimate(bits, *sums);
-            if estimate <= worst {
-                continue;
-            }
-            best.push(Candidate { estimate, label });
-            if best.len() > most {
-                best.pop();
-                worst = best.peek().map_or(worst, |it| it.estimate);
+        for (row, ((bits, sums), label)) in rows.enumerate() {
+            if accepts(label) {
+                first.offer(prepared.estimate(bits, *sums), row);
             }
         }
-        best.into_sorted_vec().into_iter().map(|it| it.label).collect()
+        let sum = query.iter().sum();
+        let mut second = Best::new(most);
+        for (_, row) in first.into_sorted() {
+            second.offer(self.fine.estimate(row, &query, sum), row);
+        }
+        let rows = second.into_sorted().into_iter();
+        rows.filter_map(|(_, row)| self.labels.get(row)).collect()
     }
 }
-
-/// A row, ordered so that the worst estimate is the largest.
-struct Candidate<'a, Label> {
-    estimate: f32,
-    label: &'a Label,
-}
-
-impl<Label> Ord for Candidate<'_, Label> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        other.estimate.total_cmp(&self.estimate)
-    }
-}
-
-impl<Label> PartialOrd for Candidate<'_, Label> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<Label> PartialEq for Candidate<'_, Label> {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl<Label> Eq for Candidate<'_, Label> {}
 
 #[cfg(test)]
 mod tests {

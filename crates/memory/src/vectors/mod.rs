@@ -2,7 +2,9 @@
 //!
 //! It must never compare vectors of different models: a set of codes is of one.
 
+mod best;
 pub mod codes;
+mod fine;
 mod rotation;
 mod scan;
 pub mod vector;

@@ -120,6 +120,8 @@ pub enum CallPurpose {
     Summary,
     /// A count of the tokens of a prompt.
     Count,
+    /// Vectors of texts, for the memory.
+    Embed,
 }
 
 impl CallPurpose {
@@ -130,6 +132,7 @@ impl CallPurpose {
             Self::Run => "run",
             Self::Summary => "summary",
             Self::Count => "count",
+            Self::Embed => "embed",
         }
     }
 

@@ -183,6 +183,9 @@ pub trait MemoryStore: Send + Sync {
     /// The summary of a session's last compaction.
     fn summary(&self, session_label: String) -> PortFuture<'_, Option<String>>;
 
+    /// The turns that the next context of a session has, the newest first: at most some thousands.
+    fn turns_in_context(&self, session_label: String) -> PortFuture<'_, Vec<String>>;
+
     /// The counts, with those of a model.
     fn counts(&self, model: Option<i64>) -> PortFuture<'_, MemoryCounts>;
 

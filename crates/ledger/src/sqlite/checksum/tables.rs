@@ -206,7 +206,7 @@ pub(crate) const TABLES: [Table; 38] = [
     Table {
         // `n` is missing, as above.
         name: "memory_facts",
-        columns: "id, entity, type, content_json, scope, turn_id, call_id, confidence, valid_from, valid_to, superseded_by, \
+        columns: "id, entity, fact_type, content_json, scope, turn_id, call_id, confidence, valid_from, valid_to, superseded_by, \
                   created_at",
         subject: "id",
     },

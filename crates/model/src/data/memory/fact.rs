@@ -94,6 +94,9 @@ pub struct FactFilter {
     /// Those of every scope.
     #[serde(default)]
     pub all: bool,
+    /// The one with this id.
+    #[serde(default)]
+    pub id: Option<String>,
     /// Those about this entity.
     #[serde(default)]
     pub entity: Option<String>,

@@ -74,6 +74,9 @@ pub struct ForgetOptions {
     /// Only in these scopes.
     #[serde(default)]
     pub scopes: Option<Vec<MemoryScope>>,
+    /// Only where the texts of this session belong. Either this or `scopes`.
+    #[serde(default)]
+    pub within: Option<String>,
     /// Rewrites the file as well, which takes time and space: no free page has the text any more.
     #[serde(default)]
     pub secure: bool,

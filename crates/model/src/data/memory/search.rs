@@ -68,6 +68,9 @@ pub struct MemorySearchOptions {
     #[serde(default)]
     #[cfg_attr(feature = "testing", ts(as = "Option<Vec<String>>"))]
     pub exclude_turns: Vec<String>,
+    /// Leaves out what the next context of this session has anyway: its turns since the last compaction, and its summary.
+    #[serde(default)]
+    pub exclude_context_of: Option<String>,
 }
 
 /// What was found.

@@ -85,7 +85,7 @@ CREATE TABLE memory_facts (
   n INTEGER PRIMARY KEY AUTOINCREMENT,
   id TEXT NOT NULL UNIQUE,
   entity TEXT NOT NULL,
-  type TEXT NOT NULL,
+  fact_type TEXT NOT NULL,
   content_json TEXT NOT NULL CHECK (json_valid(content_json)),
   scope INTEGER NOT NULL REFERENCES memory_scopes (n),
   turn_id TEXT,
@@ -97,7 +97,7 @@ CREATE TABLE memory_facts (
   created_at INTEGER NOT NULL,
   row_checksum INTEGER
 ) STRICT;
-CREATE INDEX memory_facts_by_entity ON memory_facts (entity, type, n);
+CREATE INDEX memory_facts_by_entity ON memory_facts (entity, fact_type, n);
 CREATE INDEX memory_facts_by_turn ON memory_facts (turn_id) WHERE turn_id IS NOT NULL;
 
 -- What was forgotten stays so: it is not indexed again, and not imported.
