@@ -96,7 +96,7 @@ const proofs = {
   memory: {
     about: '200 kills of processes whose memory indexes and embeds: each turn is indexed once',
     env: { MEMORY_KILLS: '200' },
-    command: spec('memory/kills'),
+    command: spec('ledger/memory/kills'),
   },
   projection: {
     about: '100,000 histories, projected for each strict server',

@@ -1426,6 +1426,11 @@ export interface MemoryOptions {
   episodic?: boolean
   /** Whether the summaries of compactions are. Default true. */
   summaries?: boolean
+  /**
+   * The tools whose results are stored as facts of the type `tool_observation`, with the tool as the entity: names, which may end with `*`.
+   * Default: none.
+   */
+  observations?: readonly string[]
 }
 
 /** What a context gets of the memory. */

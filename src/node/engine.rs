@@ -10,11 +10,10 @@ use super::backend;
 use super::errors::js_error;
 use super::hosts::{
     Asker, CodingHost, EmbedAnswers, JsKeyHost, JsRequestHost, JsToolHost, KeyAnswers, McpHost,
-    RequestAnswers, ToolAnswers, mcp_servers,
+    RequestAnswers, ToolAnswers, js_embedder, mcp_servers, start_memory,
 };
 use super::hub::{HubCore, NativeHub, RunEntry};
 use super::input::{CrossingContext, GivenHistories, KnownHistory, ReadOptions, RunFlags};
-use super::memory;
 use super::options::JournalName;
 use super::pending::{Compactions, Followers, end_all, followers};
 use super::reply::{Answer, json, reply};
@@ -22,7 +21,7 @@ use crate::engine::{
     Delivery, Engine, EngineParts, EventQueue, JournalMode, Notify, ProviderEntry, QueuedTurn,
     RunControl, RunHandles, Tasks,
 };
-use crate::retrieval::Memory;
+use crate::retrieval::OwnedMemory;
 use base::clock::Clock;
 use base::config::Environment;
 use base::error::{EngineError, ErrorCode};
@@ -65,7 +64,7 @@ pub struct NativeEngine {
     request_hooks: Arc<RequestAnswers>,
     pub(super) given: GivenHistories,
     pub(super) mcp: Option<Arc<McpServers>>,
-    pub(super) memory: Option<Arc<Memory>>,
+    pub(super) memory: Option<OwnedMemory>,
     /// Requests for vectors to the host's function.
     pub(super) embeddings: Arc<EmbedAnswers>,
     /// Whether a tool without its own time limit has one of the engine.
@@ -163,8 +162,8 @@ impl NativeEngine {
         let engine = Arc::new(engine);
         let embeddings = Arc::new(EmbedAnswers::default());
         let memory = memory.zip(port).map(|(options, ledger)| {
-            let host = memory::js_embedder(hub.core(), keys, &embeddings);
-            memory::start(options, ledger, (&clock, &tasks), &engine, host)
+            let host = js_embedder(hub.core(), keys, &embeddings);
+            start_memory(options, ledger, (&clock, &tasks), &engine, host)
         });
         Ok(Self {
             engine,
@@ -425,7 +424,7 @@ impl NativeEngine {
         // Earlier requests to the ledger are answered first. The task that waits for them is not counted among them.
         let (earlier, followers) = (self.tasks.clone(), Arc::clone(&self.followers));
         let (protected, mcp) = (Arc::clone(&self.protected), self.mcp.clone());
-        let memory = self.memory.clone();
+        let memory = self.memory.as_ref().map(OwnedMemory::get);
         self.given.clear();
         self.tasks.sibling().spawn(async move {
             engine.close().await;

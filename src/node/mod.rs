@@ -14,7 +14,6 @@ mod hosts;
 mod hub;
 mod input;
 mod ledger;
-mod memory;
 mod options;
 mod patches;
 mod pending;

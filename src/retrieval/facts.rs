@@ -186,7 +186,8 @@ impl Memory {
     }
 }
 
-fn input(fact: MemoryFact, supersedes: Option<String>) -> FactInput {
+/// A fact with the texts that are searched.
+pub(super) fn input(fact: MemoryFact, supersedes: Option<String>) -> FactInput {
     let text = fact_text(&fact.entity, &fact.r#type, fact.content.get());
     let texts = chunks(&text, CHUNK_TOKENS).into_iter().map(ToOwned::to_owned).collect();
     FactInput { fact, texts, supersedes }

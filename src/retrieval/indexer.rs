@@ -67,11 +67,12 @@ impl Memory {
     }
 
     async fn index_batch(&self) -> Result<bool, StorageError> {
-        let turns = self.parts.store.pending_turns(BATCH).await?;
+        let with_calls = !self.parts.options.observations.is_empty();
+        let turns = self.parts.store.pending_turns(BATCH, with_calls).await?;
         let more = turns.len() == BATCH;
         for turn in turns {
             let turn = self.indexed(turn);
-            let has_chunks = !turn.chunks.is_empty();
+            let has_chunks = !turn.chunks.is_empty() || !turn.facts.is_empty();
             if self.parts.store.index_turn(turn).await? && has_chunks {
                 self.chunk_written.notify_one();
             }
@@ -98,6 +99,7 @@ impl Memory {
             }
         }
         IndexedTurn {
+            facts: self.observed(&turn),
             scope: options.scopes.scope_of(&turn.identity),
             kind: if turn.is_summary { MemoryKind::Summary } else { MemoryKind::Turn },
             turn_id: turn.turn_id,

@@ -6,6 +6,7 @@
 mod embedder;
 mod facts;
 mod indexer;
+mod observations;
 mod options;
 mod provider_embedder;
 mod search;
@@ -16,4 +17,4 @@ pub(crate) use embedder::{EmbedFailure, EmbedFuture, EmbedRequest, Embedded, Emb
 pub(crate) use facts::FactImport;
 pub(crate) use options::MemoryOptions;
 pub(crate) use provider_embedder::ProviderEmbedder;
-pub(crate) use service::{Memory, MemoryParts};
+pub(crate) use service::{Memory, MemoryParts, OwnedMemory};

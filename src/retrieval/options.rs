@@ -31,6 +31,8 @@ struct Fields {
     episodic: Option<bool>,
     #[serde(default)]
     summaries: Option<bool>,
+    #[serde(default)]
+    observations: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -73,6 +75,8 @@ pub(crate) struct MemoryOptions {
     pub(crate) episodic: bool,
     /// Whether the summaries of compactions are.
     pub(crate) summaries: bool,
+    /// The tools whose results are stored as facts; a name may end with `*`.
+    pub(crate) observations: Vec<String>,
 }
 
 impl MemoryOptions {
@@ -97,6 +101,7 @@ impl MemoryOptions {
             half_life_ms: half_life_days * DAY_MS,
             episodic: fields.episodic.unwrap_or(true),
             summaries: fields.summaries.unwrap_or(true),
+            observations: fields.observations,
         }))
     }
 }
@@ -180,7 +185,7 @@ mod tests {
             (r#"{"embedder":{"model":"m","batch":0}}"#, "memory.embedder.batch: "),
             (r#"{"embedder":{"model":"m","timeoutMs":0}}"#, "memory.embedder.timeoutMs: "),
             (r#"{"halfLifeDays":0}"#, "memory.halfLifeDays: "),
-            (r#"{"scope":"all"}"#, "memory.scope: unknown variant `all`, expected one of "),
+            (r#"{"scope":"all"}"#, "memory.scope: `all` is not known, expected one of "),
             (r#"{"depth":1}"#, "memory.depth: unknown field `depth`"),
         ] {
             let error = parse(json).unwrap_err();

@@ -38,6 +38,23 @@ pub(super) struct Progress {
     pub(super) embedding: Option<String>,
 }
 
+/// A memory that ends with its owner.
+pub(crate) struct OwnedMemory(Arc<Memory>);
+
+impl OwnedMemory {
+    /// A handle for one call.
+    pub(crate) fn get(&self) -> Arc<Memory> {
+        Arc::clone(&self.0)
+    }
+}
+
+impl Drop for OwnedMemory {
+    /// An engine that nobody closes must not index for ever.
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
 /// The memory of one engine.
 pub(crate) struct Memory {
     pub(super) parts: MemoryParts,
@@ -51,7 +68,7 @@ pub(crate) struct Memory {
 
 impl Memory {
     /// A memory that has begun to index what was left.
-    pub(crate) fn start(parts: MemoryParts) -> Arc<Self> {
+    pub(crate) fn start(parts: MemoryParts) -> OwnedMemory {
         let memory = Arc::new(Self {
             parts,
             progress: Mutex::default(),
@@ -67,7 +84,7 @@ impl Memory {
             let embedding = Arc::clone(&memory);
             memory.parts.tasks.spawn(async move { embedding.embed_chunks().await });
         }
-        memory
+        OwnedMemory(memory)
     }
 
     pub(super) fn progress(&self) -> MutexGuard<'_, Progress> {

@@ -72,6 +72,15 @@ pub use data::ledger::maintenance::{
     BlobCounts, LedgerBackup, LedgerCheck, LedgerChecked, LedgerProblem, LedgerReport, LedgerStats,
     LedgerVacuum, TurnCounts,
 };
+pub use data::ledger::memory::fact::{FactFilter, FactSource, MemoryFact, NewFact};
+pub use data::ledger::memory::report::{
+    ForgetOptions, MemoryForgotten, MemoryModel, MemoryReindex, MemoryStats,
+};
+pub use data::ledger::memory::scope::{MemoryScope, MemoryScopeKind, SessionIdentity};
+pub use data::ledger::memory::search::{
+    MemoryFound, MemoryHit, MemoryHits, MemoryKind, MemoryQuery, MemoryRow, MemorySearchOptions,
+    MemoryWhy,
+};
 pub use data::ledger::metadata::{Metadata, MetadataChange, MetadataFilter, MetadataKey};
 pub use data::ledger::page::{Limit, Page, PageOptions};
 pub use data::ledger::query::{QueryLimits, QueryResult, QueryRow, Truncation};
@@ -96,15 +105,6 @@ pub use data::limits::budget::{
     ReservedAccount, SpentBy,
 };
 pub use data::limits::policy::RunPolicy;
-pub use data::memory::fact::{FactFilter, FactSource, MemoryFact, NewFact};
-pub use data::memory::report::{
-    ForgetOptions, MemoryForgotten, MemoryModel, MemoryReindex, MemoryStats,
-};
-pub use data::memory::scope::{MemoryScope, MemoryScopeKind, SessionIdentity};
-pub use data::memory::search::{
-    MemoryFound, MemoryHit, MemoryHits, MemoryKind, MemoryQuery, MemoryRow, MemorySearchOptions,
-    MemoryWhy,
-};
 pub use data::message::{AgentMessage, Message, Provenance, Role, summary_of, summary_text};
 pub use data::profile::{AuthType, ModelName, ProfileState, ProfileUsage, ProfileWindow};
 pub use data::result::{

@@ -1,14 +1,22 @@
-//! Vectors from a function of the host: the texts are a record of the environment's queue, and the vectors are returned by its number.
+//! The memory of an engine, and the vectors that a function of the host returns: the texts are a record of the environment's queue, and the
+//! vectors are returned by its number.
 //!
 //! It must never check a vector: the memory does.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use serde::Serialize;
 
 use super::answers::Answers;
+use crate::engine::{Engine, Tasks};
 use crate::node::hub::HubCore;
-use crate::retrieval::{EmbedFailure, EmbedFuture, EmbedRequest, Embedded, Embedder};
+use crate::retrieval::{
+    EmbedFailure, EmbedFuture, EmbedRequest, Embedded, Embedder, Memory, MemoryOptions,
+    MemoryParts, OwnedMemory, ProviderEmbedder,
+};
+use base::clock::Clock;
+use model::LedgerPorts;
 
 /// The answer to a request for vectors.
 pub(in crate::node) type EmbedAnswers = Answers<Result<Embedded, EmbedFailure>>;
@@ -59,4 +67,40 @@ impl Embedder for JsEmbedder {
             })
         })
     }
+}
+
+/// The memory of an engine with these options.
+pub(in crate::node) fn start_memory(
+    options: MemoryOptions,
+    ledger: &LedgerPorts,
+    (clock, tasks): (&Clock, &Tasks),
+    engine: &Arc<Engine>,
+    host: JsEmbedder,
+) -> OwnedMemory {
+    let embedder = options.embedder.as_ref().map(|embedder| match &embedder.provider {
+        None => Arc::new(host) as Arc<dyn Embedder>,
+        Some((provider, model)) => Arc::new(ProviderEmbedder {
+            engine: Arc::clone(engine),
+            provider: provider.clone(),
+            model: model.clone(),
+            dimensions: embedder.dimensions,
+            timeout: Duration::from_millis(embedder.timeout_ms),
+        }),
+    });
+    Memory::start(MemoryParts {
+        store: Arc::clone(&ledger.memory),
+        embedder: embedder.zip(options.embedder.clone()),
+        options,
+        clock: clock.clone(),
+        tasks: tasks.clone(),
+    })
+}
+
+/// The embedder function of an engine, if it has one.
+pub(in crate::node) fn js_embedder(
+    hub: &Arc<HubCore>,
+    keys: u32,
+    answers: &Arc<EmbedAnswers>,
+) -> JsEmbedder {
+    JsEmbedder { hub: Arc::downgrade(hub), keys, answers: Arc::clone(answers) }
 }

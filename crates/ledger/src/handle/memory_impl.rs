@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use rusqlite::Connection;
 use rusqlite::wal::CheckpointMode;
+use rusqlite::{Connection, ErrorCode};
 
 use crate::deletion::overwrite;
 use crate::handle::ledger::Ledger;
 use crate::lease::claim::Claim;
-use crate::memory_rows::{counts, fact_rows, find, forget, pending, scope_rows, vector_rows};
+use crate::memory_rows::{
+    counts, fact_rows, find, forget, pending, scope_rows, secure::securely, vector_rows,
+};
 use crate::sqlite::error::{Stored, sqlite};
 use crate::sqlite::readers;
 use model::{
@@ -23,12 +25,14 @@ impl MemoryStore for Ledger {
         let _ = self.memory.set(wake);
     }
 
-    fn pending_turns(&self, limit: usize) -> PortFuture<'_, Vec<PendingTurn>> {
-        self.read(move |connection| pending::oldest(connection, limit))
+    fn pending_turns(&self, limit: usize, with_calls: bool) -> PortFuture<'_, Vec<PendingTurn>> {
+        self.read(move |connection| pending::oldest(connection, limit, with_calls))
     }
 
     fn index_turn(&self, turn: IndexedTurn) -> PortFuture<'static, bool> {
-        self.change_queue(move |connection, _| pending::index(connection, &turn))
+        self.change_queue(move |connection, _| {
+            securely(connection, |connection| pending::index(connection, &turn))
+        })
     }
 
     fn identity_of(&self, session_label: String) -> PortFuture<'_, SessionIdentity> {
@@ -64,7 +68,9 @@ impl MemoryStore for Ledger {
     }
 
     fn store_fact(&self, fact: Box<FactInput>) -> PortFuture<'static, MemoryFact> {
-        self.change_queue(move |connection, _| fact_rows::store(connection, &fact))
+        self.change_queue(move |connection, _| {
+            securely(connection, |connection| fact_rows::store(connection, &fact))
+        })
     }
 
     fn facts(
@@ -100,13 +106,15 @@ impl MemoryStore for Ledger {
         Box::pin(async move {
             let core = core?;
             let (now, secure) = (core.claim.clock.now_ms(), options.secure);
-            let work = move |connection: &Connection| forget::forget(connection, &options, now);
+            let work = move |connection: &Connection| {
+                securely(connection, |connection| forget::forget(connection, &options, now))
+            };
             let mut done = core.writer.submit(work).await?;
             let path = core.path.clone();
             let rest = core.writer.submit_alone(move |connection| {
                 if secure { overwrite::overwrite(connection, &path) } else { empty_log(connection) }
             });
-            done.overwritten = rest.await? && secure;
+            done.overwritten = rest.await?;
             Ok(done)
         })
     }
@@ -130,8 +138,9 @@ impl MemoryStore for Ledger {
 
 /// Moves the log into the file and empties it, so that no older version of a page is left. False if a reader holds it back.
 fn empty_log(connection: &Connection) -> Stored<bool> {
-    let (pages, copied) = connection
-        .wal_checkpoint_v2(Some(rusqlite::MAIN_DB), CheckpointMode::TRUNCATE)
-        .map_err(|error| sqlite("empty the ledger's log", &error))?;
-    Ok(copied >= pages)
+    match connection.wal_checkpoint_v2(Some(rusqlite::MAIN_DB), CheckpointMode::TRUNCATE) {
+        Ok((pages, copied)) => Ok(copied >= pages),
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => Ok(false),
+        Err(error) => Err(sqlite("empty the ledger's log", &error)),
+    }
 }

@@ -4,13 +4,11 @@ use std::sync::LazyLock;
 
 use rusqlite::Connection;
 
-use crate::memory_rows::{fact_rows, scope_rows};
 use crate::sqlite::checksum::{insert_all, is_whole};
 use crate::sqlite::columns::{columns, list_of};
-use crate::sqlite::error::{Stored, damaged};
+use crate::sqlite::error::Stored;
 use crate::sqlite::functions::words_of;
 use crate::sqlite::sql;
-use model::{MemoryKind, MemoryRow};
 
 /// A row of `memory_chunks`, apart from its number.
 pub(crate) struct ChunkColumns<'r> {
@@ -62,39 +60,6 @@ pub(crate) fn add(connection: &Connection, row: &ChunkColumns<'_>) -> Stored<()>
     }
     let index = "INSERT INTO memory_words (rowid, words) VALUES (?1, ?2)";
     sql::exec(connection, index, (n, words), doing).map(drop)
-}
-
-/// The chunk with that number; `None` if it is gone or damaged.
-pub(crate) fn chunk(connection: &Connection, n: i64) -> Stored<Option<MemoryRow>> {
-    let row = sql::first(connection, &CHUNK, (n,), "read a chunk of the memory", |fields| {
-        let row: ChunkColumns<'_> = fields.next()?;
-        let (kind, id): (String, String) = fields.next()?;
-        let kind = (scope_rows::scope_of(&kind, id)?, MemoryKind::of_name(row.kind));
-        let (scope, Some(kind)) = kind else {
-            return Err(damaged("a chunk of the memory has no kind that is known"));
-        };
-        let row_of = MemoryRow {
-            n,
-            kind,
-            scope,
-            session_label: row.session_label.map(ToOwned::to_owned),
-            turn_id: row.turn_id.map(ToOwned::to_owned),
-            role: row.role.map(ToOwned::to_owned),
-            text: row.text.to_owned(),
-            created_at: row.created_at,
-            fact: None,
-        };
-        Ok((row_of, row.fact_id.map(ToOwned::to_owned)))
-    })?;
-    let Some((row, fact_id)) = row else { return Ok(None) };
-    let fact = match fact_id {
-        Some(id) => match fact_rows::fact(connection, &id)? {
-            Some(fact) => Some(fact),
-            None => return Ok(None),
-        },
-        None => None,
-    };
-    Ok(Some(MemoryRow { fact, ..row }))
 }
 
 /// Deletes the chunks that `select` finds for `of`, with their words and vectors. Returns how many.

@@ -8,14 +8,16 @@ use rusqlite::Connection;
 
 use crate::memory_rows::code_cache::{CodeCache, VectorLabel, kind_bit};
 use crate::memory_rows::{chunk_rows, fact_rows, scope_rows};
-use crate::sqlite::error::Stored;
+use crate::sqlite::error::{Stored, damaged};
 use crate::sqlite::sql;
 use crate::sqlite::tokenize;
 use memory::vectors::vector::{dot, read_bytes};
-use model::{MemoryFound, MemoryQuery};
+use model::{MemoryFound, MemoryKind, MemoryQuery, MemoryRow};
 
 /// The candidates of the codes that are ranked by their vectors.
 const RANKED_EXACTLY: usize = 128;
+/// How close a vector must be for its chunk to be a hit: at least this share of the closest one. Others would only push hits by words.
+const CLOSE: f32 = 0.75;
 /// Up to so many chunks every word of a query is searched for. In a larger memory, the words that most chunks have are left out.
 const SMALL: i64 = 10_000;
 /// The chunks that the words of a query may have together in a larger memory.
@@ -55,7 +57,7 @@ pub(crate) fn find(
     let mut rows = HashMap::new();
     for n in found.words.iter().chain(&found.vectors) {
         if !rows.contains_key(n) {
-            rows.insert(*n, chunk_rows::chunk(connection, *n)?);
+            rows.insert(*n, chunk(connection, *n)?);
         }
     }
     let is_there = |n: &i64| rows.get(n).is_some_and(Option::is_some);
@@ -63,6 +65,40 @@ pub(crate) fn find(
     found.vectors.retain(is_there);
     found.rows = rows.into_values().flatten().collect();
     Ok(found)
+}
+
+/// The chunk with that number; `None` if it is gone or damaged.
+fn chunk(connection: &Connection, n: i64) -> Stored<Option<MemoryRow>> {
+    let row =
+        sql::first(connection, &chunk_rows::CHUNK, (n,), "read a chunk of the memory", |fields| {
+            let row: chunk_rows::ChunkColumns<'_> = fields.next()?;
+            let (kind, id): (String, String) = fields.next()?;
+            let kind = (scope_rows::scope_of(&kind, id)?, MemoryKind::of_name(row.kind));
+            let (scope, Some(kind)) = kind else {
+                return Err(damaged("a chunk of the memory has no kind that is known"));
+            };
+            let row_of = MemoryRow {
+                n,
+                kind,
+                scope,
+                session_label: row.session_label.map(ToOwned::to_owned),
+                turn_id: row.turn_id.map(ToOwned::to_owned),
+                role: row.role.map(ToOwned::to_owned),
+                text: row.text.to_owned(),
+                created_at: row.created_at,
+                fact: None,
+            };
+            Ok((row_of, row.fact_id.map(ToOwned::to_owned)))
+        })?;
+    let Some((row, fact_id)) = row else { return Ok(None) };
+    let fact = match fact_id {
+        Some(id) => match fact_rows::fact(connection, &id)? {
+            Some(fact) => Some(fact),
+            None => return Ok(None),
+        },
+        None => None,
+    };
+    Ok(Some(MemoryRow { fact, ..row }))
 }
 
 fn by_words(
@@ -147,5 +183,7 @@ fn by_vectors(
     }
     ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)));
     ranked.truncate(query.limit);
+    let least = ranked.first().map_or(0.0, |(best, _)| best * CLOSE).max(f32::MIN_POSITIVE);
+    ranked.retain(|(product, _)| *product >= least);
     Ok(ranked.into_iter().map(|(_, chunk)| chunk).collect())
 }

@@ -6,7 +6,7 @@
 use rusqlite::Connection;
 
 use crate::memory_rows::{chunk_rows, fact_rows, scope_rows};
-use crate::sqlite::error::{Stored, sqlite};
+use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
 use model::{ForgetOptions, MemoryForgotten, MemoryScopeKind};
 
@@ -27,21 +27,6 @@ const SUMMARIES: &str =
 
 /// Forgets what the options name. What is not there was forgotten already.
 pub(crate) fn forget(
-    connection: &Connection,
-    options: &ForgetOptions,
-    now: i64,
-) -> Stored<MemoryForgotten> {
-    let secure = |on: bool| {
-        connection.pragma_update(None, "secure_delete", on).map_err(|error| sqlite(DOING, &error))
-    };
-    // Freed bytes are overwritten.
-    secure(true)?;
-    let done = forget_all(connection, options, now);
-    secure(false)?;
-    done
-}
-
-fn forget_all(
     connection: &Connection,
     options: &ForgetOptions,
     now: i64,

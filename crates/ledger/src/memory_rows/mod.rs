@@ -11,4 +11,5 @@ pub(crate) mod find;
 pub(crate) mod forget;
 pub(crate) mod pending;
 pub(crate) mod scope_rows;
+pub(crate) mod secure;
 pub(crate) mod vector_rows;

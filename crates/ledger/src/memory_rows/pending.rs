@@ -6,8 +6,8 @@
 use rusqlite::Connection;
 
 use crate::memory_rows::chunk_rows::{self, ChunkColumns};
-use crate::memory_rows::scope_rows;
-use crate::rows::blobs;
+use crate::memory_rows::{fact_rows, scope_rows};
+use crate::rows::{blobs, tool_call_rows};
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
 use model::{IndexedTurn, MemoryKind, MemoryReindex, PendingText, PendingTurn, summary_of};
@@ -27,7 +27,11 @@ pub(crate) fn note(connection: &Connection, turn_id: &str) -> Stored<()> {
 }
 
 /// The oldest turns that are to be indexed.
-pub(crate) fn oldest(connection: &Connection, limit: usize) -> Stored<Vec<PendingTurn>> {
+pub(crate) fn oldest(
+    connection: &Connection,
+    limit: usize,
+    with_calls: bool,
+) -> Stored<Vec<PendingTurn>> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     type Row = (String, i64, String, bool);
     let rows: Vec<Row> = sql::all(connection, OLDEST, (limit,), READING)?;
@@ -43,7 +47,12 @@ pub(crate) fn oldest(connection: &Connection, limit: usize) -> Stored<Vec<Pendin
                 }
             }
             let identity = scope_rows::identity_of(connection, &session_label)?;
-            Ok(PendingTurn { turn_id, session_label, identity, is_summary, texts })
+            let calls = if with_calls {
+                tool_call_rows::tool_calls(connection, &turn_id)?
+            } else {
+                Vec::new()
+            };
+            Ok(PendingTurn { turn_id, session_label, identity, is_summary, texts, calls })
         })
         .collect()
 }
@@ -62,6 +71,9 @@ pub(crate) fn index(connection: &Connection, turn: &IndexedTurn) -> Stored<bool>
         let former =
             "SELECT n, text FROM memory_chunks WHERE session_label = ?1 AND kind = 'summary'";
         chunk_rows::delete(connection, former, &turn.session_label)?;
+    }
+    for fact in &turn.facts {
+        fact_rows::store(connection, fact)?;
     }
     if turn.chunks.is_empty() {
         return Ok(true);

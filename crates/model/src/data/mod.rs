@@ -17,7 +17,6 @@ pub(crate) mod input;
 pub(crate) mod interrupted;
 pub(crate) mod ledger;
 pub(crate) mod limits;
-pub(crate) mod memory;
 pub(crate) mod message;
 pub(crate) mod profile;
 pub(crate) mod result;

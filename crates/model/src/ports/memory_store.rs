@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use crate::{
-    FactFilter, ForgetOptions, MemoryFact, MemoryForgotten, MemoryFound, MemoryKind, MemoryModel,
-    MemoryQuery, MemoryReindex, MemoryScope, Page, PortFuture, SessionIdentity,
+    AgentToolCall, FactFilter, ForgetOptions, MemoryFact, MemoryForgotten, MemoryFound, MemoryKind,
+    MemoryModel, MemoryQuery, MemoryReindex, MemoryScope, Page, PortFuture, SessionIdentity,
 };
 
 /// Called after a commit that has left something to index. It returns at once.
@@ -25,6 +25,8 @@ pub struct PendingTurn {
     pub is_summary: bool,
     /// The texts of its messages that are searched, in their order.
     pub texts: Vec<PendingText>,
+    /// Its tool calls, where they are asked for.
+    pub calls: Vec<AgentToolCall>,
 }
 
 /// A text of a turn.
@@ -53,6 +55,8 @@ pub struct IndexedTurn {
     pub chunks: Vec<PendingText>,
     /// Whether some of its text is left out.
     pub is_clipped: bool,
+    /// What its tools have observed.
+    pub facts: Vec<FactInput>,
 }
 
 /// A chunk that has no vector yet.
@@ -125,8 +129,8 @@ pub trait MemoryStore: Send + Sync {
     /// From now on each turn that is committed through this handle is noted as pending, in its own transaction.
     fn remember_turns(&self, wake: MemoryWake);
 
-    /// The oldest pending turns.
-    fn pending_turns(&self, limit: usize) -> PortFuture<'_, Vec<PendingTurn>>;
+    /// The oldest pending turns, with their tool calls where those are asked for.
+    fn pending_turns(&self, limit: usize, with_calls: bool) -> PortFuture<'_, Vec<PendingTurn>>;
 
     /// Stores the chunks of a turn if it is still pending. False if it is not: it is indexed, forgotten or deleted.
     fn index_turn(&self, turn: IndexedTurn) -> PortFuture<'static, bool>;

@@ -33,12 +33,13 @@ fn indexed(turn: PendingTurn) -> IndexedTurn {
         session_label: turn.session_label,
         chunks: turn.texts,
         is_clipped: false,
+        facts: Vec::new(),
     }
 }
 
 async fn index_all(fixture: &Fixture) -> usize {
     let mut count = 0;
-    for turn in fixture.ledger.pending_turns(100).await.unwrap() {
+    for turn in fixture.ledger.pending_turns(100, false).await.unwrap() {
         count += usize::from(fixture.ledger.index_turn(indexed(turn)).await.unwrap());
     }
     count
@@ -76,7 +77,7 @@ fn fact(id: &str, entity: &str, content: &str) -> Box<FactInput> {
 async fn a_ledger_that_nobody_remembers_notes_nothing() {
     let fixture = Fixture::new();
     fixture.commit(short_turn("t1", "main", None)).await.unwrap();
-    assert!(fixture.ledger.pending_turns(10).await.unwrap().is_empty());
+    assert!(fixture.ledger.pending_turns(10, false).await.unwrap().is_empty());
     let again = fixture.ledger.reindex(None).await.unwrap();
     assert_eq!(again.turns, 1, "turns from before are indexed when that is asked for");
 }
@@ -85,7 +86,7 @@ async fn a_ledger_that_nobody_remembers_notes_nothing() {
 async fn a_turn_is_pending_from_its_commit_until_its_chunks_are_stored_and_is_indexed_once() {
     let fixture = remembering();
     fixture.commit(saying("t1", "main", None, "I like green tea")).await.unwrap();
-    let pending = fixture.ledger.pending_turns(10).await.unwrap();
+    let pending = fixture.ledger.pending_turns(10, false).await.unwrap();
     let texts: Vec<_> =
         pending[0].texts.iter().map(|it| (it.role.as_str(), it.text.as_str())).collect();
     assert_eq!(texts[0], ("user", "I like green tea"));
@@ -94,7 +95,7 @@ async fn a_turn_is_pending_from_its_commit_until_its_chunks_are_stored_and_is_in
     let turn = indexed(pending[0].clone());
     assert!(fixture.ledger.index_turn(turn.clone()).await.unwrap());
     assert!(!fixture.ledger.index_turn(turn).await.unwrap(), "another process is not first again");
-    assert!(fixture.ledger.pending_turns(10).await.unwrap().is_empty());
+    assert!(fixture.ledger.pending_turns(10, false).await.unwrap().is_empty());
     assert_eq!(found(&fixture, "tea", None).await, ["I like green tea"]);
     assert_eq!(fixture.ledger.reindex(None).await.unwrap().turns, 0);
     let counts = fixture.ledger.counts(None).await.unwrap();
@@ -166,7 +167,7 @@ async fn vectors_follow_the_cursor_and_are_found_by_their_model_alone() {
         limit: 5,
         ..MemoryQuery::default()
     };
-    let closest = ledger.find(query(model, vec![0.6, 0.8])).await.unwrap();
+    let closest = ledger.find(query(model, vec![0.65, 0.76])).await.unwrap();
     assert_eq!(closest.vectors, [chunks[1].n, chunks[0].n]);
     assert!(ledger.find(query(other, vec![0.0, 0.6, 0.8])).await.unwrap().vectors.is_empty());
     let counts = ledger.counts(Some(model)).await.unwrap();
@@ -175,11 +176,11 @@ async fn vectors_follow_the_cursor_and_are_found_by_their_model_alone() {
     // Another process has forgotten it: this one's codes know.
     let forget = ForgetOptions { id: Some("f2".to_owned()), ..ForgetOptions::default() };
     ledger.forget(forget).await.unwrap();
-    let left = ledger.find(query(model, vec![0.6, 0.8])).await.unwrap();
+    let left = ledger.find(query(model, vec![0.65, 0.76])).await.unwrap();
     assert_eq!(left.vectors, [chunks[0].n]);
     let again = ledger.reindex(Some(model)).await.unwrap();
     assert_eq!(again.chunks, 2);
-    assert!(ledger.find(query(model, vec![0.6, 0.8])).await.unwrap().vectors.is_empty());
+    assert!(ledger.find(query(model, vec![0.65, 0.76])).await.unwrap().vectors.is_empty());
 }
 
 /// Whether the bytes of a file contain `text`.
@@ -293,6 +294,7 @@ proptest! {
                         created_at: NOW,
                     }],
                     is_clipped: false,
+                    facts: Vec::new(),
                 };
                 assert!(ledger.index_turn(turn).await.unwrap());
             }

@@ -97,7 +97,7 @@ CREATE TABLE memory_facts (
   created_at INTEGER NOT NULL,
   row_checksum INTEGER
 ) STRICT;
-CREATE INDEX memory_facts_by_entity ON memory_facts (entity, fact_type, n);
+CREATE INDEX memory_facts_by_entity ON memory_facts (entity, n);
 CREATE INDEX memory_facts_by_turn ON memory_facts (turn_id) WHERE turn_id IS NOT NULL;
 
 -- What was forgotten stays so: it is not indexed again, and not imported.

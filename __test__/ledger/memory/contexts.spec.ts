@@ -2,15 +2,15 @@
 // anyway. It must never be in the system prompt.
 
 import { expect, test } from 'vitest'
-import { type AgentEngineOptions, Broker, type BrokerOptions } from '../../index.js'
-import { afterwards, closing } from '../support/cleanup.js'
-import { scriptedEngine, tempDir } from '../support/engine.js'
+import { type AgentEngineOptions, Broker, type BrokerOptions } from '../../../index.js'
+import { afterwards, closing, folder } from '../../support/cleanup.js'
+import { scriptedEngine } from '../../support/engine.js'
 
 const agent = { model: 'test-model', provider: 'test', systemPrompt: 'Be brief.' }
 
 function broker(options: AgentEngineOptions = {}, changes: Partial<BrokerOptions> = {}) {
   const replies = Array.from({ length: 10 }, () => ({ text: 'Noted.' }))
-  const ledger = { path: `${tempDir()}/agent.db` }
+  const ledger = { path: folder().file }
   const { engine, provider } = scriptedEngine(replies, { ledger, memory: true, ...options })
   closing(engine)
   const made = new Broker(engine, { agents: { atlas: agent }, ...changes })
@@ -21,7 +21,7 @@ function broker(options: AgentEngineOptions = {}, changes: Partial<BrokerOptions
 /** Sends a message, and the text of the last user message that the model got. */
 async function asked(at: ReturnType<typeof broker>, session: string, text: string) {
   const { broker, provider } = at
-  await broker.execute({ to: { sessionLabel: session }, message: text }).result
+  await broker.execute({ to: { session }, message: text }).result
   const { messages } = provider.requests.at(-1) ?? { messages: [] }
   return JSON.stringify(messages.at(-1))
 }
@@ -56,4 +56,21 @@ test('a group gets nothing of a private conversation, and `context.memory: false
   const off = broker({ memory: { scope: 'agent' } }, { context: { memory: false } })
   await asked(off, 'agent:atlas:main', 'The code is rosebud.')
   expect(await asked(off, 'agent:atlas:dm:bob', 'What is rosebud?')).not.toContain('code is')
+})
+
+test('a context has the system prompt, the recent turns, and then what is remembered before the request', async () => {
+  const at = broker({ memory: { scope: 'agent' } })
+  await asked(at, 'agent:atlas:main', 'The code is rosebud.')
+  await asked(at, 'agent:atlas:dm:bob', 'A recent turn.')
+  await asked(at, 'agent:atlas:dm:bob', 'What is rosebud?')
+  const { system, messages } = at.provider.requests.at(-1) as {
+    system: string
+    messages: unknown[]
+  }
+  expect(system).toBe('Be brief.')
+  const [first, , last] = messages.map((message) => JSON.stringify(message))
+  expect(messages).toHaveLength(3)
+  expect(first).toContain('A recent turn.')
+  expect(last.indexOf('code is rosebud')).toBeGreaterThan(0)
+  expect(last.indexOf('code is rosebud')).toBeLessThan(last.indexOf('What is rosebud?'))
 })

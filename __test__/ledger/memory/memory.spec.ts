@@ -2,15 +2,15 @@
 // memory indexes.
 
 import { expect, test } from 'vitest'
-import type { AgentEngine, AgentEngineOptions, MemoryFact } from '../../index.js'
-import { closing } from '../support/cleanup.js'
-import { scriptedEngine, tempDir } from '../support/engine.js'
-import { thrown } from '../support/refusals.js'
-import { hashingEmbedder } from '../support/values/hashing-embedder.js'
+import type { AgentEngine, AgentEngineOptions, MemoryFact } from '../../../index.js'
+import { closing, folder } from '../../support/cleanup.js'
+import { scriptedEngine } from '../../support/engine.js'
+import { thrown } from '../../support/refusals.js'
+import { hashingEmbedder } from '../../support/values/hashing-embedder.js'
 
 /** An engine that remembers, and answers each message with the next of these texts. */
 function remembering(answers: string[], memory: AgentEngineOptions['memory'] = true) {
-  const options = { ledger: { path: `${tempDir()}/agent.db` }, memory }
+  const options = { ledger: { path: folder().file }, memory }
   const defaults = { model: 'test-model', provider: 'test' }
   const replies = answers.map((text) => ({ text }))
   return closing(scriptedEngine(replies, { ...options, defaults }).engine)
@@ -151,7 +151,7 @@ test('what is forgotten is not found, not indexed and not imported again', async
     facts: 1,
     chunks: 3,
     summaries: [],
-    overwritten: false,
+    overwritten: true,
   })
   expect((await engine.memory.search('rosebud', { session: 'main' })).hits).toEqual([])
   expect(await engine.memory.reindex()).toEqual({ turns: 0, chunks: 0 })
@@ -172,7 +172,7 @@ test('facts are imported into another memory with their ids', async () => {
 })
 
 test('turns from before an engine had a memory are indexed when that is asked for', async () => {
-  const ledger = { path: `${tempDir()}/agent.db` }
+  const ledger = { path: folder().file }
   const defaults = { model: 'test-model', provider: 'test' }
   const plain = scriptedEngine([{ text: 'Noted.' }], { ledger, defaults }).engine
   await say(plain, 'main', 'An old secret: rosebud.')
@@ -185,7 +185,7 @@ test('turns from before an engine had a memory are indexed when that is asked fo
 })
 
 test('a turn that a process left behind is indexed by the next one', async () => {
-  const ledger = { path: `${tempDir()}/agent.db` }
+  const ledger = { path: folder().file }
   const defaults = { model: 'test-model', provider: 'test' }
   const options = { ledger, defaults, memory: true }
   const first = scriptedEngine([{ text: 'Noted.' }], options).engine
@@ -211,7 +211,7 @@ test('a context has lines with date and source, of at most five turns of 200 cha
 })
 
 test('a wrong option, filter or fact is refused by its path, and nothing is written', async () => {
-  const path = `${tempDir()}/agent.db`
+  const path = folder().file
   const at = (memory: unknown) =>
     thrown(() => scriptedEngine([], { ledger: { path }, memory: memory as never }))
   expect(at({ scope: 'all' })).toMatchObject({ code: 'invalid_options', field: 'memory.scope' })
@@ -230,8 +230,8 @@ test('a wrong option, filter or fact is refused by its path, and nothing is writ
     [() => memory.search('x', { ...session, all: true }), 'session'],
     [() => memory.search('x', { ...session, limit: 0 }), 'limit'],
     [() => memory.search('x', { ...session, minScore: 2 }), 'minScore'],
-    [() => memory.search('x', { ...session, kinds: ['note' as never] }), 'options.kinds[0]'],
-    [() => memory.search('x', { ...session, depth: 1 } as never), 'options.depth'],
+    [() => memory.search('x', { ...session, kinds: ['note' as never] }), 'kinds[0]'],
+    [() => memory.search('x', { ...session, depth: 1 } as never), 'depth'],
     [() => memory.search(7 as never, session), 'query'],
     [() => memory.context('x', { ...session, tokens: 0 }), 'tokens'],
     [() => memory.forget({}), 'options'],

@@ -79,6 +79,7 @@ pub struct ForgetOptions {
     pub within: Option<String>,
     /// Rewrites the file as well, which takes time and space: no free page has the text any more.
     #[serde(default)]
+    #[cfg_attr(feature = "testing", ts(as = "Option<bool>"))]
     pub secure: bool,
 }
 
@@ -95,7 +96,7 @@ pub struct MemoryForgotten {
     pub chunks: u64,
     /// The turns with compaction summaries of texts that were forgotten: they may quote them. Delete them from the ledger to remove them.
     pub summaries: Vec<String>,
-    /// With `secure`: whether the file was rewritten and the log emptied. False if a reader holds the log back.
+    /// Whether its bytes were overwritten in the file and the log was emptied. False if a reader holds the log back.
     pub overwritten: bool,
 }
 

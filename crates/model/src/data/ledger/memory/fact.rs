@@ -93,6 +93,7 @@ pub struct FactFilter {
     pub scopes: Option<Vec<MemoryScope>>,
     /// Those of every scope.
     #[serde(default)]
+    #[cfg_attr(feature = "testing", ts(as = "Option<bool>"))]
     pub all: bool,
     /// The one with this id.
     #[serde(default)]
@@ -105,6 +106,7 @@ pub struct FactFilter {
     pub r#type: Option<String>,
     /// Also those that were superseded.
     #[serde(default)]
+    #[cfg_attr(feature = "testing", ts(as = "Option<bool>"))]
     pub superseded: bool,
     /// The `next` of the previous page.
     #[serde(default)]

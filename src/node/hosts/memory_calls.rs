@@ -3,7 +3,6 @@
 //! It must never decide what is found.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use napi::Result;
 use napi::bindgen_prelude::Uint8Array;
@@ -11,21 +10,14 @@ use napi_derive::napi;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::engine::NativeEngine;
-use super::errors::js_error;
-use super::hosts::JsEmbedder;
-use super::hub::HubCore;
-use super::reply::{Answer, json};
-use crate::engine::{Engine, Tasks};
-use crate::retrieval::{
-    EmbedFailure, Embedded, Embedder, FactImport, Memory, MemoryOptions, MemoryParts,
-    ProviderEmbedder,
-};
-use base::clock::Clock;
+use crate::node::engine::NativeEngine;
+use crate::node::errors::js_error;
+use crate::node::reply::{Answer, json};
+use crate::retrieval::{EmbedFailure, Embedded, FactImport, Memory, OwnedMemory};
 use base::error::{EngineError, ErrorCode};
 use model::{
-    EmbeddingCost, FactFilter, ForgetOptions, InputError, LedgerPorts, MemoryHits,
-    MemorySearchOptions, NewFact, from_json,
+    EmbeddingCost, FactFilter, ForgetOptions, InputError, MemoryHits, MemorySearchOptions, NewFact,
+    from_json,
 };
 use serde_json::json as object;
 
@@ -82,33 +74,6 @@ struct ReindexOptions {
 struct ReindexArgs {
     #[serde(default)]
     options: ReindexOptions,
-}
-
-/// The memory of an engine with these options.
-pub(super) fn start(
-    options: MemoryOptions,
-    ledger: &LedgerPorts,
-    (clock, tasks): (&Clock, &Tasks),
-    engine: &Arc<Engine>,
-    host: JsEmbedder,
-) -> Arc<Memory> {
-    let embedder = options.embedder.as_ref().map(|embedder| match &embedder.provider {
-        None => Arc::new(host) as Arc<dyn Embedder>,
-        Some((provider, model)) => Arc::new(ProviderEmbedder {
-            engine: Arc::clone(engine),
-            provider: provider.clone(),
-            model: model.clone(),
-            dimensions: embedder.dimensions,
-            timeout: Duration::from_millis(embedder.timeout_ms),
-        }),
-    });
-    Memory::start(MemoryParts {
-        store: Arc::clone(&ledger.memory),
-        embedder: embedder.zip(options.embedder.clone()),
-        options,
-        clock: clock.clone(),
-        tasks: tasks.clone(),
-    })
 }
 
 /// The arguments of a call. A wrong one is named by its path below `args`.
@@ -169,7 +134,7 @@ impl NativeEngine {
     /// Calls a method of the memory with the JSON of its arguments; answers request `id`.
     #[napi(catch_unwind)]
     pub fn memory(&self, id: u32, method: String, args: String) -> Result<()> {
-        let Some(memory) = self.memory.clone() else {
+        let Some(memory) = self.memory.as_ref().map(OwnedMemory::get) else {
             let message = "the engine has no memory; pass `memory: true`";
             return Err(js_error(&EngineError::new(ErrorCode::NoMemory, message)));
         };
@@ -211,13 +176,4 @@ fn embedded(bytes: &[u8], lengths: &[u32]) -> Embedded {
     // What a function of the host costs is not known.
     let cost = EmbeddingCost { tokens: 0, nanos: Some(0) };
     Embedded { vectors, cost }
-}
-
-/// The embedder function of an engine, if it has one.
-pub(super) fn js_embedder(
-    hub: &Arc<HubCore>,
-    keys: u32,
-    answers: &Arc<super::hosts::EmbedAnswers>,
-) -> JsEmbedder {
-    JsEmbedder { hub: Arc::downgrade(hub), keys, answers: Arc::clone(answers) }
 }

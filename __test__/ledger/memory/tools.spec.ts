@@ -1,13 +1,13 @@
 // createMemoryTools: what a model recalls, stores and forgets is bound to the session of its call. It must never reach another session.
 
 import { expect, test } from 'vitest'
-import { type AgentEngine, createMemoryTools, type ScriptedReply } from '../../index.js'
-import { closing } from '../support/cleanup.js'
-import { scriptedEngine, tempDir } from '../support/engine.js'
-import { thrown } from '../support/refusals.js'
+import { type AgentEngine, createMemoryTools, type ScriptedReply } from '../../../index.js'
+import { closing, folder } from '../../support/cleanup.js'
+import { scriptedEngine } from '../../support/engine.js'
+import { thrown } from '../../support/refusals.js'
 
-function remembering(replies: ScriptedReply[]) {
-  const options = { ledger: { path: `${tempDir()}/agent.db` }, memory: true }
+function remembering(replies: ScriptedReply[], path = folder().file) {
+  const options = { ledger: { path }, memory: true }
   const defaults = { model: 'test-model', provider: 'test' }
   return closing(scriptedEngine(replies, { ...options, defaults }).engine)
 }
@@ -65,19 +65,15 @@ test('a model forgets only what belongs to its session', async () => {
 })
 
 test('a fact is replaced by its id, and not one that the session does not see', async () => {
-  const engine = remembering([])
+  const { file } = folder()
+  const engine = remembering([], file)
   const about = { entity: 'alice', type: 'home' }
   const rome = await engine.memory.storeFact({ ...about, content: 'Rome', session: 'one' })
   const replies = [
     call('remember', { ...about, content: 'Oslo', supersedes: rome.id }),
     { text: 'Done.' },
   ]
-  const other = scriptedEngine([...replies, ...replies], {
-    ledger: { path: engine.ledger.path },
-    memory: true,
-    defaults: { model: 'test-model', provider: 'test' },
-  }).engine
-  closing(other)
+  const other = remembering([...replies, ...replies], file)
   expect(await called(other, 'two')).toContain(`there is no fact ${rome.id}`)
   expect(await called(other, 'one')).toMatch(/^Stored as /)
   const { items } = await engine.memory.facts({ session: 'one', superseded: true })
@@ -96,4 +92,48 @@ test('without `write` there is only recall, and a wrong option is refused', () =
   })
   const plain = closing(scriptedEngine([]).engine)
   expect(thrown(() => createMemoryTools(plain))).toMatchObject({ code: 'no_memory' })
+})
+
+test('the results of the named tools are facts of their turn, and those of others are not', async () => {
+  const engine = closing(
+    scriptedEngine(
+      [
+        {
+          toolCalls: [
+            { id: 'c1', name: 'crm_find', arguments: { name: 'Ann' } },
+            { id: 'c2', name: 'crm_fail', arguments: {} },
+            { id: 'c3', name: 'clock', arguments: {} },
+          ],
+        },
+        { text: 'Found.' },
+      ],
+      {
+        ledger: { path: folder().file },
+        memory: { observations: ['crm_*'] },
+        defaults: { model: 'test-model', provider: 'test' },
+      },
+    ).engine,
+  )
+  const fail = () => {
+    throw new Error('no')
+  }
+  const tools = [
+    { name: 'crm_find', description: 'Finds.', run: () => ({ phone: '555-0100' }) },
+    { name: 'crm_fail', description: 'Fails.', run: fail },
+    { name: 'clock', description: 'Tells the time.', run: () => 'noon' },
+  ]
+  const { turnId } = await engine.run('Find Ann.', { session: 'main', tools }).result
+  const { hits } = await engine.memory.search('555 0100', { session: 'main' })
+  expect(hits).toMatchObject([
+    {
+      kind: 'fact',
+      fact: {
+        entity: 'crm_find',
+        type: 'tool_observation',
+        source: { turnId, callId: expect.any(String) },
+      },
+    },
+  ])
+  const { items } = await engine.memory.facts({ session: 'main' })
+  expect(items.map(({ entity }) => entity)).toEqual(['crm_find'])
 })

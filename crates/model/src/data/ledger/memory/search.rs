@@ -48,6 +48,7 @@ pub struct MemorySearchOptions {
     pub scopes: Option<Vec<MemoryScope>>,
     /// What is in any scope: never for an answer that a user sees.
     #[serde(default)]
+    #[cfg_attr(feature = "testing", ts(as = "Option<bool>"))]
     pub all: bool,
     /// Only these kinds. Default: all.
     #[serde(default)]

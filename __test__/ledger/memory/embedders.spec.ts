@@ -2,12 +2,12 @@
 // wait for a time limit of its own.
 
 import { expect, test } from 'vitest'
-import type { AgentEngine, EmbedFunction, HostEmbedder } from '../../index.js'
-import { closing } from '../support/cleanup.js'
-import { scriptedEngine, tempDir } from '../support/engine.js'
-import { hashed, hashingEmbedder } from '../support/values/hashing-embedder.js'
+import type { AgentEngine, EmbedFunction, HostEmbedder } from '../../../index.js'
+import { closing, folder } from '../../support/cleanup.js'
+import { scriptedEngine } from '../../support/engine.js'
+import { hashed, hashingEmbedder } from '../../support/values/hashing-embedder.js'
 
-function remembering(embedder: EmbedFunction | HostEmbedder, path = `${tempDir()}/agent.db`) {
+function remembering(embedder: EmbedFunction | HostEmbedder, path = folder().file) {
   const defaults = { model: 'test-model', provider: 'test' }
   const replies = Array.from({ length: 10 }, () => ({ text: 'Noted.' }))
   const options = { ledger: { path }, memory: { embedder }, defaults }
@@ -74,7 +74,7 @@ test('an answer that is no list of as many vectors is a failure that is shown', 
 })
 
 test('vectors of another model are not compared, and are made anew', async () => {
-  const path = `${tempDir()}/agent.db`
+  const path = folder().file
   const first = remembering({ model: 'one', embed: hashingEmbedder }, path)
   await first.run('Alice enjoys jasmine.', { session: 'main' }).result
   await search(first, 'jasmine')

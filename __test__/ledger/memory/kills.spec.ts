@@ -2,11 +2,11 @@
 // vector. It must never ask a process that is killed for anything.
 
 import { expect, test } from 'vitest'
-import { AgentEngine } from '../../index.js'
-import { folder } from '../support/cleanup.js'
-import { expectSound } from '../support/ledger/invariants.js'
-import { sqlite3 } from '../support/ledger/sqlite3.js'
-import { killable } from '../support/processes/killable.js'
+import { AgentEngine } from '../../../index.js'
+import { folder } from '../../support/cleanup.js'
+import { expectSound } from '../../support/ledger/invariants.js'
+import { sqlite3 } from '../../support/ledger/sqlite3.js'
+import { killable } from '../../support/processes/killable.js'
 
 /** The kills; `npm run proof:memory` sets more. */
 const kills = Number(process.env.MEMORY_KILLS ?? 6)
@@ -58,7 +58,7 @@ test('each turn is indexed exactly once, whichever process is killed at any step
     expect([...turns].filter((id) => !ids.has(id))).toEqual([])
     expect(
       await rows(
-        'SELECT turn_id, part, count(*) AS n FROM memory_chunks GROUP BY turn_id, part HAVING n > 1',
+        'SELECT turn_id, part, count(*) AS n FROM memory_chunks GROUP BY turn_id, part HAVING count(*) > 1',
       ),
     ).toEqual([])
     expect(

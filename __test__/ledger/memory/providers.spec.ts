@@ -1,12 +1,11 @@
 // Embeddings of the engine's providers: the requests, the keys, and what a failing server costs. It must never call a real server.
 
 import { expect, test } from 'vitest'
-import { AgentEngine, type AgentEngineOptions } from '../../index.js'
-import { closing, serving } from '../support/cleanup.js'
-import { tempDir } from '../support/engine.js'
-import { thrown } from '../support/refusals.js'
-import { status } from '../support/servers/server.js'
-import { hashed } from '../support/values/hashing-embedder.js'
+import { AgentEngine, type AgentEngineOptions } from '../../../index.js'
+import { closing, folder, serving } from '../../support/cleanup.js'
+import { thrown } from '../../support/refusals.js'
+import { status } from '../../support/servers/server.js'
+import { hashed } from '../../support/values/hashing-embedder.js'
 
 const fact = {
   entity: 'alice',
@@ -27,7 +26,7 @@ function engineAt(url: string, embedder: unknown, options: Partial<AgentEngineOp
         { id: 'o', provider: 'openai', type: 'api_key', key: 'sk-openai-canary' },
         { id: 'g', provider: 'google', type: 'api_key', key: 'google-canary' },
       ],
-      ledger: { path: `${tempDir()}/agent.db` },
+      ledger: { path: folder().file },
       memory: { embedder: embedder as never },
       ...options,
     }),
