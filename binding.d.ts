@@ -181,6 +181,10 @@ export declare class NativeEngine {
   mcpPrompt(id: number, server: string, name: string, arguments: string): void
   /** Starts a server again, or all of them; answers request `id`. */
   mcpReload(id: number, server?: string | undefined | null): void
+  /** Calls a method of the memory with the JSON of its arguments; answers request `id`. */
+  memory(id: number, method: string, args: string): void
+  /** Answers request `number` for vectors: their numbers one after the other with the length of each, or why there are none. */
+  answerEmbedding(number: number, vectors: Uint8Array | undefined | null, lengths: Array<number>, error?: string | undefined | null): void
   /**
    * The problems of a context, the JSON of an `AssembledContext` with its whole history: a JSON array of `{ code, path,
    * message }`.

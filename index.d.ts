@@ -426,6 +426,27 @@ export declare function createCodingTools(
   options?: CodingToolsOptions,
 ): CodingTool[]
 
+/** Options of {@link createMemoryTools}. */
+export interface MemoryToolsOptions {
+  /** Also the tools that change what is remembered: `remember` and `forget`. Default false. */
+  write?: boolean | undefined
+}
+
+/**
+ * The tools with which a model uses {@link AgentEngine.memory}: `recall`, and with `write` also `remember` and `forget`. Each sees what the
+ * session of its call sees, stores where that session's texts belong, and forgets nothing else.
+ *
+ * @example
+ * const tools = createMemoryTools(engine, { write: true })
+ * await engine.run('What is my favourite tea?', { session: 'main', tools }).result
+ *
+ * @throws {@link AgentEngineError} `no_memory` for an engine without the option `memory`.
+ */
+export declare function createMemoryTools(
+  engine: AgentEngine,
+  options?: MemoryToolsOptions,
+): AgentTool[]
+
 /** A part of a context. Each layer may have several. */
 export interface ContextLayer {
   name: LayerName
@@ -1126,6 +1147,13 @@ export interface AgentEngineOptions extends RunHooks {
    * mcp: { files: { command: 'npx', args: ['-y', '@modelcontextprotocol/server-filesystem', '/data'] } }
    */
   mcp?: Readonly<Record<string, McpServerOptions>> | undefined
+  /**
+   * Remembers what is said, and finds it again: see {@link AgentEngine.memory}. It needs a `ledger`. Without it nothing is indexed.
+   *
+   * @example
+   * new AgentEngine({ ledger: { path: 'agent.db' }, memory: true })
+   */
+  memory?: boolean | MemoryOptions | undefined
 }
 
 /** An MCP server: a program that the engine starts, or an address. */
@@ -1437,6 +1465,114 @@ export interface CompactOptions {
   signal?: AbortSignal | undefined
 }
 
+/** Embeds texts: a vector for each, in their order. `null` for a text that cannot be embedded: it is found by its words. */
+export type EmbedFunction = (
+  texts: string[],
+  options: { isQuery: boolean },
+) =>
+  | readonly (Float32Array | readonly number[] | null)[]
+  | Promise<readonly (Float32Array | readonly number[] | null)[]>
+
+/** A model of one of the engine's providers: OpenAI and servers that speak like it (Ollama, vLLM, …), Google, or Bedrock. */
+export interface ProviderEmbedder {
+  /** The provider, by its name in `providers`. It is called with the engine's keys, rate limits and budgets. */
+  provider: string
+  /** The provider's name of the model: `text-embedding-3-small`. */
+  model: string
+  /** The numbers of a vector that are requested. Default: the model's. */
+  dimensions?: number | undefined
+  /** The most texts of a call: 1 to 2,048. Default 64. */
+  batch?: number | undefined
+  /** The most milliseconds of a call. Default 30,000. */
+  timeoutMs?: number | undefined
+}
+
+/** A function of the host that embeds. */
+export interface HostEmbedder {
+  /** The name of its model. Vectors of another name, or of other dimensions, are never compared with its own. Default `host`. */
+  model?: string | undefined
+  /** The numbers of a vector. Default: those of the first one. */
+  dimensions?: number | undefined
+  /** The most texts of a call: 1 to 2,048. Default 64. */
+  batch?: number | undefined
+  /** The most milliseconds of a call. Default 30,000. */
+  timeoutMs?: number | undefined
+  embed: EmbedFunction
+}
+
+/** What an engine remembers, and for whom. */
+export interface MemoryOptions {
+  /** What makes vectors of texts. `none` (default): searches are by words alone. */
+  embedder?: ProviderEmbedder | EmbedFunction | HostEmbedder | 'none' | undefined
+  /**
+   * Where the texts of every session belong. Default: `persona` for a main session and the owner's direct messages, `session` for
+   * others, so that a group never sees a private chat.
+   */
+  scope?: MemoryScopeKind | undefined
+  /** The owner's names in direct messages: the `peer` of their sessions. Default: none. */
+  owners?: readonly string[] | undefined
+  /** The days after which half of what age costs a hit is lost. Default 30. */
+  halfLifeDays?: number | undefined
+  /** Whether turns are indexed. Default true. */
+  episodic?: boolean | undefined
+  /** Whether the summaries of compactions are. Default true. */
+  summaries?: boolean | undefined
+  /**
+   * The tools whose results are stored as facts of the type `tool_observation`, with the tool as the entity: names, which may end with `*`.
+   * Default: none.
+   */
+  observations?: readonly string[] | undefined
+}
+
+/** What a context gets of the memory. */
+export interface MemoryContext extends MemoryHits {
+  /** A line for each hit, with its date and its source, the text quoted. Empty for nothing. */
+  text: string
+}
+
+/** The memory of an engine. */
+export interface AgentMemory {
+  /**
+   * What was said and what is known, the best first: by words and, with an embedder, by meaning.
+   *
+   * @example
+   * const { hits } = await engine.memory.search('green tea', { session: 'main' })
+   *
+   * @throws {AgentEngineError} `invalid_options` without exactly one of `session`, `scopes` and `all`.
+   */
+  search(query: string, options: MemorySearchOptions & CallOptions): Promise<MemoryHits>
+  /** The same as lines for a context, within `tokens` (default 1,000): at most 5 turns of 200 characters. */
+  context(
+    query: string,
+    options: MemorySearchOptions & CallOptions & { tokens?: number },
+  ): Promise<MemoryContext>
+  /** Stores a fact. One that says the same in the same scope is returned instead. */
+  storeFact(fact: NewFact, options?: CallOptions): Promise<MemoryFact>
+  /**
+   * Stores a fact in place of another one, which is listed with its end from then on.
+   *
+   * @throws {AgentEngineError} `unknown_fact` if that one does not hold.
+   */
+  supersede(id: string, fact: NewFact, options?: CallOptions): Promise<MemoryFact>
+  /** Facts in the order in which they were stored. */
+  facts(filter: FactFilter & CallOptions): Promise<Page<MemoryFact, number>>
+  /** Forgets for good: texts, words and vectors. What is forgotten is not indexed again, and not imported. The ledger's turns stay. */
+  forget(options: ForgetOptions & CallOptions): Promise<MemoryForgotten>
+  /** The summary of a session's last compaction. */
+  summary(session: string, options?: CallOptions): Promise<string | null>
+  /** What the memory has, and what is left to do. */
+  stats(options?: CallOptions): Promise<MemoryStats>
+  /** Indexes the turns that are not, such as older ones; with `vectors`, all vectors are made anew. */
+  reindex(options?: CallOptions & { vectors?: boolean }): Promise<MemoryReindex>
+  /** All facts, superseded ones included. */
+  export(options?: CallOptions): AsyncIterableIterator<MemoryFact>
+  /** Stores the facts of an export. Those that are there, or were forgotten, are left out. */
+  import(
+    facts: Iterable<MemoryFact> | AsyncIterable<MemoryFact>,
+    options?: CallOptions,
+  ): Promise<{ facts: number; skipped: number }>
+}
+
 /**
  * Runs turns. One per process is enough; several may share a ledger file.
  *
@@ -1492,6 +1628,12 @@ export declare class AgentEngine {
   models(filter?: ModelFilter): ModelInfo[]
   /** The MCP servers of the options. */
   readonly mcp: McpServers
+  /**
+   * What is remembered.
+   *
+   * @throws {AgentEngineError} `no_memory` for an engine without the option `memory`.
+   */
+  readonly memory: AgentMemory
   /** The balances of the budgets that were used so far, in the order of the options. */
   budgets(): BudgetState[]
   /** What this machine enforces for coding tools. */
@@ -2044,6 +2186,7 @@ export type AgentEngineErrorCode =
   | 'unknown_profile'
   | 'engine_closed'
   | 'no_ledger'
+  | 'no_memory'
   | 'ledger_foreign'
   | 'ledger_newer'
   | 'ledger_corrupt'
@@ -2074,6 +2217,7 @@ export type AgentEngineErrorCode =
   | 'not_delivered'
   | 'context_failed'
   | 'unknown_approval'
+  | 'unknown_fact'
   | 'already_decided'
   | 'awaiting_approval'
   | 'invalid_query'
@@ -2400,6 +2544,11 @@ export interface ContextOptions {
         scope: LayerScope,
       ) => readonly LayerChange[] | Promise<readonly LayerChange[]>)
     | undefined
+  /**
+   * What a turn gets of the engine's memory, as a `cortex` layer: at most `limit` hits (default 10) within `tokens` (default 1,000), none of
+   * which its context has anyway. `false`: nothing. A search that fails costs the layer, and not the turn.
+   */
+  memory?: boolean | { limit?: number | undefined; tokens?: number | undefined } | undefined
   /** The zone of times in contexts, `Europe/Berlin`. Default: that of the process. */
   timeZone?: string | undefined
 }
@@ -3877,6 +4026,7 @@ plan?: PlanRecord, };
  * The purpose of a call of a model.
  */
 export type CallPurpose = "run" | "summary" | "count" | "plan";
+export type CallPurpose = "run" | "summary" | "count" | "embed";
 
 /**
  * A model by name. Read from `"model"` as well.
@@ -6581,6 +6731,434 @@ personaId: string | null,
  * The ULID or UUID of a worker, a subagent, a fork or a run; the purpose of a system session.
  */
 id: string | null, };
+
+/**
+ * How far something that is remembered reaches.
+ */
+export type MemoryScopeKind = "session" | "persona" | "agent" | "global";
+
+/**
+ * Where something that is remembered belongs.
+ */
+export type MemoryScope = { 
+/**
+ * How far it reaches.
+ */
+kind: MemoryScopeKind, 
+/**
+ * The session's label, the persona or the agent; left out for `global`.
+ */
+id?: string | undefined, };
+
+/**
+ * What something that is remembered was made of.
+ */
+export type MemoryKind = "turn" | "fact" | "summary";
+
+/**
+ * Why something was found.
+ */
+export type MemoryWhy = "words" | "vector" | "both";
+
+/**
+ * The options of a search.
+ */
+export type MemorySearchOptions = { 
+/**
+ * What this session may see. One of `session`, `scopes` and `all` is needed.
+ */
+session?: string | undefined, 
+/**
+ * What is in these scopes.
+ */
+scopes?: Array<MemoryScope> | undefined, 
+/**
+ * What is in any scope: never for an answer that a user sees.
+ */
+all: boolean, 
+/**
+ * Only these kinds. Default: all.
+ */
+kinds?: Array<MemoryKind> | undefined, 
+/**
+ * Only what was written at this time or later, in Unix milliseconds.
+ */
+since?: number | undefined, 
+/**
+ * Only what was written before this time.
+ */
+until?: number | undefined, 
+/**
+ * The limit of hits: 1 to 100. Default 10.
+ */
+limit?: number | undefined, 
+/**
+ * Only hits with at least this score: 0 to 1. The best hit of both lists has 1.
+ */
+minScore?: number | undefined, 
+/**
+ * Turns that are left out, such as those that the context has already.
+ */
+excludeTurns?: Array<string> | undefined, 
+/**
+ * Leaves out what the next context of this session has anyway: its turns since the last compaction, and its summary.
+ */
+excludeContextOf?: string | undefined, };
+
+/**
+ * What was found.
+ */
+export type MemoryHit = { 
+/**
+ * What it is of.
+ */
+kind: MemoryKind, 
+/**
+ * Where it belongs.
+ */
+scope: MemoryScope, 
+/**
+ * The session of its turn; null for a fact.
+ */
+sessionLabel: string | null, 
+/**
+ * Its turn; null for a fact.
+ */
+turnId: string | null, 
+/**
+ * The role of the message's author; null for a fact.
+ */
+role: 'user' | 'assistant' | 'system' | null, 
+/**
+ * The text: at most 400 tokens of it.
+ */
+excerpt: string, 
+/**
+ * Unix milliseconds.
+ */
+createdAt: number, 
+/**
+ * The rank as a number: 1 is the best possible.
+ */
+score: number, 
+/**
+ * Why it was found.
+ */
+why: MemoryWhy, 
+/**
+ * The fact.
+ */
+fact: MemoryFact | null, 
+/**
+ * Other facts of the same type about the same entity that hold as well.
+ */
+conflicts: Array<MemoryFact>, };
+
+/**
+ * The hits of a search.
+ */
+export type MemoryHits = { 
+/**
+ * The best first.
+ */
+hits: Array<MemoryHit>, 
+/**
+ * The model whose vectors were searched. Null where only words were.
+ */
+model: string | null, 
+/**
+ * Why only words were searched, although the engine has an embedder.
+ */
+problem: string | null, };
+
+/**
+ * The origin of a fact.
+ */
+export type FactSource = { 
+/**
+ * The turn it was learned in. With that turn it is deleted.
+ */
+turnId?: string, 
+/**
+ * The tool call it was learned from.
+ */
+callId?: string, };
+
+/**
+ * A fact that is stored.
+ */
+export type MemoryFact = { 
+/**
+ * Its ULID.
+ */
+id: string, 
+/**
+ * What it is about: a person, a project, a tool.
+ */
+entity: string, 
+/**
+ * What kind of fact it is: `preference`, `address`, `tool_observation`.
+ */
+type: string, 
+/**
+ * What is known.
+ */
+content: any, 
+/**
+ * Where it belongs.
+ */
+scope: MemoryScope, 
+/**
+ * Where it comes from.
+ */
+source: FactSource, 
+/**
+ * How sure it is: 0 to 1.
+ */
+confidence: number, 
+/**
+ * Since when it holds, in Unix milliseconds.
+ */
+validFrom: number, 
+/**
+ * Until when it held. Null while it holds.
+ */
+validTo: number | null, 
+/**
+ * The fact that has replaced it.
+ */
+supersededBy: string | null, 
+/**
+ * Unix milliseconds.
+ */
+createdAt: number, };
+
+/**
+ * A fact to store.
+ */
+export type NewFact = { 
+/**
+ * What it is about: 1 to 512 bytes.
+ */
+entity: string, 
+/**
+ * What kind of fact it is: 1 to 128 bytes.
+ */
+type: string, 
+/**
+ * What is known: any JSON of at most 64 KiB.
+ */
+content: unknown, 
+/**
+ * The session it belongs to: the fact gets the scope of that session. Either this or `scope`.
+ */
+session?: string, 
+/**
+ * Where it belongs.
+ */
+scope?: MemoryScope, 
+/**
+ * Where it comes from.
+ */
+source?: FactSource, 
+/**
+ * How sure it is: 0 to 1. Default 1.
+ */
+confidence?: number, 
+/**
+ * Since when it holds, in Unix milliseconds. Default: now.
+ */
+validFrom?: number, };
+
+/**
+ * Which facts are listed.
+ */
+export type FactFilter = { 
+/**
+ * Those that this session may see. One of `session`, `scopes` and `all` is needed.
+ */
+session?: string | undefined, 
+/**
+ * Those of these scopes.
+ */
+scopes?: Array<MemoryScope> | undefined, 
+/**
+ * Those of every scope.
+ */
+all: boolean, 
+/**
+ * The one with this id.
+ */
+id?: string | undefined, 
+/**
+ * Those about this entity.
+ */
+entity?: string | undefined, 
+/**
+ * Those of this type.
+ */
+type?: string | undefined, 
+/**
+ * Also those that were superseded.
+ */
+superseded: boolean, 
+/**
+ * The `next` of the previous page.
+ */
+after?: number | undefined, 
+/**
+ * The limit of items: 1 to 1,000. Default 100.
+ */
+limit?: number | undefined, };
+
+/**
+ * The vectors of a model.
+ */
+export type MemoryModel = { 
+/**
+ * The embedder's name: `openai/text-embedding-3-small`.
+ */
+name: string, 
+/**
+ * The numbers of a vector.
+ */
+dimensions: number, 
+/**
+ * The stored vectors.
+ */
+vectors: number, 
+/**
+ * Whether the engine embeds with it.
+ */
+current: boolean, };
+
+/**
+ * What the memory has, and what it still has to do.
+ */
+export type MemoryStats = { 
+/**
+ * The turns that are indexed.
+ */
+turns: number, 
+/**
+ * The chunks of texts, facts and summaries included.
+ */
+chunks: number, 
+/**
+ * The facts that hold.
+ */
+facts: number, 
+/**
+ * The ended turns that are not indexed yet.
+ */
+pendingTurns: number, 
+/**
+ * The chunks that have no vector of the engine's embedder yet. They are found by words.
+ */
+pendingVectors: number, 
+/**
+ * The chunks that the embedder refused. They are found by words.
+ */
+skipped: number, 
+/**
+ * The reason of the last one.
+ */
+skippedProblem: string | null, 
+/**
+ * The turns whose text was longer than is indexed: the rest of it is not found.
+ */
+clippedTurns: number, 
+/**
+ * What was forgotten and stays so.
+ */
+forgotten: number, 
+/**
+ * The vectors, by model.
+ */
+models: Array<MemoryModel>, 
+/**
+ * The tokens that were embedded.
+ */
+embeddedTokens: number, 
+/**
+ * Their cost in US dollars. Null where a model has no price.
+ */
+cost: number | null, 
+/**
+ * The last failure of the indexer or of the embedder. Null where the last attempt succeeded.
+ */
+problem: string | null, };
+
+/**
+ * What is forgotten. Exactly one of the four.
+ */
+export type ForgetOptions = { 
+/**
+ * A fact.
+ */
+id?: string | undefined, 
+/**
+ * All facts about an entity, superseded ones included.
+ */
+entity?: string | undefined, 
+/**
+ * A turn, and the facts that were learned in it.
+ */
+turnId?: string | undefined, 
+/**
+ * All turns of a session, and the facts that were learned in them.
+ */
+session?: string | undefined, 
+/**
+ * Only in these scopes.
+ */
+scopes?: Array<MemoryScope> | undefined, 
+/**
+ * Only where the texts of this session belong. Either this or `scopes`.
+ */
+within?: string | undefined, 
+/**
+ * Rewrites the file as well, which takes time and space: no free page has the text any more.
+ */
+secure: boolean, };
+
+/**
+ * What was forgotten.
+ */
+export type MemoryForgotten = { 
+/**
+ * The turns.
+ */
+turns: number, 
+/**
+ * The facts.
+ */
+facts: number, 
+/**
+ * The chunks of their texts.
+ */
+chunks: number, 
+/**
+ * The turns with compaction summaries of texts that were forgotten: they may quote them. Delete them from the ledger to remove them.
+ */
+summaries: Array<string>, 
+/**
+ * Whether its bytes were overwritten in the file and the log was emptied. False if a reader holds the log back.
+ */
+overwritten: boolean, };
+
+/**
+ * The progress of `reindex()`.
+ */
+export type MemoryReindex = { 
+/**
+ * The turns that are indexed next.
+ */
+turns: number, 
+/**
+ * The chunks that are embedded next.
+ */
+chunks: number, };
 
 /**
  * What kind of conversation it is in.

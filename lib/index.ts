@@ -14,6 +14,7 @@ import { AgentEngine } from './engine/engine.ts'
 import { scriptedProvider } from './engine/scripted-provider.ts'
 import { parseSessionKey } from './engine/session-key.ts'
 import { salvageLedger } from './ledger/ledger.ts'
+import { createMemoryTools } from './memory/tools.ts'
 import { createCodingTools } from './tools/coding/coding-tools.ts'
 import { applyPatch } from './tools/patch.ts'
 import { tool } from './tools/tool.ts'
@@ -27,6 +28,7 @@ export {
   buildSessionKey,
   buildSystemPrompt,
   createCodingTools,
+  createMemoryTools,
   listAgentIds,
   parseSessionKey,
   resolveAgentConfig,
@@ -46,6 +48,7 @@ export type Face = [
   Conforms<typeof buildSessionKey, typeof declared.buildSessionKey>,
   Conforms<typeof buildSystemPrompt, typeof declared.buildSystemPrompt>,
   Conforms<typeof createCodingTools, typeof declared.createCodingTools>,
+  Conforms<typeof createMemoryTools, typeof declared.createMemoryTools>,
   Conforms<typeof listAgentIds, typeof declared.listAgentIds>,
   Conforms<typeof resolveAgentConfig, typeof declared.resolveAgentConfig>,
   Conforms<typeof resolveAgentModel, typeof declared.resolveAgentModel>,

@@ -99,6 +99,11 @@ const proofs = {
     env: { LEDGER_CASES: '200' },
     command: core('the_ledger_agrees_with_a_model_in_memory'),
   },
+  memory: {
+    about: '200 kills of processes whose memory indexes and embeds: each turn is indexed once',
+    env: { MEMORY_KILLS: '200' },
+    command: spec('ledger/memory/kills'),
+  },
   projection: {
     about: '100,000 histories, projected for each strict server',
     env: { PROJECTION_CASES: '100000' },

@@ -12,5 +12,6 @@ mod engine;
 pub mod fuzz;
 #[cfg(feature = "node")]
 mod node;
+mod retrieval;
 #[cfg(test)]
 mod typescript;

@@ -424,6 +424,27 @@ export declare function createCodingTools(
   options?: CodingToolsOptions,
 ): CodingTool[]
 
+/** Options of {@link createMemoryTools}. */
+export interface MemoryToolsOptions {
+  /** Also the tools that change what is remembered: `remember` and `forget`. Default false. */
+  write?: boolean
+}
+
+/**
+ * The tools with which a model uses {@link AgentEngine.memory}: `recall`, and with `write` also `remember` and `forget`. Each sees what the
+ * session of its call sees, stores where that session's texts belong, and forgets nothing else.
+ *
+ * @example
+ * const tools = createMemoryTools(engine, { write: true })
+ * await engine.run('What is my favourite tea?', { session: 'main', tools }).result
+ *
+ * @throws {@link AgentEngineError} `no_memory` for an engine without the option `memory`.
+ */
+export declare function createMemoryTools(
+  engine: AgentEngine,
+  options?: MemoryToolsOptions,
+): AgentTool[]
+
 /** A part of a context. Each layer may have several. */
 export interface ContextLayer {
   name: LayerName
@@ -1124,6 +1145,13 @@ export interface AgentEngineOptions extends RunHooks {
    * mcp: { files: { command: 'npx', args: ['-y', '@modelcontextprotocol/server-filesystem', '/data'] } }
    */
   mcp?: Readonly<Record<string, McpServerOptions>>
+  /**
+   * Remembers what is said, and finds it again: see {@link AgentEngine.memory}. It needs a `ledger`. Without it nothing is indexed.
+   *
+   * @example
+   * new AgentEngine({ ledger: { path: 'agent.db' }, memory: true })
+   */
+  memory?: boolean | MemoryOptions
 }
 
 /** An MCP server: a program that the engine starts, or an address. */
@@ -1435,6 +1463,114 @@ export interface CompactOptions {
   signal?: AbortSignal
 }
 
+/** Embeds texts: a vector for each, in their order. `null` for a text that cannot be embedded: it is found by its words. */
+export type EmbedFunction = (
+  texts: string[],
+  options: { isQuery: boolean },
+) =>
+  | readonly (Float32Array | readonly number[] | null)[]
+  | Promise<readonly (Float32Array | readonly number[] | null)[]>
+
+/** A model of one of the engine's providers: OpenAI and servers that speak like it (Ollama, vLLM, …), Google, or Bedrock. */
+export interface ProviderEmbedder {
+  /** The provider, by its name in `providers`. It is called with the engine's keys, rate limits and budgets. */
+  provider: string
+  /** The provider's name of the model: `text-embedding-3-small`. */
+  model: string
+  /** The numbers of a vector that are requested. Default: the model's. */
+  dimensions?: number
+  /** The most texts of a call: 1 to 2,048. Default 64. */
+  batch?: number
+  /** The most milliseconds of a call. Default 30,000. */
+  timeoutMs?: number
+}
+
+/** A function of the host that embeds. */
+export interface HostEmbedder {
+  /** The name of its model. Vectors of another name, or of other dimensions, are never compared with its own. Default `host`. */
+  model?: string
+  /** The numbers of a vector. Default: those of the first one. */
+  dimensions?: number
+  /** The most texts of a call: 1 to 2,048. Default 64. */
+  batch?: number
+  /** The most milliseconds of a call. Default 30,000. */
+  timeoutMs?: number
+  embed: EmbedFunction
+}
+
+/** What an engine remembers, and for whom. */
+export interface MemoryOptions {
+  /** What makes vectors of texts. `none` (default): searches are by words alone. */
+  embedder?: ProviderEmbedder | EmbedFunction | HostEmbedder | 'none'
+  /**
+   * Where the texts of every session belong. Default: `persona` for a main session and the owner's direct messages, `session` for
+   * others, so that a group never sees a private chat.
+   */
+  scope?: MemoryScopeKind
+  /** The owner's names in direct messages: the `peer` of their sessions. Default: none. */
+  owners?: readonly string[]
+  /** The days after which half of what age costs a hit is lost. Default 30. */
+  halfLifeDays?: number
+  /** Whether turns are indexed. Default true. */
+  episodic?: boolean
+  /** Whether the summaries of compactions are. Default true. */
+  summaries?: boolean
+  /**
+   * The tools whose results are stored as facts of the type `tool_observation`, with the tool as the entity: names, which may end with `*`.
+   * Default: none.
+   */
+  observations?: readonly string[]
+}
+
+/** What a context gets of the memory. */
+export interface MemoryContext extends MemoryHits {
+  /** A line for each hit, with its date and its source, the text quoted. Empty for nothing. */
+  text: string
+}
+
+/** The memory of an engine. */
+export interface AgentMemory {
+  /**
+   * What was said and what is known, the best first: by words and, with an embedder, by meaning.
+   *
+   * @example
+   * const { hits } = await engine.memory.search('green tea', { session: 'main' })
+   *
+   * @throws {AgentEngineError} `invalid_options` without exactly one of `session`, `scopes` and `all`.
+   */
+  search(query: string, options: MemorySearchOptions & CallOptions): Promise<MemoryHits>
+  /** The same as lines for a context, within `tokens` (default 1,000): at most 5 turns of 200 characters. */
+  context(
+    query: string,
+    options: MemorySearchOptions & CallOptions & { tokens?: number },
+  ): Promise<MemoryContext>
+  /** Stores a fact. One that says the same in the same scope is returned instead. */
+  storeFact(fact: NewFact, options?: CallOptions): Promise<MemoryFact>
+  /**
+   * Stores a fact in place of another one, which is listed with its end from then on.
+   *
+   * @throws {AgentEngineError} `unknown_fact` if that one does not hold.
+   */
+  supersede(id: string, fact: NewFact, options?: CallOptions): Promise<MemoryFact>
+  /** Facts in the order in which they were stored. */
+  facts(filter: FactFilter & CallOptions): Promise<Page<MemoryFact, number>>
+  /** Forgets for good: texts, words and vectors. What is forgotten is not indexed again, and not imported. The ledger's turns stay. */
+  forget(options: ForgetOptions & CallOptions): Promise<MemoryForgotten>
+  /** The summary of a session's last compaction. */
+  summary(session: string, options?: CallOptions): Promise<string | null>
+  /** What the memory has, and what is left to do. */
+  stats(options?: CallOptions): Promise<MemoryStats>
+  /** Indexes the turns that are not, such as older ones; with `vectors`, all vectors are made anew. */
+  reindex(options?: CallOptions & { vectors?: boolean }): Promise<MemoryReindex>
+  /** All facts, superseded ones included. */
+  export(options?: CallOptions): AsyncIterableIterator<MemoryFact>
+  /** Stores the facts of an export. Those that are there, or were forgotten, are left out. */
+  import(
+    facts: Iterable<MemoryFact> | AsyncIterable<MemoryFact>,
+    options?: CallOptions,
+  ): Promise<{ facts: number; skipped: number }>
+}
+
 /**
  * Runs turns. One per process is enough; several may share a ledger file.
  *
@@ -1490,6 +1626,12 @@ export declare class AgentEngine {
   models(filter?: ModelFilter): ModelInfo[]
   /** The MCP servers of the options. */
   readonly mcp: McpServers
+  /**
+   * What is remembered.
+   *
+   * @throws {AgentEngineError} `no_memory` for an engine without the option `memory`.
+   */
+  readonly memory: AgentMemory
   /** The balances of the budgets that were used so far, in the order of the options. */
   budgets(): BudgetState[]
   /** What this machine enforces for coding tools. */
@@ -2042,6 +2184,7 @@ export type AgentEngineErrorCode =
   | 'unknown_profile'
   | 'engine_closed'
   | 'no_ledger'
+  | 'no_memory'
   | 'ledger_foreign'
   | 'ledger_newer'
   | 'ledger_corrupt'
@@ -2072,6 +2215,7 @@ export type AgentEngineErrorCode =
   | 'not_delivered'
   | 'context_failed'
   | 'unknown_approval'
+  | 'unknown_fact'
   | 'already_decided'
   | 'awaiting_approval'
   | 'invalid_query'
@@ -2398,6 +2542,11 @@ export interface ContextOptions {
         scope: LayerScope,
       ) => readonly LayerChange[] | Promise<readonly LayerChange[]>)
     | undefined
+  /**
+   * What a turn gets of the engine's memory, as a `cortex` layer: at most `limit` hits (default 10) within `tokens` (default 1,000), none of
+   * which its context has anyway. `false`: nothing. A search that fails costs the layer, and not the turn.
+   */
+  memory?: boolean | { limit?: number; tokens?: number } | undefined
   /** The zone of times in contexts, `Europe/Berlin`. Default: that of the process. */
   timeZone?: string | undefined
 }

@@ -1088,6 +1088,7 @@ plan?: PlanRecord, };
  * The purpose of a call of a model.
  */
 export type CallPurpose = "run" | "summary" | "count" | "plan";
+export type CallPurpose = "run" | "summary" | "count" | "embed";
 
 /**
  * A model by name. Read from `"model"` as well.
@@ -3792,6 +3793,434 @@ personaId: string | null,
  * The ULID or UUID of a worker, a subagent, a fork or a run; the purpose of a system session.
  */
 id: string | null, };
+
+/**
+ * How far something that is remembered reaches.
+ */
+export type MemoryScopeKind = "session" | "persona" | "agent" | "global";
+
+/**
+ * Where something that is remembered belongs.
+ */
+export type MemoryScope = { 
+/**
+ * How far it reaches.
+ */
+kind: MemoryScopeKind, 
+/**
+ * The session's label, the persona or the agent; left out for `global`.
+ */
+id?: string, };
+
+/**
+ * What something that is remembered was made of.
+ */
+export type MemoryKind = "turn" | "fact" | "summary";
+
+/**
+ * Why something was found.
+ */
+export type MemoryWhy = "words" | "vector" | "both";
+
+/**
+ * The options of a search.
+ */
+export type MemorySearchOptions = { 
+/**
+ * What this session may see. One of `session`, `scopes` and `all` is needed.
+ */
+session?: string, 
+/**
+ * What is in these scopes.
+ */
+scopes?: Array<MemoryScope>, 
+/**
+ * What is in any scope: never for an answer that a user sees.
+ */
+all?: boolean, 
+/**
+ * Only these kinds. Default: all.
+ */
+kinds?: Array<MemoryKind>, 
+/**
+ * Only what was written at this time or later, in Unix milliseconds.
+ */
+since?: number, 
+/**
+ * Only what was written before this time.
+ */
+until?: number, 
+/**
+ * The limit of hits: 1 to 100. Default 10.
+ */
+limit?: number, 
+/**
+ * Only hits with at least this score: 0 to 1. The best hit of both lists has 1.
+ */
+minScore?: number, 
+/**
+ * Turns that are left out, such as those that the context has already.
+ */
+excludeTurns?: Array<string>, 
+/**
+ * Leaves out what the next context of this session has anyway: its turns since the last compaction, and its summary.
+ */
+excludeContextOf?: string, };
+
+/**
+ * What was found.
+ */
+export type MemoryHit = { 
+/**
+ * What it is of.
+ */
+kind: MemoryKind, 
+/**
+ * Where it belongs.
+ */
+scope: MemoryScope, 
+/**
+ * The session of its turn; null for a fact.
+ */
+sessionLabel: string | null, 
+/**
+ * Its turn; null for a fact.
+ */
+turnId: string | null, 
+/**
+ * The role of the message's author; null for a fact.
+ */
+role: 'user' | 'assistant' | 'system' | null, 
+/**
+ * The text: at most 400 tokens of it.
+ */
+excerpt: string, 
+/**
+ * Unix milliseconds.
+ */
+createdAt: number, 
+/**
+ * The rank as a number: 1 is the best possible.
+ */
+score: number, 
+/**
+ * Why it was found.
+ */
+why: MemoryWhy, 
+/**
+ * The fact.
+ */
+fact: MemoryFact | null, 
+/**
+ * Other facts of the same type about the same entity that hold as well.
+ */
+conflicts: Array<MemoryFact>, };
+
+/**
+ * The hits of a search.
+ */
+export type MemoryHits = { 
+/**
+ * The best first.
+ */
+hits: Array<MemoryHit>, 
+/**
+ * The model whose vectors were searched. Null where only words were.
+ */
+model: string | null, 
+/**
+ * Why only words were searched, although the engine has an embedder.
+ */
+problem: string | null, };
+
+/**
+ * The origin of a fact.
+ */
+export type FactSource = { 
+/**
+ * The turn it was learned in. With that turn it is deleted.
+ */
+turnId?: string, 
+/**
+ * The tool call it was learned from.
+ */
+callId?: string, };
+
+/**
+ * A fact that is stored.
+ */
+export type MemoryFact = { 
+/**
+ * Its ULID.
+ */
+id: string, 
+/**
+ * What it is about: a person, a project, a tool.
+ */
+entity: string, 
+/**
+ * What kind of fact it is: `preference`, `address`, `tool_observation`.
+ */
+type: string, 
+/**
+ * What is known.
+ */
+content: any, 
+/**
+ * Where it belongs.
+ */
+scope: MemoryScope, 
+/**
+ * Where it comes from.
+ */
+source: FactSource, 
+/**
+ * How sure it is: 0 to 1.
+ */
+confidence: number, 
+/**
+ * Since when it holds, in Unix milliseconds.
+ */
+validFrom: number, 
+/**
+ * Until when it held. Null while it holds.
+ */
+validTo: number | null, 
+/**
+ * The fact that has replaced it.
+ */
+supersededBy: string | null, 
+/**
+ * Unix milliseconds.
+ */
+createdAt: number, };
+
+/**
+ * A fact to store.
+ */
+export type NewFact = { 
+/**
+ * What it is about: 1 to 512 bytes.
+ */
+entity: string, 
+/**
+ * What kind of fact it is: 1 to 128 bytes.
+ */
+type: string, 
+/**
+ * What is known: any JSON of at most 64 KiB.
+ */
+content: unknown, 
+/**
+ * The session it belongs to: the fact gets the scope of that session. Either this or `scope`.
+ */
+session?: string, 
+/**
+ * Where it belongs.
+ */
+scope?: MemoryScope, 
+/**
+ * Where it comes from.
+ */
+source?: FactSource, 
+/**
+ * How sure it is: 0 to 1. Default 1.
+ */
+confidence?: number, 
+/**
+ * Since when it holds, in Unix milliseconds. Default: now.
+ */
+validFrom?: number, };
+
+/**
+ * Which facts are listed.
+ */
+export type FactFilter = { 
+/**
+ * Those that this session may see. One of `session`, `scopes` and `all` is needed.
+ */
+session?: string, 
+/**
+ * Those of these scopes.
+ */
+scopes?: Array<MemoryScope>, 
+/**
+ * Those of every scope.
+ */
+all?: boolean, 
+/**
+ * The one with this id.
+ */
+id?: string, 
+/**
+ * Those about this entity.
+ */
+entity?: string, 
+/**
+ * Those of this type.
+ */
+type?: string, 
+/**
+ * Also those that were superseded.
+ */
+superseded?: boolean, 
+/**
+ * The `next` of the previous page.
+ */
+after?: number, 
+/**
+ * The limit of items: 1 to 1,000. Default 100.
+ */
+limit?: number, };
+
+/**
+ * The vectors of a model.
+ */
+export type MemoryModel = { 
+/**
+ * The embedder's name: `openai/text-embedding-3-small`.
+ */
+name: string, 
+/**
+ * The numbers of a vector.
+ */
+dimensions: number, 
+/**
+ * The stored vectors.
+ */
+vectors: number, 
+/**
+ * Whether the engine embeds with it.
+ */
+current: boolean, };
+
+/**
+ * What the memory has, and what it still has to do.
+ */
+export type MemoryStats = { 
+/**
+ * The turns that are indexed.
+ */
+turns: number, 
+/**
+ * The chunks of texts, facts and summaries included.
+ */
+chunks: number, 
+/**
+ * The facts that hold.
+ */
+facts: number, 
+/**
+ * The ended turns that are not indexed yet.
+ */
+pendingTurns: number, 
+/**
+ * The chunks that have no vector of the engine's embedder yet. They are found by words.
+ */
+pendingVectors: number, 
+/**
+ * The chunks that the embedder refused. They are found by words.
+ */
+skipped: number, 
+/**
+ * The reason of the last one.
+ */
+skippedProblem: string | null, 
+/**
+ * The turns whose text was longer than is indexed: the rest of it is not found.
+ */
+clippedTurns: number, 
+/**
+ * What was forgotten and stays so.
+ */
+forgotten: number, 
+/**
+ * The vectors, by model.
+ */
+models: Array<MemoryModel>, 
+/**
+ * The tokens that were embedded.
+ */
+embeddedTokens: number, 
+/**
+ * Their cost in US dollars. Null where a model has no price.
+ */
+cost: number | null, 
+/**
+ * The last failure of the indexer or of the embedder. Null where the last attempt succeeded.
+ */
+problem: string | null, };
+
+/**
+ * What is forgotten. Exactly one of the four.
+ */
+export type ForgetOptions = { 
+/**
+ * A fact.
+ */
+id?: string, 
+/**
+ * All facts about an entity, superseded ones included.
+ */
+entity?: string, 
+/**
+ * A turn, and the facts that were learned in it.
+ */
+turnId?: string, 
+/**
+ * All turns of a session, and the facts that were learned in them.
+ */
+session?: string, 
+/**
+ * Only in these scopes.
+ */
+scopes?: Array<MemoryScope>, 
+/**
+ * Only where the texts of this session belong. Either this or `scopes`.
+ */
+within?: string, 
+/**
+ * Rewrites the file as well, which takes time and space: no free page has the text any more.
+ */
+secure?: boolean, };
+
+/**
+ * What was forgotten.
+ */
+export type MemoryForgotten = { 
+/**
+ * The turns.
+ */
+turns: number, 
+/**
+ * The facts.
+ */
+facts: number, 
+/**
+ * The chunks of their texts.
+ */
+chunks: number, 
+/**
+ * The turns with compaction summaries of texts that were forgotten: they may quote them. Delete them from the ledger to remove them.
+ */
+summaries: Array<string>, 
+/**
+ * Whether its bytes were overwritten in the file and the log was emptied. False if a reader holds the log back.
+ */
+overwritten: boolean, };
+
+/**
+ * The progress of `reindex()`.
+ */
+export type MemoryReindex = { 
+/**
+ * The turns that are indexed next.
+ */
+turns: number, 
+/**
+ * The chunks that are embedded next.
+ */
+chunks: number, };
 
 /**
  * What kind of conversation it is in.

@@ -418,7 +418,7 @@ test('layers are a list, and each names its layer, its source, its tokens and it
 
 const options: [string, object, RegExp][] = [
   ['context', { context: 7 }, /context/],
-  ['context.layer', { context: { layer: 1 } }, /context\.layer.*layers, timeZone/],
+  ['context.layer', { context: { layer: 1 } }, /context\.layer.*layers, memory, timeZone/],
   ['context.layers', { context: { layers: 'x' } }, /context\.layers.*is not a function/],
   ['context.timeZone', { context: { timeZone: 'Mars' } }, /context\.timeZone.*no time zone/],
 ]

@@ -3,6 +3,7 @@
 
 import type { NativeEngine } from '../../binding.d.ts'
 import type {
+  AgentMemory,
   AgentTool,
   BrokerAgent,
   ContextLayer,
@@ -37,6 +38,7 @@ type Given = Pick<ContextLayer, 'name' | 'source' | 'text'>
 /** What a context is put together from. */
 interface LayerInput {
   native: NativeEngine
+  memory: AgentMemory | undefined
   options: ReadOptions
   agent: BrokerAgent
   session: SessionScope
@@ -59,15 +61,35 @@ async function assemble(input: LayerInput): Promise<Assembled> {
   const { options, scope, message } = input
   const injected = partsOf(message).parts.filter(isInjected)
   const prompt = await promptLayers(input)
+  const remembered = await memoryLayers(input)
   const change = options.layers
-  if (prompt.length === 0 && injected.length === 0 && change === undefined) return { message }
+  const own = injected.map(layerOf)
+  const before = [...remembered, ...own]
+  if (prompt.length === 0 && before.length === 0 && change === undefined) return { message }
   const session: Given = { name: 'session', source: scope.sessionLabel, text: '' }
-  const given = [...prompt, ...measured([session, ...injected.map(layerOf)])]
-  if (change === undefined) return composed(message, given, given)
+  const given = [...prompt, ...measured([session, ...before])]
+  if (change === undefined) return composed(message, own, given)
   // The host may change what it is given.
   const copies = given.map((layer) => ({ ...layer }))
   const changed = await changedBy(change, copies, { ...scope, message, text: textOf(message) })
-  return composed(message, given, measured(changed))
+  return composed(message, own, measured(changed))
+}
+
+/** What the memory has about the message: nothing that the context has anyway. A memory that fails must not cost the turn. */
+async function memoryLayers({ memory, options, scope, message }: LayerInput): Promise<Given[]> {
+  if (memory === undefined || options.memory === undefined) return []
+  const query = textOf(message).trim()
+  if (query === '') return []
+  const { sessionLabel: session } = scope
+  try {
+    const found = { session, excludeContextOf: session, ...options.memory }
+    const { text } = await memory.context(query, found)
+    return text === '' ? [] : [{ name: 'cortex', source: 'memory', text }]
+  } catch (error) {
+    // It is recorded with the turn.
+    const why = error instanceof AgentEngineError ? error.code : messageOf(error, 'it')
+    return [{ name: 'cortex', source: `memory: ${why}`, text: '' }]
+  }
 }
 
 /** A message that enters a running turn: its system prompt is given already, and what a memory has for the message comes with it. */
@@ -207,7 +229,7 @@ function failed(why: string): AgentEngineError {
 }
 
 /** The prompt and the message of the layers. `given` are those that the message came with. */
-function composed(message: Message, given: ContextLayer[], layers: ContextLayer[]): Assembled {
+function composed(message: Message, given: readonly Given[], layers: ContextLayer[]): Assembled {
   const prompt = layers
     .filter(({ name }) => name !== 'cortex' && name !== 'event')
     .map(({ text }) => text)

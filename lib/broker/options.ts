@@ -32,7 +32,7 @@ const FIELDS = [
   'context',
   'beforeToolCall',
 ] satisfies (keyof BrokerOptions)[]
-const CONTEXT = ['layers', 'timeZone'] satisfies (keyof ContextOptions)[]
+const CONTEXT = ['layers', 'memory', 'timeZone'] satisfies (keyof ContextOptions)[]
 const QUEUE = [
   'mode',
   'bySource',
@@ -76,6 +76,8 @@ interface ReadOptions {
   confidence: number | undefined
   /** What the host makes of the layers of a context. */
   layers: ContextOptions['layers']
+  /** What contexts get of the memory; undefined for nothing. */
+  memory: { limit: number; tokens: number } | undefined
   /** The zone of times in contexts. */
   timeZone: string
   /** The answers that are not delivered. */
@@ -152,17 +154,29 @@ function readBrokerOptions(options: unknown): ReadOptions {
   }
 }
 
-function readContextOptions(given: unknown): Pick<ReadOptions, 'layers' | 'timeZone'> {
+function readContextOptions(given: unknown): Pick<ReadOptions, 'layers' | 'memory' | 'timeZone'> {
   const fields = given === undefined ? {} : readFields(given, 'context', CODE, 'context.')
   known(fields, CONTEXT, 'context.')
-  const { layers, timeZone } = fields
+  const { layers, memory, timeZone } = fields
   if (layers !== undefined && layers !== null && typeof layers !== 'function') {
     throw refusal(CODE, 'context.layers', 'is not a function')
   }
   return {
     layers: (layers ?? undefined) as ContextOptions['layers'],
+    memory: readMemory(memory),
     timeZone: readTimeZone(timeZone),
   }
+}
+
+/** How much of the memory contexts get. */
+function readMemory(given: unknown): ReadOptions['memory'] {
+  if (given === false) return undefined
+  if (given === undefined || given === null || given === true) return { limit: 10, tokens: 1_000 }
+  const memory = readFields(given, 'context.memory', CODE, 'context.memory.')
+  known(memory, ['limit', 'tokens'], 'context.memory.')
+  const limit = count(memory.limit, 'context.memory.limit', 10, 1)
+  if (limit > 100) throw refusal(CODE, 'context.memory.limit', 'is more than 100')
+  return { limit, tokens: count(memory.tokens, 'context.memory.tokens', 1_000, 1) }
 }
 
 /** The name of a time zone; that of the process where none is given. */

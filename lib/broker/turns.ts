@@ -224,10 +224,10 @@ class Turns {
   ): Promise<{ context: Fields; agentId: string }> {
     const scope = { sessionLabel, agentId, turnId, identity, permissions }
     const tools = await this.#tools(agent, scope, budget)
-    const { native, defaults } = this.#parts
+    const { native, defaults, memory } = this.#parts
     const options = this.#options
     const { systemPrompt, message, layers } = await assemble({
-      ...{ native, options, agent, session, scope, tools },
+      ...{ native, memory, options, agent, session, scope, tools },
       message: given,
     })
     const fields: Partial<AssembledContext> = defined({

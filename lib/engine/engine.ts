@@ -5,6 +5,7 @@ import type { KnownHistory, NativeEngine } from '../../binding.d.ts'
 import type {
   AgentEngineCallbacks,
   AgentEngineOptions,
+  AgentMemory,
   AgentResult,
   Approval,
   ApprovalFilter,
@@ -41,6 +42,8 @@ import type {
   TokenCount,
 } from '../../index.d.ts'
 import { Ledger } from '../ledger/ledger.ts'
+import { embedTexts } from '../memory/embedder.ts'
+import { memoryOf } from '../memory/memory.ts'
 import { abortable, abortableRequest, signalOf } from '../native/abortable.ts'
 import * as addon from '../native/addon.ts'
 import * as hub from '../native/hub.ts'
@@ -92,6 +95,8 @@ type Start = (
 /** The parts of an engine that a broker uses. */
 interface EngineParts {
   native: NativeEngine
+  /** Absent for an engine without one. */
+  memory: AgentMemory | undefined
   defaults: Readonly<Fields>
   /** Begins a run of a context that was read. */
   begin(context: Fields, start: Start, drain?: () => void): AgentRun
@@ -102,6 +107,7 @@ class AgentEngine implements Declared {
   static {
     partsOf = (engine) => ({
       native: engine.#native,
+      memory: engine.#memory,
       defaults: engine.#defaults,
       begin: (context, start, drain) => engine.#begin(context, {}, start, drain),
     })
@@ -119,6 +125,7 @@ class AgentEngine implements Declared {
   #runs = new Set<AgentRun>()
   #ended = (run: AgentRun): void => void this.#runs.delete(run)
   #ledger: Ledger | undefined
+  #memory: AgentMemory | undefined
   /** Its MCP servers. */
   readonly mcp: McpServers
   #defaults: Readonly<Fields>
@@ -135,19 +142,28 @@ class AgentEngine implements Declared {
       listing(call, (problems) => noteOptionProblems(options, problems))
     const read = checked(() => readOptions(options))
     const { json, functions, onRequest, hooks, skipped, providers, recovery, defaults } = read
+    const { embed } = read
     this.#onRequest = onRequest
     this.#skipped = skipped
     this.#hooks = hooks
     this.#defaults = defaults
     this.#ofContexts = { defaults, newId: () => this.#native.newId(), toolsets: read.toolsets }
-    if (functions.size > 0) {
-      this.#keys = hub.addKeySource((number, index, refused) => {
-        const get = functions.get(index)
-        if (get === undefined) return
-        requestKey(get, refused).then(({ key, expiresAt, error }) =>
-          this.#native.answerKey(number, key, expiresAt, error),
-        )
-      })
+    if (functions.size > 0 || embed !== undefined) {
+      this.#keys = hub.addKeySource(
+        (number, index, refused) => {
+          const get = functions.get(index)
+          if (get === undefined) return
+          requestKey(get, refused).then(({ key, expiresAt, error }) =>
+            this.#native.answerKey(number, key, expiresAt, error),
+          )
+        },
+        embed &&
+          ((number, texts, isQuery) => {
+            embedTexts(embed, texts, isQuery).then(({ bytes, lengths, error }) =>
+              this.#native.answerEmbedding(number, bytes, lengths, error),
+            )
+          }),
+      )
     }
     try {
       const { NativeEngine } = addon
@@ -163,6 +179,7 @@ class AgentEngine implements Declared {
     }
     this.mcp = mcpServers(this.#native)
     if (recovery.ledger) this.#ledger = new Ledger(this.#native)
+    if (read.hasMemory) this.#memory = memoryOf(this.#native)
     this.recovered = recoverAtOpen(this, recovery)
     // It need not be awaited: failures are in its list, and a ledger that cannot be read fails the next call.
     this.recovered.catch(() => {})
@@ -177,6 +194,17 @@ class AgentEngine implements Declared {
       )
     }
     return this.#ledger
+  }
+
+  get memory(): AgentMemory {
+    if (this.#memory === undefined) {
+      throw new AgentEngineError(
+        'no_memory',
+        'the engine has no memory; pass `memory: true`',
+        'memory',
+      )
+    }
+    return this.#memory
   }
 
   run(

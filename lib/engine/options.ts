@@ -2,6 +2,8 @@
 // It must never store or print a key.
 
 import type { OnRequest } from '../../index.d.ts'
+import type { EmbedFunction } from '../memory/embedder.ts'
+import { readMemory } from '../memory/options.ts'
 import { NativeEngine } from '../native/addon.ts'
 import { readHook } from '../run/context.ts'
 import { BY_DEFAULT, readSkipped } from '../run/event-groups.ts'
@@ -28,6 +30,10 @@ interface ReadOptions {
   json: string
   /** The key functions, by the index of their profile. */
   functions: Map<number, KeyFunction>
+  /** The function that embeds the texts of the memory. */
+  embed: EmbedFunction | undefined
+  /** Whether the engine has a memory. */
+  hasMemory: boolean
   onRequest: OnRequest | undefined
   hooks: OwnHooks | undefined
   /** The groups of events that are left out, as bits. */
@@ -64,12 +70,15 @@ function readOptions(given: unknown, refuse: Refuse = throwing): ReadOptions {
     ? noted(refuse, () => readFields(options.providers, 'providers', CODE, 'providers.'))
     : options.providers
   const mcp = noted(refuse, () => readServers(options.mcp, functions))
-  const crossing = { ...options, authProfiles: profiles, providers, mcp }
+  const memory = noted(refuse, () => readMemory(options.memory), { crossing: undefined })
+  const crossing = { ...options, authProfiles: profiles, providers, mcp, memory: memory.crossing }
   const json = noted(refuse, () => toJson(crossing, 'options', () => CODE), '{}')
   refuseLists(JSON.parse(json), refuse)
   return {
     json,
     functions,
+    embed: memory.embed,
+    hasMemory: isObject(memory.crossing) || memory.crossing === true,
     onRequest: noted(refuse, () => readHook(onRequest, CODE)),
     hooks,
     skipped: noted(refuse, () => readSkipped(events, CODE), BY_DEFAULT),
@@ -102,6 +111,7 @@ function refuseLists(options: Fields, refuse: Refuse): void {
     'rateGovernor',
     'pruning',
     'planner',
+    'memory',
   ]) {
     refuseList(options[field], field, CODE)
   }

@@ -35,6 +35,9 @@ interface Waiting {
 /** Requests the key of a profile: the request's number, the profile's index, and whether its last key was refused. */
 type KeySource = (number: number, profile: number, refused: boolean) => void
 
+/** Embeds texts for the memory of an engine: the request's number, the texts, and whether they are a search. */
+type EmbedSource = (number: number, texts: string[], isQuery: boolean) => void
+
 /** Calls `onRequest` for one request that the native side is about to send. */
 type Hook = (number: number, request: OutgoingRequest) => void
 
@@ -47,13 +50,16 @@ interface Answer {
 /** Receives what a call reports before its answer. */
 type Update = (update: unknown) => void
 
-/** An answer, a report, a request for a key, or a request for `onRequest`, as the native side writes it. */
+/** An answer, a report, a request for a key or for vectors, or a request for `onRequest`, as the native side writes it. */
 type Reply = Answer & {
   id: number
   keys?: number
   number: number
   profile: number
   refused: boolean
+  embed?: number
+  texts: string[]
+  isQuery: boolean
   hook?: number
   request: OutgoingRequest
   broker?: number
@@ -67,6 +73,8 @@ const requests = new Map<number, Waiting>()
 let nextRun = 1
 let nextRequest = 1
 const keySources = new Map<number, KeySource>()
+/** The embedders of engines, by the number of their key functions. */
+const embedSources = new Map<number, EmbedSource>()
 /** The `onRequest` of a compaction or a count, by the number of its request. */
 const hooks = new Map<number, Hook>()
 /** Who receives the updates of a request, by its number. */
@@ -220,15 +228,17 @@ function request<Value>(send: (id: number) => void, holds = true): Promise<Value
   })
 }
 
-/** Registers the key functions of an engine; returns their number for the native side. */
-function addKeySource(source: KeySource): number {
+/** Registers the key functions and the embedder of an engine; returns their number for the native side. */
+function addKeySource(source: KeySource, embedSource?: EmbedSource): number {
   const keys = nextKeys++
   keySources.set(keys, source)
+  if (embedSource !== undefined) embedSources.set(keys, embedSource)
   return keys
 }
 
 function removeKeySource(keys: number): void {
   keySources.delete(keys)
+  embedSources.delete(keys)
 }
 
 /** Registers the `onRequest` of request `id`. */
@@ -260,7 +270,7 @@ function removeUpdates(id: number): void {
   updates.delete(id)
 }
 
-/** Dispatches an answer, an event of a broker, an update, a request for a key, or a request for `onRequest`. */
+/** Dispatches an answer, an event of a broker, an update, a request for a key or for vectors, or a request for `onRequest`. */
 function dispatch(json: string): void {
   let reply: Reply
   try {
@@ -273,9 +283,11 @@ function dispatch(json: string): void {
     return
   }
   const { id, keys, number, profile, refused, hook, request, broker, event, update } = reply
+  const { embed, texts, isQuery } = reply
   if (broker !== undefined) brokers.get(broker)?.(event)
   else if (update !== undefined) updates.get(id)?.(update)
   else if (hook !== undefined) hooks.get(hook)?.(number, request)
+  else if (embed !== undefined) embedSources.get(embed)?.(number, texts, isQuery)
   else if (keys !== undefined) keySources.get(keys)?.(number, profile, refused)
   else settle(id, reply)
 }

@@ -134,7 +134,7 @@ async fn count_exactly(
     };
     match called.ending {
         Ending::Counted(tokens) => Ok(tokens),
-        Ending::Completed(_) => Ok(None),
+        Ending::Completed(_) | Ending::Embedded(_) => Ok(None),
         Ending::Failed(failure) => {
             let failure = retry::judged(&failure).into_owned();
             if let Some(profile) = profile {

@@ -9,6 +9,7 @@ mod compaction;
 mod context;
 mod count;
 mod drive;
+mod embed;
 mod events;
 mod facade;
 mod failover;

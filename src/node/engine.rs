@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::backend;
 use super::errors::js_error;
 use super::hosts::{
-    Asker, CodingHost, JsKeyHost, JsRequestHost, JsToolHost, KeyAnswers, McpHost, RequestAnswers,
-    ToolAnswers, mcp_servers,
+    Asker, CodingHost, EmbedAnswers, JsKeyHost, JsRequestHost, JsToolHost, KeyAnswers, McpHost,
+    RequestAnswers, ToolAnswers, js_embedder, mcp_servers, start_memory,
 };
 use super::hub::{HubCore, NativeHub, RunEntry};
 use super::input::{CrossingContext, GivenHistories, KnownHistory, ReadOptions, RunFlags};
@@ -21,6 +21,7 @@ use crate::engine::{
     Delivery, Engine, EngineParts, EventQueue, JournalMode, Notify, ProviderEntry, QueuedTurn,
     RunControl, RunHandles, Tasks,
 };
+use crate::retrieval::OwnedMemory;
 use base::clock::Clock;
 use base::config::Environment;
 use base::error::{EngineError, ErrorCode};
@@ -63,6 +64,9 @@ pub struct NativeEngine {
     request_hooks: Arc<RequestAnswers>,
     pub(super) given: GivenHistories,
     pub(super) mcp: Option<Arc<McpServers>>,
+    pub(super) memory: Option<OwnedMemory>,
+    /// Requests for vectors to the host's function.
+    pub(super) embeddings: Arc<EmbedAnswers>,
     /// Whether a tool without its own time limit has one of the engine.
     limits_tools: bool,
     /// Until the ledger is closed, no coding tool of this process touches it.
@@ -102,6 +106,7 @@ impl NativeEngine {
             governor,
             failover,
             mcp,
+            memory,
         } = ReadOptions::of(options, Some(&host), &environment)?;
         let client = HttpClient::new();
         let mut scripted = HashMap::new();
@@ -156,10 +161,18 @@ impl NativeEngine {
             profiles: port.map(|ledger| Arc::clone(&ledger.profiles)),
             ratios: port.map(|ledger| Arc::clone(&ledger.ratios)),
         });
+        let engine = Arc::new(engine);
+        let embeddings = Arc::new(EmbedAnswers::default());
+        let memory = memory.zip(port).map(|(options, ledger)| {
+            let host = js_embedder(hub.core(), keys, &embeddings);
+            start_memory(options, ledger, (&clock, &tasks), &engine, host)
+        });
         Ok(Self {
-            engine: Arc::new(engine),
+            engine,
             hub: Arc::clone(hub.core()),
             mcp: mcp_servers(mcp, &tasks, &clock, &client, &host),
+            memory,
+            embeddings,
             limits_tools: tool_timeout_ms.is_some(),
             tasks,
             ledger,
@@ -413,9 +426,13 @@ impl NativeEngine {
         // Earlier requests to the ledger are answered first. The task that waits for them is not counted among them.
         let (earlier, followers) = (self.tasks.clone(), Arc::clone(&self.followers));
         let (protected, mcp) = (Arc::clone(&self.protected), self.mcp.clone());
+        let memory = self.memory.as_ref().map(OwnedMemory::get);
         self.given.clear();
         self.tasks.sibling().spawn(async move {
             engine.close().await;
+            if let Some(memory) = memory {
+                memory.close();
+            }
             end_all(&followers);
             if let Some(servers) = mcp {
                 servers.close().await;

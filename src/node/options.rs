@@ -41,6 +41,8 @@ pub(super) struct Options<'a> {
     pub(super) planner: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) mcp: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) memory: Option<&'a RawValue>,
     /// The options that `lib/engine/options.ts` handles in JavaScript: listed here so that an error names every option.
     #[serde(default)]
     #[expect(dead_code, reason = "only its name matters")]

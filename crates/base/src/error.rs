@@ -46,6 +46,8 @@ pub enum ErrorCode {
     EngineClosed,
     /// The engine has no ledger.
     NoLedger,
+    /// The engine has no memory.
+    NoMemory,
     /// The ledger refused or failed.
     Storage(StorageErrorKind),
     /// A provider request outside a run failed.
@@ -76,6 +78,7 @@ impl ErrorCode {
             Self::InvalidParams => "invalid_params",
             Self::EngineClosed => "engine_closed",
             Self::NoLedger => "no_ledger",
+            Self::NoMemory => "no_memory",
             Self::Storage(kind) => kind.code(),
             Self::ProviderFailed => "provider_failed",
             Self::CompactionFailed => "compaction_failed",

@@ -12,6 +12,7 @@ mod journal_codec;
 mod journal_rows;
 mod lease;
 mod maintenance;
+mod memory_rows;
 mod open;
 mod queue;
 mod reading;

@@ -76,6 +76,15 @@ pub use data::ledger::maintenance::{
     BlobCounts, LedgerBackup, LedgerCheck, LedgerChecked, LedgerProblem, LedgerReport, LedgerStats,
     LedgerVacuum, TurnCounts,
 };
+pub use data::ledger::memory::fact::{FactFilter, FactSource, MemoryFact, NewFact};
+pub use data::ledger::memory::report::{
+    ForgetOptions, MemoryForgotten, MemoryModel, MemoryReindex, MemoryStats,
+};
+pub use data::ledger::memory::scope::{MemoryScope, MemoryScopeKind, SessionIdentity};
+pub use data::ledger::memory::search::{
+    MemoryFound, MemoryHit, MemoryHits, MemoryKind, MemoryQuery, MemoryRow, MemorySearchOptions,
+    MemoryWhy,
+};
 pub use data::ledger::metadata::{Metadata, MetadataChange, MetadataFilter, MetadataKey};
 pub use data::ledger::page::{Limit, Page, PageOptions};
 pub use data::ledger::query::{QueryLimits, QueryResult, QueryRow, Truncation};
@@ -129,6 +138,10 @@ pub use ports::ledger::LedgerPorts;
 pub use ports::ledger_admin::{LedgerAdmin, Supported};
 pub use ports::ledger_read::LedgerRead;
 pub use ports::live::{LiveRun, RunEvent, RunEventKind, RunNames, RunRegistration};
+pub use ports::memory_store::{
+    EmbeddedChunk, EmbeddingCost, FactInput, IndexedTurn, MemoryCounts, MemoryStore, MemoryWake,
+    PendingText, PendingTurn, UnembeddedChunk,
+};
 pub use ports::profiles::{ProfileChange, ProfileStore};
 pub use ports::prompt_store::PromptStore;
 pub use ports::queue_store::{

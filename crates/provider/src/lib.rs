@@ -5,6 +5,7 @@
 
 mod auth;
 mod classify;
+mod embeddings;
 mod framing;
 mod hook;
 mod http;
@@ -26,6 +27,7 @@ mod wires;
 pub use auth::keys::{HostKey, KeyFuture, KeyHost, KeyProfile, ProviderKeys};
 pub use auth::profile::{AuthKey, AuthProfile, AwsKey, KeyText};
 pub use classify::http_failure;
+pub use embeddings::{EmbedAnswer, EmbedApi, EmbedInput, Embedding};
 pub use framing::eventstream::FrameParser;
 pub use framing::sse::{SseParser, StreamReader};
 pub use hook::{Inspected, OutgoingRequest, RequestHook, RequestHost};

@@ -7,7 +7,7 @@ use std::pin::Pin;
 
 use bytes::Bytes;
 
-use crate::{Credential, ModelRequest};
+use crate::{Credential, Embedding, ModelRequest};
 use model::{Api, Completion, DeltaSink, Failure, Message, RunWarning, TranscriptRules};
 
 /// The outcome of one attempt.
@@ -53,6 +53,20 @@ pub trait Provider: Send + Sync {
         _request: &'a ModelRequest,
         _credential: Option<&'a Credential>,
     ) -> Counted<'a> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// The most texts of one request for vectors; `None` where the API has none.
+    fn most_embedded(&self, _model: &str) -> Option<usize> {
+        None
+    }
+
+    /// Requests the vectors of the texts of `request`, in one request.
+    fn embed<'a>(
+        &'a self,
+        _request: &'a ModelRequest,
+        _credential: Option<&'a Credential>,
+    ) -> Embedding<'a> {
         Box::pin(std::future::ready(Ok(None)))
     }
 }

@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::auth::aws::AwsIdentity;
 use super::json::Text;
-use super::{RequestHook, TurnHeaders};
+use super::{EmbedInput, RequestHook, TurnHeaders};
 use model::{RequestOptions, ThinkingConfig, ToolDefinition};
 
 /// A key for one attempt. Its `Debug` shows the profile only.
@@ -70,6 +70,8 @@ pub struct ModelRequest {
     pub hook: Option<RequestHook>,
     /// Whether the model reasons: Chat Completions then requires `max_completion_tokens` and `developer` prompts.
     pub reasoning_model: bool,
+    /// The texts of a request for vectors, in place of a conversation.
+    pub embed: Option<Arc<EmbedInput>>,
 }
 
 impl ModelRequest {

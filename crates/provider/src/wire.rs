@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 
-use super::{Api, Completion, DeltaSink, Failure, ModelRequest};
+use super::{Api, Completion, DeltaSink, EmbedApi, Failure, ModelRequest};
 use model::{FailureKind, Message, RunWarning, TranscriptRules};
 
 /// The code of the failure of an invalid event. At the end of a stream such an event was cut off.
@@ -102,6 +102,16 @@ pub trait Wire: Send + Sync {
     /// The tokens in the answer to [`Self::count`]; `None` for anything that is no such answer.
     fn counted(&self, _body: &[u8]) -> Option<u64> {
         None
+    }
+
+    /// How it embeds texts, if it can.
+    fn embeddings(&self) -> Option<&'static EmbedApi> {
+        None
+    }
+
+    /// The path of a request for vectors, of the part of it that [`EmbedApi`] has.
+    fn embed_path(&self, _model: &str, part: String) -> String {
+        part
     }
 
     /// See [`super::Provider::encode_messages`].

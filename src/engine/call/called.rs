@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use model::{Attempt, Completion, Failure, FailureKind, Stop, TokenUsage};
+use provider::EmbedAnswer;
 use turn::machine::{Interrupt, Reply};
 
 /// How a call ended.
@@ -11,6 +12,8 @@ pub(crate) enum Ending {
     Completed(Completion),
     /// The number of tokens; `None` where the API cannot count.
     Counted(Option<u64>),
+    /// Vectors.
+    Embedded(EmbedAnswer),
     Failed(Failure),
     Interrupted(Interrupt),
 }
@@ -69,7 +72,9 @@ impl Ending {
                 let reason = refused.then_some(FailureKind::Refusal);
                 Verdict { ok: true, status: Some(completion.status), reason }
             }
-            Self::Counted(_) => Verdict { ok: true, status: Some(200), reason: None },
+            Self::Counted(_) | Self::Embedded(_) => {
+                Verdict { ok: true, status: Some(200), reason: None }
+            }
             Self::Failed(failure) => {
                 Verdict { ok: false, status: failure.status, reason: Some(failure.kind) }
             }

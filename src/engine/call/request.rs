@@ -40,6 +40,7 @@ pub(crate) fn request(
         headers: template.headers.clone(),
         hook: None,
         reasoning_model: model.reasoning,
+        embed: None,
     }
 }
 

@@ -17,8 +17,8 @@ use crate::engine::state::{ModelTarget, Unfinished, millis};
 use base::clock::Clock;
 use base::telemetry::{self, Instrument as _};
 use model::{
-    Attempt as AttemptRow, CallPurpose, DeltaSink as _, FailureKind, Provenance, RateLimits,
-    TokenUsage,
+    Attempt as AttemptRow, CallPurpose, DeltaSink as _, Failure, FailureKind, Provenance,
+    RateLimits, ReportedUsage, TokenUsage,
 };
 use provider::{Credential, ModelRequest};
 use turn::machine::{Interrupt, Reply};
@@ -148,6 +148,14 @@ async fn send(
                 }
                 counted.map_or_else(Ending::Failed, Ending::Counted)
             }
+            CallPurpose::Embed => match target.provider.embed(&request, credential).await {
+                Ok(Some(answer)) => {
+                    sink.answered(200, &RateLimits::default());
+                    Ending::Embedded(answer)
+                }
+                Ok(None) => Ending::Failed(no_embeddings(&target.provider_name)),
+                Err(failure) => Ending::Failed(failure),
+            },
         }
     };
     let ended = call.bounds.guard(calling.instrument(span.clone())).await;
@@ -165,6 +173,7 @@ async fn send(
     let received = accumulator.finish();
     let Judged { usage, estimated } = match call.purpose {
         CallPurpose::Count => Judged::default(),
+        CallPurpose::Embed => embedded(call.prompt.estimate, &ending),
         CallPurpose::Run | CallPurpose::Summary | CallPurpose::Plan => {
             used(&received, call.prompt.estimate, &ending)
         }
@@ -217,12 +226,31 @@ async fn send(
     Called { ending, reply: Some(reply), emitted, attempt: Some(attempt), cost }
 }
 
+/// The usage of a call for vectors, reported or estimated.
+fn embedded(prompt: Estimated, ending: &Ending) -> Judged {
+    match ending {
+        Ending::Embedded(answer) => {
+            let input = answer.tokens.unwrap_or(prompt.tokens);
+            let usage = ReportedUsage { input, ..ReportedUsage::default() };
+            Judged { usage, estimated: answer.tokens.is_none() }
+        }
+        Ending::Completed(_) | Ending::Counted(_) | Ending::Failed(_) | Ending::Interrupted(_) => {
+            Judged::default()
+        }
+    }
+}
+
+fn no_embeddings(provider: &str) -> Failure {
+    let message = format!("the API of `{provider}` has no embeddings; name another provider");
+    Failure::new(FailureKind::ModelNotFound, "no_embeddings", message)
+}
+
 /// The usage of a call, reported or estimated.
 fn used(received: &Accumulated, prompt: Estimated, ending: &Ending) -> Judged {
     let tokens = estimate::block_tokens(&received.blocks);
     let text = tokens.saturating_sub(estimate::uncertain_tokens(&received.blocks));
     let ended = match ending {
-        Ending::Completed(_) | Ending::Counted(_) => Ended::Whole,
+        Ending::Completed(_) | Ending::Counted(_) | Ending::Embedded(_) => Ended::Whole,
         Ending::Failed(_) | Ending::Interrupted(_) => Ended::Cut,
     };
     judge(received.usage, prompt, Estimated { tokens, text }, ended)

@@ -138,7 +138,7 @@ impl Summariser<'_> {
                 }
                 (Ending::Failed(failure), _) => retry::judged(&failure).into_owned(),
                 (Ending::Interrupted(cause), _) => return Err(cause.into()),
-                (Ending::Counted(_), _) => continue,
+                (Ending::Counted(_) | Ending::Embedded(_), _) => continue,
             };
             plan.has_failed(self.failed_calls().saturating_sub(1));
             let failed = FailedCall {

@@ -167,6 +167,8 @@ async fn judge(driver: &mut Driver, called: Called) -> AttemptOutcome {
                 Err(failure) => AttemptOutcome::Failed(FailedAttempt { failure, partial, emitted }),
             }
         }
-        Ending::Counted(_) | Ending::Interrupted(_) => AttemptOutcome::of(called),
+        Ending::Counted(_) | Ending::Embedded(_) | Ending::Interrupted(_) => {
+            AttemptOutcome::of(called)
+        }
     }
 }

@@ -58,7 +58,7 @@ impl AttemptOutcome {
             (Ending::Failed(failure), partial) => {
                 Self::Failed(FailedAttempt { failure, partial, emitted })
             }
-            (Ending::Completed(_) | Ending::Counted(_), _) => {
+            (Ending::Completed(_) | Ending::Counted(_) | Ending::Embedded(_), _) => {
                 let message = "the call ended without a reply";
                 let failure = Failure::new(FailureKind::Unknown, "no_reply", message);
                 Self::Failed(FailedAttempt { failure, partial: None, emitted })

@@ -103,6 +103,7 @@ pub(super) async fn call_model(
             (
                 Ending::Completed(_)
                 | Ending::Counted(_)
+                | Ending::Embedded(_)
                 | Ending::Failed(_)
                 | Ending::Interrupted(_),
                 _,

@@ -3,6 +3,7 @@
 //! It must never decide how a turn continues.
 
 mod approvals;
+mod embeddings;
 mod engine;
 mod start;
 

@@ -10,13 +10,14 @@ use super::super::options::{LedgerFields, Options};
 use crate::engine::{
     Budgets, CompactionOptions, ContextGuard, FailoverOptions, GovernorOptions, PruningOptions,
 };
+use crate::retrieval::MemoryOptions;
 use base::config::Environment;
 use base::error::EngineError;
 use mcp::{ServerSettings, parse_servers};
 use model::{
     Catalogue, InputError, ModelDeclaration, PlannerSettings, RunPolicy, from_json, typed,
 };
-use provider::{KeyHost, ProviderKeys, ProviderSet, parse_hosted_providers};
+use provider::{Api, KeyHost, ProviderKeys, ProviderSet, ProviderSettings, parse_hosted_providers};
 
 /// The options of an engine.
 pub(in crate::node) struct ReadOptions {
@@ -33,6 +34,7 @@ pub(in crate::node) struct ReadOptions {
     pub(in crate::node) governor: Option<GovernorOptions>,
     pub(in crate::node) failover: FailoverOptions,
     pub(in crate::node) mcp: Vec<ServerSettings>,
+    pub(in crate::node) memory: Option<MemoryOptions>,
 }
 
 impl ReadOptions {
@@ -87,6 +89,14 @@ impl ReadOptions {
             backend::check(ledger)?;
         }
         drop(named);
+        let memory = MemoryOptions::parse(options.memory)?;
+        if let Some(memory) = &memory {
+            check_embedder(memory, &set)?;
+        }
+        if memory.is_some() && options.ledger.is_none() {
+            let message = "needs a ledger; pass `ledger: { path }` as well";
+            return Err(InputError::new("memory", message));
+        }
         Ok(Self {
             ledger: options.ledger,
             tool_timeout_ms: options.tool_timeout_ms,
@@ -101,6 +111,27 @@ impl ReadOptions {
             governor: GovernorOptions::parse(options.rate_governor)?,
             failover,
             mcp: parse_servers(options.mcp, environment)?,
+            memory,
         })
+    }
+}
+
+/// Checks that the provider of the memory's embedder is one that can embed.
+fn check_embedder(memory: &MemoryOptions, set: &ProviderSet) -> Result<(), InputError> {
+    let named = memory.embedder.as_ref().and_then(|embedder| embedder.provider.as_ref());
+    let Some((name, _)) = named else { return Ok(()) };
+    let at = |message: String| InputError::new("memory.embedder.provider", message);
+    match set.providers.get(name) {
+        None => {
+            let mut known: Vec<&str> = set.providers.keys().map(String::as_str).collect();
+            known.sort_unstable();
+            let known = known.join(", ");
+            Err(at(format!("`{name}` is not among the engine's providers ({known})")))
+        }
+        Some(
+            ProviderSettings::Scripted(_)
+            | ProviderSettings::Http { api: Api::AnthropicMessages | Api::Scripted, .. },
+        ) => Err(at(format!("`{name}` has an API without embeddings; name another provider"))),
+        Some(ProviderSettings::Http { .. }) => Ok(()),
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::memory::Memory;
+use super::in_memory::Memory;
 use crate::store::{Contents, Fixture, Thread};
 use model::{AgentMessage, HistoryBase, Message, OpenTurn, Role, StorageErrorKind};
 

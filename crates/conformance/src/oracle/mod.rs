@@ -5,7 +5,7 @@
 //! never sleep.
 
 mod compare;
-mod memory;
+mod in_memory;
 mod replay;
 mod steps;
 mod tally;

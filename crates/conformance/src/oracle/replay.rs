@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use proptest::prelude::*;
 
 use super::compare;
-use super::memory::{self, Leased, Memory, has_ended};
+use super::in_memory::{self, Leased, Memory, has_ended};
 use super::steps::{Ends, Position, Step};
 use super::tally::Tally;
 use crate::store::{Fixture, ProcessEnd};
@@ -92,7 +92,7 @@ impl Replay {
         pick(&indexes, number / 4).copied()
     }
 
-    fn did<T>(&mut self, what: &'static str, answer: &memory::Answer<T>) {
+    fn did<T>(&mut self, what: &'static str, answer: &in_memory::Answer<T>) {
         if answer.is_ok() {
             self.done.push(what);
         }
@@ -411,6 +411,6 @@ fn leased(opened: Opened<i64>) -> Leased {
     }
 }
 
-fn facts(answer: Result<CommitReceipt, StorageError>) -> memory::Answer<(Option<String>, bool)> {
+fn facts(answer: Result<CommitReceipt, StorageError>) -> in_memory::Answer<(Option<String>, bool)> {
     answer.map(|receipt| (receipt.head, receipt.stale_head.is_some())).map_err(|error| error.kind)
 }

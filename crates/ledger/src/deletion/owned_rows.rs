@@ -8,6 +8,7 @@ use rusqlite::{Connection, params};
 use crate::journal_codec::EntryKind;
 use crate::journal_rows::{entry_rows, run_rows};
 use crate::maintenance::open_blobs;
+use crate::memory_rows::forget;
 use crate::rows::blobs;
 use crate::search::search_indexer;
 use crate::sessions::prompt_files;
@@ -38,12 +39,31 @@ type OfTurn = fn(&Connection, &OwnedTurn, &mut Deleted) -> Stored<()>;
 type OfSession = fn(&Connection, &str) -> Stored<()>;
 
 /// The rows of a turn, apart from its own, which goes last.
-const OF_TURN: [OfTurn; 9] =
-    [words, messages, calls, approvals, compaction, cache_breaks, metadata, events, queued];
+const OF_TURN: [OfTurn; 10] = [
+    words,
+    messages,
+    calls,
+    approvals,
+    compaction,
+    cache_breaks,
+    metadata,
+    events,
+    queued,
+    remembered,
+];
 
 /// The rows of a session, apart from its own.
-const OF_SESSION: [OfSession; 8] =
-    [moves, aliases, session_metadata, prompt_files::forget, cache_chain, leases, commands, queue];
+const OF_SESSION: [OfSession; 9] = [
+    moves,
+    aliases,
+    session_metadata,
+    prompt_files::forget,
+    cache_chain,
+    leases,
+    commands,
+    queue,
+    forget::of_session,
+];
 
 /// Deletes everything that belongs to a turn but its row.
 pub(crate) fn of_turn(
@@ -126,6 +146,10 @@ fn events(connection: &Connection, turn: &OwnedTurn, deleted: &mut Deleted) -> S
         deleted.runs += u64::from(run.keeps_events);
     }
     Ok(())
+}
+
+fn remembered(connection: &Connection, turn: &OwnedTurn, _: &mut Deleted) -> Stored<()> {
+    forget::of_turn(connection, &turn.id)
 }
 
 fn moves(connection: &Connection, label: &str) -> Stored<()> {

@@ -15,6 +15,7 @@ use crate::journal_rows::{approval_rows, archive_rows, budget_rows, run_rows};
 use crate::lease::claim;
 use crate::lease::held::RunningTurn;
 use crate::lease::waits;
+use crate::memory_rows::pending;
 use crate::open::registry::OpenLedger;
 use crate::queue::{dispatch_changes, dispatch_rows, turn_items};
 use crate::reading::{expense, history, recall, runs};
@@ -277,10 +278,19 @@ impl Journal for Ledger {
 
     fn compact(&self, commit: Box<CompactionCommit>) -> PortFuture<'static, ()> {
         let clock = self.clock.clone();
+        let memory = self.memory.get().cloned();
+        let remembers = memory.is_some();
         let submitted = self.lease(move |connection, claim| {
-            compaction::compact(connection, &commit, claim, &clock)
+            compaction::compact(connection, &commit, claim, &clock)?;
+            if remembers { pending::note(connection, &commit.id) } else { Ok(()) }
         });
-        Box::pin(async move { submitted?.1.await })
+        Box::pin(async move {
+            submitted?.1.await?;
+            if let Some(wake) = memory {
+                wake();
+            }
+            Ok(())
+        })
     }
 
     fn commit(&self, turn: Box<TurnEnd>) -> PortFuture<'static, CommitReceipt> {
@@ -291,6 +301,8 @@ impl Journal for Ledger {
             self.core().ok().and_then(|core| Some(core.runs.to_check(core.retention.as_ref()?)));
         let trims = Arc::new(AtomicBool::new(false));
         let expired = Arc::clone(&trims);
+        let memory = self.memory.get().cloned();
+        let remembers = memory.is_some();
         let submitted =
             self.with_events(&turn.turn_id.clone(), move |connection, claim, event_write| {
                 let run = match turn.epoch {
@@ -321,6 +333,9 @@ impl Journal for Ledger {
                     (None, None) => {}
                 }
                 let receipt = commit::commit_turn(connection, &turn, run.as_ref(), &clock)?;
+                if remembers {
+                    pending::note(connection, &turn.turn_id)?;
+                }
                 if let Some(queue) = &turn.queue {
                     turn_items::end(connection, &turn, queue, &receipt, &clock)?;
                 }
@@ -351,6 +366,9 @@ impl Journal for Ledger {
             let receipt = answer.await?;
             core.poller.ended(1);
             core.runs.turn_ended();
+            if let Some(wake) = memory {
+                wake();
+            }
             if let Some(turn) = leased {
                 core.claim.held.commit(&label, &turn);
             }

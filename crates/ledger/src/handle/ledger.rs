@@ -3,7 +3,7 @@
 //! Handles of one file share the open ledger. It must never hold a transaction across an await.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rusqlite::Connection;
 
@@ -14,12 +14,14 @@ use crate::salvage::{self, LedgerSalvage};
 use crate::sqlite::error::{Stored, closed};
 use crate::sqlite::readers;
 use base::clock::Clock;
-use model::{PortFuture, StorageError, StorageErrorKind};
+use model::{MemoryWake, PortFuture, StorageError, StorageErrorKind};
 
 /// A handle to an open ledger. Handles of one file share one writer and one set of readers.
 pub struct Ledger {
     core: Mutex<Option<Arc<OpenLedger>>>,
     pub(crate) clock: Clock,
+    /// Wakes the memory of this handle's engine, if it has one.
+    pub(crate) memory: OnceLock<MemoryWake>,
 }
 
 impl std::fmt::Debug for Ledger {
@@ -36,7 +38,7 @@ impl Ledger {
     /// this process; it is left byte for byte as it was.
     pub fn open(options: &LedgerOptions, clock: Clock) -> Result<Arc<Self>, StorageError> {
         let core = registry::acquire(options, &clock)?;
-        Ok(Arc::new(Self { core: Mutex::new(Some(core)), clock }))
+        Ok(Arc::new(Self { core: Mutex::new(Some(core)), clock, memory: OnceLock::new() }))
     }
 
     /// Opens the ledger at a path that this process has open already, as another process would: with a separate writer,
@@ -47,7 +49,7 @@ impl Ledger {
         clock: Clock,
     ) -> Result<Arc<Self>, StorageError> {
         let core = registry::open_separately(options, &clock)?;
-        Ok(Arc::new(Self { core: Mutex::new(Some(core)), clock }))
+        Ok(Arc::new(Self { core: Mutex::new(Some(core)), clock, memory: OnceLock::new() }))
     }
 
     /// Reads what can be read of the damaged ledger at `damaged` into a fresh one at `fresh`.

@@ -8,6 +8,7 @@ pub(crate) mod dispatch_impl;
 pub(crate) mod engine_stores;
 pub(crate) mod journal_impl;
 pub(crate) mod ledger;
+mod memory_impl;
 pub(crate) mod prompt_impl;
 pub(crate) mod queue_impl;
 mod read_impl;

@@ -16,6 +16,7 @@ use crate::lease::claim::Claim;
 use crate::lease::heartbeat::Heartbeat;
 use crate::lease::held::Held;
 use crate::lease::owner::Owner;
+use crate::memory_rows::code_cache::CodeCache;
 use crate::open::options::LedgerOptions;
 use crate::open::{draft, new_ledger};
 use crate::reading::query;
@@ -53,6 +54,8 @@ pub(crate) struct OpenLedger {
     pub(crate) reads: Arc<Reads>,
     /// How long events are stored; `None` if none are.
     pub(crate) retention: Option<Retention>,
+    /// The codes of the memory's vectors; empty until the first search for one.
+    pub(crate) codes: CodeCache,
 }
 
 impl OpenLedger {
@@ -187,6 +190,7 @@ fn open_file(
             retention: options.events.clone(),
             guard: Arc::clone(&guard),
             reads: Arc::clone(&reads),
+            codes: CodeCache::default(),
         }
     });
     if unindexed {

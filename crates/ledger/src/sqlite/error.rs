@@ -130,6 +130,7 @@ fn remedy(kind: StorageErrorKind) -> &'static str {
         | StorageErrorKind::NotRunning
         | StorageErrorKind::UnknownToolCall
         | StorageErrorKind::UnknownApproval
+        | StorageErrorKind::UnknownFact
         | StorageErrorKind::AlreadyDecided
         | StorageErrorKind::AwaitingApproval
         | StorageErrorKind::InvalidQuery

@@ -9,6 +9,9 @@ use crate::journal_rows::{
     approval_rows, archive_rows, budget_rows, entry_rows, event_rows, run_rows,
 };
 use crate::lease::waits;
+use crate::memory_rows::{
+    chunk_rows, code_cache, counts, fact_rows, find, forget, pending, scope_rows, vector_rows,
+};
 use crate::queue::{self, delivery_rows, dispatch_rows, item_rows};
 use crate::reading::{history, lists, recall, runs, turn_tree, usage};
 use crate::rows::narrow::strings;
@@ -168,6 +171,25 @@ fn no_statement_scans_a_table_or_sorts() {
                 queue::enqueue::EVENT,
                 queue::enqueue::OWN_SESSION,
                 fork::RESULTS_END,
+                pending::TEXTS,
+                scope_rows::NUMBER,
+                scope_rows::SESSION,
+                &chunk_rows::CHUNK,
+                chunk_rows::OF_TURN,
+                chunk_rows::OF_FACT,
+                chunk_rows::OF_SESSION,
+                &fact_rows::OF_ID,
+                &fact_rows::LIST_OF_ENTITY,
+                &fact_rows::LIST_OF_ID,
+                fact_rows::SAME,
+                forget::FACTS_OF_TURN,
+                vector_rows::MODEL,
+                vector_rows::UNEMBEDDED,
+                vector_rows::LEFT,
+                code_cache::GENERATION,
+                code_cache::DIMENSIONS,
+                code_cache::NEW,
+                find::VECTOR,
                 "SELECT first_kept_turn_id, summarized_through_turn_id FROM compactions WHERE turn_id = ?1",
                 "SELECT total_tokens, depth, persona_id, thread_key FROM threads WHERE turn_id = ?1",
             ] {
@@ -183,6 +205,16 @@ fn no_statement_scans_a_table_or_sorts() {
                 assert!(first.starts_with("SCAN w VIRTUAL TABLE INDEX") && first.contains('M'), "{words}");
                 assert!(!rest.contains("SCAN") && !rest.contains("TEMP B-TREE"), "{words}");
             }
+            // Turns that wait for the memory are read by their ids, chunks by the numbers that the index of words names.
+            let waiting = plan(connection, pending::OLDEST);
+            assert!(waiting.starts_with("SCAN p;") && !waiting.contains("TEMP"), "{waiting}");
+            let remembered = plan(connection, find::BY_WORDS);
+            assert!(remembered.starts_with("SCAN w VIRTUAL TABLE INDEX"), "{remembered}");
+            assert!(remembered.contains("SEARCH c USING INTEGER PRIMARY KEY"), "{remembered}");
+            let summary = plan(connection, counts::SUMMARY);
+            assert!(!summary.contains("SCAN t"), "{summary}");
+            let alike = plan(connection, &fact_rows::ALIKE);
+            assert!(alike.contains("SEARCH f USING INDEX memory_facts_by_entity"), "{alike}");
             let chain = plan(connection, aliases::LEADING);
             assert!(!chain.contains("SCAN a") && !chain.contains("SCAN session_aliases"), "{chain}");
             // The ancestry is walked by the key; only its own queue is scanned.

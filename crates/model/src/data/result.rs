@@ -122,6 +122,8 @@ pub enum CallPurpose {
     Count,
     /// A decision of a planner; no provider is called.
     Plan,
+    /// Vectors of texts, for the memory.
+    Embed,
 }
 
 impl CallPurpose {
@@ -133,6 +135,7 @@ impl CallPurpose {
             Self::Summary => "summary",
             Self::Count => "count",
             Self::Plan => "plan",
+            Self::Embed => "embed",
         }
     }
 

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use crate::{
-    ApprovalStore, DeliveryStore, DispatchStore, Journal, LedgerAdmin, LedgerRead, ProfileStore,
-    PromptStore, QueueStore, RatioStore, ScheduleStore,
+    ApprovalStore, DeliveryStore, DispatchStore, Journal, LedgerAdmin, LedgerRead, MemoryStore,
+    ProfileStore, PromptStore, QueueStore, RatioStore, ScheduleStore,
 };
 
 /// The ports of an open ledger.
@@ -34,6 +34,8 @@ pub struct LedgerPorts {
     pub prompts: Arc<dyn PromptStore>,
     /// The port of messages between agents.
     pub dispatches: Arc<dyn DispatchStore>,
+    /// The port of the memory.
+    pub memory: Arc<dyn MemoryStore>,
 }
 
 impl LedgerPorts {
@@ -52,6 +54,7 @@ impl LedgerPorts {
             + ScheduleStore
             + PromptStore
             + DispatchStore
+            + MemoryStore
             + 'static,
     {
         Self {
@@ -66,6 +69,7 @@ impl LedgerPorts {
             schedules: Arc::clone(backend) as Arc<dyn ScheduleStore>,
             prompts: Arc::clone(backend) as Arc<dyn PromptStore>,
             dispatches: Arc::clone(backend) as Arc<dyn DispatchStore>,
+            memory: Arc::clone(backend) as Arc<dyn MemoryStore>,
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A backend implements [`crate::Journal`], [`crate::ApprovalStore`], [`crate::ProfileStore`] and [`crate::RatioStore`] for
 //! the engine, [`crate::LedgerRead`] and [`crate::LedgerAdmin`] for the host, and [`crate::QueueStore`],
-//! [`crate::DeliveryStore`] and [`crate::ScheduleStore`] for the broker. It must
+//! [`crate::DeliveryStore`] and [`crate::ScheduleStore`] for the broker, and [`crate::MemoryStore`] for the memory. It must
 //! never name one.
 
 pub(crate) mod approvals;
@@ -16,6 +16,7 @@ pub(crate) mod ledger;
 pub(crate) mod ledger_admin;
 pub(crate) mod ledger_read;
 pub(crate) mod live;
+pub(crate) mod memory_store;
 pub(crate) mod profiles;
 pub(crate) mod prompt_store;
 pub(crate) mod queue_store;

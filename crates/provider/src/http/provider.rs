@@ -25,8 +25,8 @@ use crate::framing::sse::StreamReader;
 use crate::hook::HookedRequest;
 use crate::redact::{LiveKeys, redact};
 use crate::{
-    Api, Attempted, Completion, CountCall, Counted, Credential, Decoder, DeltaSink, Failure, Flow,
-    Framing, ModelRequest, Provider, Wire,
+    Api, Attempted, Completion, CountCall, Counted, Credential, Decoder, DeltaSink, EmbedAnswer,
+    Embedding, Failure, Flow, Framing, ModelRequest, Provider, Wire,
 };
 use base::clock::Clock;
 use model::{FailureKind, Message, RunWarning, TranscriptRules};
@@ -159,6 +159,32 @@ impl HttpProvider {
                 let origin = self.settings.base.origin();
                 let message = format!("`{origin}` did not answer with a number of tokens");
                 Err(final_failure(FailureKind::ServerError, "not_a_count", message))
+            }
+        }
+    }
+
+    /// Requests vectors. `None` from an API without them.
+    async fn request_vectors(
+        &self,
+        request: &ModelRequest,
+        credential: Option<&Credential>,
+    ) -> Result<Option<EmbedAnswer>, Failure> {
+        let (Some(api), Some(input)) = (self.wire.embeddings(), &request.embed) else {
+            return Ok(None);
+        };
+        let path = self.wire.embed_path(&request.model, (api.path)(&request.model));
+        let url = self.url(path, &request.model);
+        let body = vec![Bytes::from((api.body)(&request.model, input))];
+        let mut exchange = self.exchange(url, body, request, credential, None).await?;
+        let Collected { body, whole } = exchange.collect(UNARY_BYTES, None).await?;
+        match (api.answer)(&body)
+            .filter(|answer| whole && answer.vectors.len() == input.texts.len())
+        {
+            Some(answer) => Ok(Some(answer)),
+            None => {
+                let origin = self.settings.base.origin();
+                let message = format!("`{origin}` did not answer with a vector for each text");
+                Err(final_failure(FailureKind::ServerError, "not_vectors", message))
             }
         }
     }
@@ -366,6 +392,21 @@ impl Provider for HttpProvider {
     ) -> Counted<'a> {
         Box::pin(async move {
             let outcome = self.request_count(request, credential).await;
+            outcome.map_err(|failure| without_keys(failure, &self.keys(request, credential)))
+        })
+    }
+
+    fn most_embedded(&self, model: &str) -> Option<usize> {
+        self.wire.embeddings().map(|api| (api.most)(model))
+    }
+
+    fn embed<'a>(
+        &'a self,
+        request: &'a ModelRequest,
+        credential: Option<&'a Credential>,
+    ) -> Embedding<'a> {
+        Box::pin(async move {
+            let outcome = self.request_vectors(request, credential).await;
             outcome.map_err(|failure| without_keys(failure, &self.keys(request, credential)))
         })
     }

@@ -33,7 +33,7 @@ const REMOVED: [Table; 2] = [
 ];
 
 /// Every table with a checksum.
-pub(crate) const TABLES: [Table; 35] = [
+pub(crate) const TABLES: [Table; 38] = [
     Table {
         name: "schema_meta",
         columns: "ledger_id, created_at, engine_version",
@@ -196,6 +196,19 @@ pub(crate) const TABLES: [Table; 35] = [
         name: "budget_reservations",
         columns: "call_id, account, tokens, nanos, owner, pid, pid_started, pid_space, boot_id",
         subject: "call_id",
+    },
+    Table { name: "memory_scopes", columns: "kind, id", subject: "id" },
+    Table {
+        name: "memory_chunks",
+        columns: "kind, scope, session_label, turn_id, part, role, fact_id, text, created_at",
+        subject: "n",
+    },
+    Table {
+        // `n` is missing, as above.
+        name: "memory_facts",
+        columns: "id, entity, fact_type, content_json, scope, turn_id, call_id, confidence, valid_from, valid_to, superseded_by, \
+                  created_at",
+        subject: "id",
     },
     Table { name: "search_progress", columns: "indexed_through", subject: "NULL" },
     Table {

@@ -3,6 +3,7 @@
 use super::*;
 
 mod deletion;
+mod memory;
 mod metadata;
 mod owned_rows;
 mod turn_lists;

@@ -15,7 +15,18 @@ const SOURCES: [&str; 4] = [
 ];
 
 /// Deleted by other modules for a deletion.
-const ELSEWHERE: [(&str, &str); 6] = [
+const ELSEWHERE: [(&str, &str); 17] = [
+    ("memory_chunks", "`chunk_rows::delete`"),
+    ("memory_facts", "`forget::of_turn`"),
+    ("memory_pending", "`forget::of_turn`"),
+    ("memory_skipped", "`chunk_rows::delete`"),
+    ("memory_turns", "`forget::of_turn`"),
+    ("memory_vectors", "`chunk_rows::delete`"),
+    ("memory_words", "`chunk_rows::delete`"),
+    ("memory_words_config", "of the index itself"),
+    ("memory_words_data", "by the index"),
+    ("memory_words_docsize", "by the index"),
+    ("memory_words_idx", "by the index"),
     ("message_words", "`search_indexer::forget`"),
     ("message_words_config", "of the index itself"),
     ("message_words_data", "by the index"),
@@ -25,10 +36,14 @@ const ELSEWHERE: [(&str, &str); 6] = [
 ];
 
 /// Left as they are: they belong to no turn and no session.
-const LEFT: [(&str, &str); 10] = [
+const LEFT: [(&str, &str); 14] = [
     ("auth_profile_usage", "keys"),
     ("budget_accounts", "limits: what was spent stays spent"),
     ("budget_reservations", "limits"),
+    ("memory_forgotten", "tombstones"),
+    ("memory_models", "models"),
+    ("memory_scopes", "names that chunks and facts share"),
+    ("memory_state", "the index"),
     ("model_calibration", "models"),
     ("personas", "agents"),
     ("queue_events", "what was received: the same event is not accepted again"),

@@ -19,6 +19,7 @@ macro_rules! names {
         }
     };
 }
+pub(crate) use names;
 
 pub(crate) mod delivery;
 pub(crate) mod dispatch;

@@ -269,6 +269,8 @@ pub enum StorageErrorKind {
     UnknownToolCall,
     /// No such approval, or no call with that id waits for its result.
     UnknownApproval,
+    /// No such fact, or it does not hold any more.
+    UnknownFact,
     /// Somebody has decided about the approval already.
     AlreadyDecided,
     /// A turn of the session waits for an approval (docs/rules/approvals.md#parked-sessions).
@@ -314,6 +316,7 @@ impl StorageErrorKind {
             Self::NotRunning => "not_running",
             Self::UnknownToolCall => "unknown_tool_call",
             Self::UnknownApproval => "unknown_approval",
+            Self::UnknownFact => "unknown_fact",
             Self::AlreadyDecided => "already_decided",
             Self::AwaitingApproval => "awaiting_approval",
             Self::InvalidQuery => "invalid_query",

@@ -5,6 +5,7 @@ pub(crate) mod deletion;
 pub(crate) mod events;
 pub(crate) mod history;
 pub(crate) mod maintenance;
+pub(crate) mod memory;
 pub(crate) mod metadata;
 pub(crate) mod page;
 pub(crate) mod query;

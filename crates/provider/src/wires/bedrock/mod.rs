@@ -19,7 +19,7 @@ mod tests;
 use bytes::Bytes;
 
 use crate::paths::segment;
-use crate::{Api, Decoder, Framing, ModelRequest, Wire};
+use crate::{Api, Decoder, EmbedApi, Framing, ModelRequest, Wire, embeddings};
 use model::{Message, RunWarning};
 
 /// The Converse API of Bedrock, for every model it serves.
@@ -46,6 +46,10 @@ impl Wire for BedrockWire {
 
     fn unsupported(&self, request: &ModelRequest) -> Vec<RunWarning> {
         unsupported::unsupported(request)
+    }
+
+    fn embeddings(&self) -> Option<&'static EmbedApi> {
+        Some(&embeddings::BEDROCK)
     }
 
     fn encode_messages(&self, messages: &[Message]) -> Bytes {

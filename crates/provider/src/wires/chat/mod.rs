@@ -24,7 +24,7 @@ pub(crate) use quirks::ChatQuirks;
 use bytes::Bytes;
 
 use crate::services::Service;
-use crate::{Api, Decoder, ModelRequest, Wire};
+use crate::{Api, Decoder, EmbedApi, ModelRequest, Wire, embeddings};
 use model::{Message, RunWarning, TranscriptRules};
 
 /// The Chat Completions API of one server.
@@ -66,6 +66,10 @@ impl Wire for ChatWire {
 
     fn unsupported(&self, request: &ModelRequest) -> Vec<RunWarning> {
         options::unsupported(request, &self.quirks)
+    }
+
+    fn embeddings(&self) -> Option<&'static EmbedApi> {
+        Some(&embeddings::OPENAI)
     }
 
     fn encode_messages(&self, messages: &[Message]) -> Bytes {

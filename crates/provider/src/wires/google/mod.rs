@@ -22,7 +22,7 @@ pub(crate) use path::GooglePath;
 
 use bytes::Bytes;
 
-use crate::{Api, CountCall, Decoder, ModelRequest, Wire};
+use crate::{Api, CountCall, Decoder, EmbedApi, ModelRequest, Wire, embeddings};
 use model::{Message, RunWarning};
 
 /// The Gemini API at one server.
@@ -72,6 +72,14 @@ impl Wire for GoogleWire {
             total_tokens: Option<u64>,
         }
         serde_json::from_slice::<Counted>(body).ok()?.total_tokens
+    }
+
+    fn embeddings(&self) -> Option<&'static EmbedApi> {
+        Some(if self.path.is_vertex() { &embeddings::VERTEX } else { &embeddings::GEMINI })
+    }
+
+    fn embed_path(&self, model: &str, method: String) -> String {
+        self.path.of_model(model, &method)
     }
 
     fn encode_messages(&self, messages: &[Message]) -> Bytes {

@@ -20,7 +20,7 @@ mod tests;
 
 use bytes::Bytes;
 
-use crate::{Api, CountCall, Decoder, ModelRequest, Wire};
+use crate::{Api, CountCall, Decoder, EmbedApi, ModelRequest, Wire, embeddings};
 use model::{Message, RunWarning};
 
 /// The Responses API.
@@ -64,6 +64,10 @@ impl Wire for ResponsesWire {
             input_tokens: Option<u64>,
         }
         serde_json::from_slice::<Counted>(body).ok()?.input_tokens
+    }
+
+    fn embeddings(&self) -> Option<&'static EmbedApi> {
+        Some(&embeddings::OPENAI)
     }
 
     fn encode_messages(&self, messages: &[Message]) -> Bytes {

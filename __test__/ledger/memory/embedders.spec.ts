@@ -1,0 +1,120 @@
+// Embedders of the host that fail, are slow or return what cannot be used: words are searched meanwhile, and nothing is lost. It must never
+// wait for a time limit of its own.
+
+import { expect, test } from 'vitest'
+import type { AgentEngine, EmbedFunction, HostEmbedder } from '../../../index.js'
+import { closing, folder } from '../../support/cleanup.js'
+import { scriptedEngine } from '../../support/engine.js'
+import { hashed, hashingEmbedder } from '../../support/values/hashing-embedder.js'
+
+function remembering(embedder: EmbedFunction | HostEmbedder, path = folder().file) {
+  const defaults = { model: 'test-model', provider: 'test' }
+  const replies = Array.from({ length: 10 }, () => ({ text: 'Noted.' }))
+  const options = { ledger: { path }, memory: { embedder }, defaults }
+  return closing(scriptedEngine(replies, options).engine)
+}
+
+const stats = (engine: AgentEngine) => engine.memory.stats()
+const polled = (engine: AgentEngine) =>
+  expect.poll(() => stats(engine), { timeout: 30_000, interval: 10 })
+const search = (engine: AgentEngine, query: string) =>
+  engine.memory.search(query, { session: 'main' })
+
+test('an embedder that fails is called again, and words are found meanwhile', async () => {
+  let fails = true
+  const engine = remembering(async (texts) => {
+    if (fails) throw new Error('no connection')
+    return texts.map((text) => hashed(text))
+  })
+  const { persisted } = await engine.run('Rosebud is here.', { session: 'main' }).result
+  expect(persisted).toBe(true)
+  const during = await search(engine, 'rosebud')
+  expect(during).toMatchObject({ model: null, problem: 'the embedder failed: no connection' })
+  expect(during.hits).toMatchObject([{ why: 'words' }])
+  await polled(engine).toMatchObject({ problem: 'the embedder failed: no connection' })
+  fails = false
+  await polled(engine).toMatchObject({ pendingVectors: 0, problem: null })
+  expect((await search(engine, 'rosebud')).hits).toMatchObject([{ why: 'both' }])
+})
+
+test('a vector with NaN, of other dimensions or missing is skipped and counted, and its text is found by words', async () => {
+  const broken: Record<string, Float32Array | number[] | null> = {
+    nan: new Float32Array(256).fill(Number.NaN),
+    short: [1, 2, 3],
+    none: null,
+    zero: new Float32Array(256),
+  }
+  const engine = remembering(async (texts) =>
+    texts.map((text) => broken[text.split(' ')[0]] ?? hashed(text)),
+  )
+  for (const word of Object.keys(broken)) {
+    await engine.run(`${word} rosebud`, { session: 'main' }).result
+  }
+  await search(engine, 'rosebud')
+  await polled(engine).toMatchObject({ pendingVectors: 0, skipped: 4, problem: null })
+  expect((await stats(engine)).skippedProblem).toMatch(/^the vector /)
+  expect((await search(engine, 'none')).hits.map(({ excerpt }) => excerpt)).toContain(
+    'none rosebud',
+  )
+})
+
+test('an answer that is no list of as many vectors is a failure that is shown', async () => {
+  let answer: unknown = 'vectors'
+  const engine = remembering({ dimensions: 256, embed: (async () => answer) as never })
+  await engine.run('Rosebud.', { session: 'main' }).result
+  expect((await search(engine, 'rosebud')).problem).toBe('the embedder returned no list of vectors')
+  answer = []
+  expect((await search(engine, 'rosebud')).problem).toBe(
+    'the embedder returned 0 vectors for 1 texts',
+  )
+  answer = ['x']
+  expect((await search(engine, 'rosebud')).problem).toBe(
+    'the embedder failed: its vector 0 is no list of numbers',
+  )
+})
+
+test('vectors of another model are not compared, and are made anew', async () => {
+  const path = folder().file
+  const first = remembering({ model: 'one', embed: hashingEmbedder }, path)
+  await first.run('Alice enjoys jasmine.', { session: 'main' }).result
+  await search(first, 'jasmine')
+  await polled(first).toMatchObject({ pendingVectors: 0 })
+  await first.close()
+  let isOpen = false
+  let open = () => {}
+  const gate = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  const embed: EmbedFunction = async (texts, { isQuery }) => {
+    if (!isQuery && !isOpen) await gate
+    return texts.map((text) => hashed(text, 128))
+  }
+  const second = remembering({ model: 'two', dimensions: 128, embed }, path)
+  expect((await search(second, 'favourite')).hits).toEqual([])
+  isOpen = true
+  open()
+  await polled(second).toMatchObject({ pendingVectors: 0 })
+  expect((await search(second, 'favourite')).hits).toMatchObject([{ why: 'vector' }])
+  expect((await stats(second)).models).toEqual([
+    { name: 'one', dimensions: 256, vectors: 2, current: false },
+    { name: 'two', dimensions: 128, vectors: 2, current: true },
+  ])
+  expect(await second.memory.reindex({ vectors: true })).toEqual({ turns: 0, chunks: 2 })
+  await polled(second).toMatchObject({ pendingVectors: 0 })
+  expect((await stats(second)).models.map(({ vectors }) => vectors)).toEqual([0, 2])
+})
+
+test('texts of 1 MB and without words are indexed in bounds', async () => {
+  const engine = remembering(hashingEmbedder)
+  await engine.run('needle '.repeat(250_000), { session: 'main' }).result
+  await engine.run('   \n', { session: 'other' }).result
+  await search(engine, 'needle')
+  const { chunks, clippedTurns, turns } = await stats(engine)
+  expect({ chunks, clippedTurns, turns }).toEqual({ chunks: 768 + 1, clippedTurns: 1, turns: 2 })
+})
+
+test('an engine closes while its embedder is silent', async () => {
+  const engine = remembering(() => new Promise(() => {}))
+  await engine.run('Rosebud.', { session: 'main' }).result
+  await engine.close()
+})

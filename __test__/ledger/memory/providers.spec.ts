@@ -1,0 +1,132 @@
+// Embeddings of the engine's providers: the requests, the keys, and what a failing server costs. It must never call a real server.
+
+import { expect, test } from 'vitest'
+import { AgentEngine, type AgentEngineOptions } from '../../../index.js'
+import { closing, folder, serving } from '../../support/cleanup.js'
+import { thrown } from '../../support/refusals.js'
+import { status } from '../../support/servers/server.js'
+import { hashed } from '../../support/values/hashing-embedder.js'
+
+const fact = {
+  entity: 'alice',
+  type: 'likes',
+  content: 'jasmine',
+  scope: { kind: 'global' as const },
+}
+
+function engineAt(url: string, embedder: unknown, options: Partial<AgentEngineOptions> = {}) {
+  return closing(
+    new AgentEngine({
+      providers: {
+        openai: { baseUrl: `${url}/v1` },
+        google: { baseUrl: url },
+        anthropic: { baseUrl: url },
+      },
+      authProfiles: [
+        { id: 'o', provider: 'openai', type: 'api_key', key: 'sk-openai-canary' },
+        { id: 'g', provider: 'google', type: 'api_key', key: 'google-canary' },
+      ],
+      ledger: { path: folder().file },
+      memory: { embedder: embedder as never },
+      ...options,
+    }),
+  )
+}
+
+const stats = (engine: AgentEngine) => engine.memory.stats()
+const polled = (engine: AgentEngine) =>
+  expect.poll(() => stats(engine), { timeout: 30_000, interval: 10 })
+
+const ofOpenai = (texts: string[]) =>
+  status(200, {
+    object: 'list',
+    data: texts.map((text, index) => ({ index, embedding: [...hashed(text, 64)] })),
+    usage: { prompt_tokens: 7, total_tokens: 7 },
+  })
+
+test('OpenAI’s embeddings are requested with the engine’s key, and their tokens are counted and priced', async () => {
+  const server = await serving((response, seen) => ofOpenai(seen.body.input)(response, seen))
+  const embedder = { provider: 'openai', model: 'my-embedding', dimensions: 64 }
+  const models = [
+    { provider: 'openai', id: 'my-embedding', contextWindow: 8_192, cost: { input: 2, output: 0 } },
+  ]
+  const engine = engineAt(server.url, embedder, { models })
+  await engine.memory.storeFact(fact)
+  await polled(engine).toMatchObject({ pendingVectors: 0, embeddedTokens: 7, problem: null })
+  expect((await stats(engine)).cost).toBeCloseTo(14e-6, 12)
+  const [{ path, headers, body }] = server.seen
+  expect({ path, body, key: headers.authorization }).toEqual({
+    path: '/v1/embeddings',
+    body: { model: 'my-embedding', input: ['alice likes: jasmine'], dimensions: 64 },
+    key: 'Bearer sk-openai-canary',
+  })
+  const { hits, model } = await engine.memory.search('favourite', { all: true })
+  expect({ model, hits }).toMatchObject({
+    model: 'openai/my-embedding',
+    hits: [{ why: 'vector', fact: { content: 'jasmine' } }],
+  })
+})
+
+test('Google’s embeddings are requested by their task', async () => {
+  const server = await serving((response, seen) =>
+    status(200, {
+      embeddings: seen.body.requests.map(({ content }: any) => ({
+        values: [...hashed(content.parts[0].text, 64)],
+      })),
+    })(response, seen),
+  )
+  const engine = engineAt(server.url, {
+    provider: 'google',
+    model: 'gemini-embedding-001',
+    dimensions: 64,
+  })
+  await engine.memory.storeFact(fact)
+  await polled(engine).toMatchObject({ pendingVectors: 0 })
+  await engine.memory.search('jasmine', { all: true })
+  expect(server.seen.map(({ path, body }) => [path, body.requests[0].taskType])).toEqual([
+    ['/v1beta/models/gemini-embedding-001:batchEmbedContents', 'RETRIEVAL_DOCUMENT'],
+    ['/v1beta/models/gemini-embedding-001:batchEmbedContents', 'RETRIEVAL_QUERY'],
+  ])
+})
+
+test('a server that refuses is called again, a text that it refuses is skipped, and no key is shown', async () => {
+  let answer: 'down' | 'picky' = 'down'
+  const server = await serving((response, seen) => {
+    const texts: string[] = seen.body.input
+    if (answer === 'down') {
+      return status(503, { error: { message: 'overloaded sk-openai-canary', type: 'x' } })(
+        response,
+        seen,
+      )
+    }
+    if (texts.some((text) => text.includes('poison'))) {
+      return status(400, {
+        error: { message: 'the input is invalid', type: 'invalid_request_error' },
+      })(response, seen)
+    }
+    return ofOpenai(texts)(response, seen)
+  })
+  const engine = engineAt(server.url, { provider: 'openai', model: 'm', dimensions: 64 })
+  for (const content of ['jasmine', 'poison', 'chess'])
+    await engine.memory.storeFact({ ...fact, content })
+  await expect.poll(async () => (await stats(engine)).problem, { timeout: 30_000 }).not.toBe(null)
+  expect((await stats(engine)).problem).not.toContain('canary')
+  answer = 'picky'
+  await polled(engine).toMatchObject({ pendingVectors: 0, skipped: 1, problem: null })
+  expect((await stats(engine)).models).toMatchObject([{ vectors: 2 }])
+})
+
+test('an embedder of an unknown provider, or of one without embeddings, is refused', () => {
+  const at = (embedder: unknown) => thrown(() => engineAt('http://127.0.0.1:9', embedder))
+  expect(at({ provider: 'nobody', model: 'm' })).toMatchObject({
+    code: 'invalid_options',
+    field: 'memory.embedder.provider',
+  })
+  expect(at({ provider: 'anthropic', model: 'm' })).toMatchObject({
+    field: 'memory.embedder.provider',
+  })
+  expect(at({ provider: 'openai' })).toMatchObject({ field: 'memory.embedder.model' })
+  expect(at({ provider: 'openai', model: 'm', embed: () => [] })).toMatchObject({
+    field: 'memory.embedder.embed',
+  })
+})

@@ -1,0 +1,113 @@
+//! Forgetting: texts, words and vectors go in one transaction, and a tombstone stays. A deletion of turns takes what is remembered of
+//! them along, without a tombstone.
+//!
+//! It must never delete a turn of the ledger.
+
+use rusqlite::Connection;
+
+use crate::memory_rows::{chunk_rows, fact_rows, scope_rows};
+use crate::sqlite::error::Stored;
+use crate::sqlite::sql;
+use model::{ForgetOptions, MemoryForgotten, MemoryScopeKind};
+
+const DOING: &str = "forget";
+pub(crate) const FACTS_OF_TURN: &str = "SELECT id FROM memory_facts WHERE turn_id = ?1";
+pub(crate) const FACTS_OF_ENTITY: &str = "SELECT id FROM memory_facts WHERE entity = ?1
+     AND (?2 IS NULL OR scope IN (SELECT value FROM json_each(?2)))";
+const FACTS_OF_ID: &str = "SELECT id FROM memory_facts WHERE id = ?1
+     AND (?2 IS NULL OR scope IN (SELECT value FROM json_each(?2)))";
+const FACTS_OF_SCOPE: &str = "SELECT f.id FROM memory_facts f JOIN memory_scopes s ON s.n = f.scope
+     WHERE s.kind = ?1 AND s.id = ?2";
+const TURNS: &str = "SELECT id FROM turns WHERE session_label = ?1 AND turn_type = 'normal'
+     AND status NOT IN ('pending', 'streaming')";
+/// The compactions of the turn's session after it: their summaries may quote it.
+const SUMMARIES: &str =
+    "SELECT c.id FROM turns t JOIN turns c ON c.session_label = t.session_label AND c.n > t.n
+     WHERE t.id = ?1 AND c.turn_type = 'compaction'";
+
+/// Forgets what the options name. What is not there was forgotten already.
+pub(crate) fn forget(
+    connection: &Connection,
+    options: &ForgetOptions,
+    now: i64,
+) -> Stored<MemoryForgotten> {
+    let scopes = match &options.scopes {
+        Some(scopes) => Some(fact_rows::as_json(&scope_rows::numbers(connection, scopes)?)),
+        None => None,
+    };
+    let mut done = MemoryForgotten::default();
+    let mut facts: Vec<String> = Vec::new();
+    let mut turns: Vec<String> = options.turn_id.iter().cloned().collect();
+    if let Some(id) = &options.id {
+        facts = sql::all(connection, FACTS_OF_ID, (id, &scopes), DOING)?;
+    }
+    if let Some(entity) = &options.entity {
+        facts = sql::all(connection, FACTS_OF_ENTITY, (entity, &scopes), DOING)?;
+    }
+    if let Some(session) = &options.session {
+        turns = sql::all(connection, TURNS, (session,), DOING)?;
+        let of = (MemoryScopeKind::Session.as_str(), session);
+        facts = sql::all(connection, FACTS_OF_SCOPE, of, DOING)?;
+    }
+    for turn in &turns {
+        facts.extend(sql::all::<String>(connection, FACTS_OF_TURN, (turn,), DOING)?);
+        for summary in sql::all::<String>(connection, SUMMARIES, (turn,), DOING)? {
+            if !done.summaries.contains(&summary) {
+                done.summaries.push(summary);
+            }
+        }
+    }
+    for id in &facts {
+        done.chunks += remove_fact(connection, id)?;
+        done.facts += 1;
+        tombstone(connection, "fact", id, now)?;
+    }
+    for turn in turns.iter().chain(&done.summaries) {
+        done.chunks += remove_turn(connection, turn)?;
+        tombstone(connection, "turn", turn, now)?;
+    }
+    done.turns = turns.len() as u64;
+    Ok(done)
+}
+
+fn tombstone(connection: &Connection, kind: &str, id: &str, now: i64) -> Stored<()> {
+    let add = "INSERT OR IGNORE INTO memory_forgotten (kind, id, forgotten_at) VALUES (?1, ?2, ?3)";
+    sql::exec(connection, add, (kind, id, now), DOING).map(drop)
+}
+
+/// Whether a fact was forgotten.
+pub(crate) fn is_forgotten(connection: &Connection, id: &str) -> Stored<bool> {
+    let select = "SELECT 1 FROM memory_forgotten WHERE kind = 'fact' AND id = ?1";
+    sql::exists(connection, select, (id,), DOING)
+}
+
+fn remove_fact(connection: &Connection, id: &str) -> Stored<u64> {
+    let chunks = chunk_rows::delete(connection, chunk_rows::OF_FACT, id)?;
+    sql::exec(connection, "DELETE FROM memory_facts WHERE id = ?1", (id,), DOING)?;
+    Ok(chunks)
+}
+
+fn remove_turn(connection: &Connection, turn: &str) -> Stored<u64> {
+    sql::exec(connection, "DELETE FROM memory_pending WHERE turn_id = ?1", (turn,), DOING)?;
+    sql::exec(connection, "DELETE FROM memory_turns WHERE turn_id = ?1", (turn,), DOING)?;
+    chunk_rows::delete(connection, chunk_rows::OF_TURN, turn)
+}
+
+/// Deletes what is remembered of a turn that is deleted, with the facts that were learned in it.
+pub(crate) fn of_turn(connection: &Connection, turn: &str) -> Stored<()> {
+    for fact in sql::all::<String>(connection, FACTS_OF_TURN, (turn,), DOING)? {
+        remove_fact(connection, &fact)?;
+    }
+    remove_turn(connection, turn).map(drop)
+}
+
+/// Deletes what belongs to a session that is deleted, but what its turns have that stay.
+pub(crate) fn of_session(connection: &Connection, label: &str) -> Stored<()> {
+    chunk_rows::delete(connection, chunk_rows::OF_SESSION, label)?;
+    sql::exec(connection, "DELETE FROM memory_turns WHERE session_label = ?1", (label,), DOING)?;
+    let of = (MemoryScopeKind::Session.as_str(), label);
+    for fact in sql::all::<String>(connection, FACTS_OF_SCOPE, of, DOING)? {
+        remove_fact(connection, &fact)?;
+    }
+    Ok(())
+}

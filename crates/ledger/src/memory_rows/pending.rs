@@ -1,0 +1,121 @@
+//! The turns that are to be indexed: noted with their end, read with their texts, and replaced by their chunks in one transaction.
+//!
+//! A turn is indexed once, whatever ends meanwhile and whoever else does it. Tool results and reasoning are not indexed. It must never
+//! index a turn that still runs.
+
+use rusqlite::Connection;
+
+use crate::memory_rows::chunk_rows::{self, ChunkColumns};
+use crate::memory_rows::{fact_rows, scope_rows};
+use crate::rows::{blobs, tool_call_rows};
+use crate::sqlite::error::Stored;
+use crate::sqlite::sql;
+use model::{IndexedTurn, MemoryKind, MemoryReindex, PendingText, PendingTurn, summary_of};
+
+pub(crate) const OLDEST: &str = "SELECT p.turn_id, t.n, t.session_label, t.turn_type = 'compaction'
+     FROM memory_pending p CROSS JOIN turns t ON t.id = p.turn_id
+     WHERE t.status NOT IN ('pending', 'streaming') ORDER BY p.turn_id LIMIT ?1";
+pub(crate) const TEXTS: &str = "SELECT m.content, m.blobs_json, m.role, m.created_at FROM message_values m
+     WHERE m.key BETWEEN ?1 << 20 AND ?1 << 20 | 1048575 AND m.role IN ('user', 'assistant') ORDER BY m.key";
+const READING: &str = "read turns that the memory has not indexed";
+const WRITING: &str = "index a turn in the memory";
+
+/// Notes a turn that ends in this transaction.
+pub(crate) fn note(connection: &Connection, turn_id: &str) -> Stored<()> {
+    let add = "INSERT INTO memory_pending (turn_id) VALUES (?1)";
+    sql::exec(connection, add, (turn_id,), "note a turn for the memory").map(drop)
+}
+
+/// The oldest turns that are to be indexed.
+pub(crate) fn oldest(
+    connection: &Connection,
+    limit: usize,
+    with_calls: bool,
+) -> Stored<Vec<PendingTurn>> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    type Row = (String, i64, String, bool);
+    let rows: Vec<Row> = sql::all(connection, OLDEST, (limit,), READING)?;
+    rows.into_iter()
+        .map(|(turn_id, n, session_label, is_summary)| {
+            let mut texts = sql::map(connection, TEXTS, (n,), READING, |fields| {
+                let text = blobs::message_text(connection, fields)?.into_owned();
+                Ok(PendingText { text, role: fields.next()?, created_at: fields.next()? })
+            })?;
+            if is_summary {
+                for text in &mut texts {
+                    text.text = summary_of(&text.text).to_owned();
+                }
+            }
+            let identity = scope_rows::identity_of(connection, &session_label)?;
+            let calls = if with_calls {
+                tool_call_rows::tool_calls(connection, &turn_id)?
+            } else {
+                Vec::new()
+            };
+            Ok(PendingTurn { turn_id, session_label, identity, is_summary, texts, calls })
+        })
+        .collect()
+}
+
+/// Stores the chunks of a turn. False if it is not to be indexed any more.
+pub(crate) fn index(connection: &Connection, turn: &IndexedTurn) -> Stored<bool> {
+    let taken = "DELETE FROM memory_pending WHERE turn_id = ?1";
+    if sql::exec(connection, taken, (&turn.turn_id,), WRITING)? == 0 {
+        return Ok(false);
+    }
+    let done = "INSERT INTO memory_turns (turn_id, session_label, is_clipped) VALUES (?1, ?2, ?3)";
+    let row = (&turn.turn_id, &turn.session_label, turn.is_clipped);
+    sql::exec(connection, done, row, WRITING)?;
+    if turn.kind == MemoryKind::Summary {
+        // It has what the one before it had.
+        let former =
+            "SELECT n, text FROM memory_chunks WHERE session_label = ?1 AND kind = 'summary'";
+        chunk_rows::delete(connection, former, &turn.session_label)?;
+    }
+    for fact in &turn.facts {
+        fact_rows::store(connection, fact)?;
+    }
+    if turn.chunks.is_empty() {
+        return Ok(true);
+    }
+    let scope = scope_rows::number(connection, &turn.scope)?;
+    for (part, chunk) in (0..).zip(&turn.chunks) {
+        let row = ChunkColumns {
+            kind: turn.kind.as_str(),
+            scope,
+            session_label: Some(&turn.session_label),
+            turn_id: Some(&turn.turn_id),
+            part: Some(part),
+            role: Some(&chunk.role),
+            fact_id: None,
+            text: &chunk.text,
+            created_at: chunk.created_at,
+        };
+        chunk_rows::add(connection, &row)?;
+    }
+    Ok(true)
+}
+
+/// Notes the ended turns that are neither indexed nor forgotten; with a model, all vectors are deleted.
+pub(crate) fn again(connection: &Connection, model: Option<i64>) -> Stored<MemoryReindex> {
+    let doing = "index the memory again";
+    let add = "INSERT OR IGNORE INTO memory_pending (turn_id) SELECT t.id FROM turns t
+         WHERE t.status NOT IN ('pending', 'streaming')
+           AND NOT EXISTS (SELECT 1 FROM memory_turns m WHERE m.turn_id = t.id)
+           AND NOT EXISTS (SELECT 1 FROM memory_forgotten f WHERE f.kind = 'turn' AND f.id = t.id)";
+    sql::exec(connection, add, (), doing)?;
+    let turns = sql::one(connection, "SELECT count(*) FROM memory_pending", (), doing)?;
+    let mut chunks = 0;
+    if let Some(model) = model {
+        for change in [
+            "DELETE FROM memory_vectors",
+            "DELETE FROM memory_skipped",
+            "UPDATE memory_models SET embedded_through = 0",
+            "UPDATE memory_state SET generation = generation + 1 WHERE id = 1",
+        ] {
+            sql::exec(connection, change, (), doing)?;
+        }
+        chunks = sql::one(connection, super::vector_rows::LEFT, (model,), doing)?;
+    }
+    Ok(MemoryReindex { turns, chunks })
+}

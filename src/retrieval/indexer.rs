@@ -1,0 +1,125 @@
+//! The task that indexes turns: it reads those that have ended, cuts their texts, and stores the chunks, a turn at a time.
+//!
+//! Nothing waits for it. It must never index a turn twice or lose one: the store takes each once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::service::Memory;
+use base::telemetry;
+use memory::chunk::{CHUNK_TOKENS, MOST_CHUNKS, chunks};
+use model::{IndexedTurn, MemoryKind, PendingText, PendingTurn, StorageError, StorageErrorKind};
+
+/// The turns that are read at once.
+const BATCH: usize = 32;
+/// The wait after a failure of the store; it doubles.
+const WAIT: Duration = Duration::from_millis(500);
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// The wait after so many failures in a row.
+pub(super) fn backoff(failures: u32) -> Duration {
+    WAIT.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(LONGEST_WAIT)
+}
+
+impl Memory {
+    /// Indexes turns as they end, until the engine closes: those that have ended by then are indexed as well.
+    pub(super) async fn index_turns(self: Arc<Self>) {
+        let mut failures = 0;
+        loop {
+            match self.index_pending().await {
+                Ok(true) => {
+                    failures = 0;
+                    if !self.closing.is_cancelled() {
+                        continue;
+                    }
+                    return;
+                }
+                Ok(false) => {
+                    failures = 0;
+                    if self.closing.is_cancelled() {
+                        return;
+                    }
+                    tokio::select! {
+                        biased;
+                        () = self.turn_ended.notified() => {}
+                        () = self.closing.cancelled() => {}
+                    }
+                }
+                Err(error) if error.kind == StorageErrorKind::Closed => return,
+                Err(error) => {
+                    failures += 1;
+                    telemetry::storage_failed(error.kind.code());
+                    tokio::select! {
+                        biased;
+                        () = self.closing.cancelled() => return,
+                        () = tokio::time::sleep(backoff(failures)) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// Indexes the oldest turns. Returns whether there may be more.
+    pub(super) async fn index_pending(&self) -> Result<bool, StorageError> {
+        let done = self.index_batch().await;
+        self.progress().indexing = done.as_ref().err().map(|error| error.message.clone());
+        done
+    }
+
+    async fn index_batch(&self) -> Result<bool, StorageError> {
+        let with_calls = !self.parts.options.observations.is_empty();
+        let turns = self.parts.store.pending_turns(BATCH, with_calls).await?;
+        let more = turns.len() == BATCH;
+        for turn in turns {
+            let turn = self.indexed(turn);
+            let has_chunks = !turn.chunks.is_empty() || !turn.facts.is_empty();
+            if self.parts.store.index_turn(turn).await? && has_chunks {
+                self.chunk_written.notify_one();
+            }
+        }
+        Ok(more)
+    }
+
+    /// A turn with its chunks.
+    fn indexed(&self, turn: PendingTurn) -> IndexedTurn {
+        let options = &self.parts.options;
+        let wanted = if turn.is_summary { options.summaries } else { options.episodic };
+        let mut found = Vec::new();
+        let mut is_clipped = false;
+        for text in turn.texts.iter().filter(|_| wanted) {
+            for chunk in chunks(&text.text, CHUNK_TOKENS) {
+                is_clipped |= found.len() == MOST_CHUNKS;
+                if !is_clipped {
+                    found.push(PendingText {
+                        role: text.role.clone(),
+                        text: chunk.to_owned(),
+                        created_at: text.created_at,
+                    });
+                }
+            }
+        }
+        IndexedTurn {
+            facts: self.observed(&turn),
+            scope: options.scopes.scope_of(&turn.identity),
+            kind: if turn.is_summary { MemoryKind::Summary } else { MemoryKind::Turn },
+            turn_id: turn.turn_id,
+            session_label: turn.session_label,
+            chunks: found,
+            is_clipped,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::backoff;
+
+    #[test]
+    fn the_wait_after_failures_doubles_up_to_a_minute() {
+        let waits: Vec<_> = [1, 2, 3, 8, 40].map(|failures| backoff(failures).as_millis()).into();
+        assert_eq!(waits, [500, 1_000, 2_000, 60_000, 60_000]);
+        assert!(backoff(0) >= Duration::from_millis(500));
+    }
+}

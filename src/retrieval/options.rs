@@ -1,0 +1,195 @@
+//! The option `memory` of an engine. It must never accept an unknown field.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use memory::scope::ScopePolicy;
+use model::{InputError, MemoryScopeKind, typed};
+
+/// The most texts of one call of an embedder.
+const MOST_BATCH: usize = 2_048;
+const BATCH: usize = 64;
+/// The most milliseconds of one call.
+const TIMEOUT_MS: u64 = 30_000;
+const HALF_LIFE_DAYS: f64 = 30.0;
+const DAY_MS: f64 = 86_400_000.0;
+/// The most dimensions: PostgreSQL indexes no more.
+const MOST_DIMENSIONS: u32 = 4_000;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Fields {
+    #[serde(default)]
+    embedder: Option<EmbedderFields>,
+    #[serde(default)]
+    scope: Option<MemoryScopeKind>,
+    #[serde(default)]
+    owners: Vec<String>,
+    #[serde(default)]
+    half_life_days: Option<f64>,
+    #[serde(default)]
+    episodic: Option<bool>,
+    #[serde(default)]
+    summaries: Option<bool>,
+    #[serde(default)]
+    observations: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct EmbedderFields {
+    #[serde(default)]
+    provider: Option<String>,
+    model: String,
+    #[serde(default)]
+    dimensions: Option<u32>,
+    #[serde(default)]
+    batch: Option<usize>,
+    #[serde(default)]
+    timeout_ms: Option<u64>,
+}
+
+/// How an embedder is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct EmbedderOptions {
+    /// The provider of the engine and its model; `None` for a function of the host.
+    pub(crate) provider: Option<(String, String)>,
+    /// Its name; vectors of another name are never compared with its own.
+    pub(crate) model: String,
+    /// The dimensions of its vectors; `None`: those of the first one.
+    pub(crate) dimensions: Option<u32>,
+    /// The texts of one call.
+    pub(crate) batch: usize,
+    /// The time of one call.
+    pub(crate) timeout_ms: u64,
+}
+
+/// The option `memory`.
+#[derive(Debug, Clone)]
+pub(crate) struct MemoryOptions {
+    pub(crate) embedder: Option<EmbedderOptions>,
+    pub(crate) scopes: ScopePolicy,
+    /// After this time half of what age costs is lost.
+    pub(crate) half_life_ms: f64,
+    /// Whether turns are indexed.
+    pub(crate) episodic: bool,
+    /// Whether the summaries of compactions are.
+    pub(crate) summaries: bool,
+    /// The tools whose results are stored as facts; a name may end with `*`.
+    pub(crate) observations: Vec<String>,
+}
+
+impl MemoryOptions {
+    /// Reads the option; `None` for an engine without a memory.
+    ///
+    /// # Errors
+    /// The first field that is wrong, by its path.
+    pub(crate) fn parse(raw: Option<&RawValue>) -> Result<Option<Self>, InputError> {
+        let fields: Fields = match raw.map(RawValue::get) {
+            None | Some("null" | "false") => return Ok(None),
+            Some("true") => typed("memory", &empty())?,
+            Some(_) => typed("memory", raw.unwrap_or(&empty()))?,
+        };
+        let half_life_days = fields.half_life_days.unwrap_or(HALF_LIFE_DAYS);
+        if !(half_life_days > 0.0 && half_life_days.is_finite()) {
+            let message = format!("`{half_life_days}` is no time; pass days, such as 30");
+            return Err(InputError::new("memory.halfLifeDays", message));
+        }
+        Ok(Some(Self {
+            embedder: fields.embedder.map(EmbedderOptions::of).transpose()?,
+            scopes: ScopePolicy { scope: fields.scope, owners: fields.owners },
+            half_life_ms: half_life_days * DAY_MS,
+            episodic: fields.episodic.unwrap_or(true),
+            summaries: fields.summaries.unwrap_or(true),
+            observations: fields.observations,
+        }))
+    }
+}
+
+fn empty() -> Box<RawValue> {
+    RawValue::from_string("{}".to_owned()).unwrap_or_default()
+}
+
+impl EmbedderOptions {
+    fn of(fields: EmbedderFields) -> Result<Self, InputError> {
+        let at = |field: &str, message: String| {
+            Err(InputError::new(format!("memory.embedder.{field}"), message))
+        };
+        if fields.model.is_empty() || fields.model.len() > 256 {
+            return at("model", "is not the name of a model; pass 1 to 256 bytes".to_owned());
+        }
+        if let Some(given) = fields.dimensions.filter(|it| !(1..=MOST_DIMENSIONS).contains(it)) {
+            return at(
+                "dimensions",
+                format!("`{given}` is not usable; pass 1 to {MOST_DIMENSIONS}"),
+            );
+        }
+        let batch = fields.batch.unwrap_or(BATCH);
+        if !(1..=MOST_BATCH).contains(&batch) {
+            return at("batch", format!("`{batch}` is not usable; pass 1 to {MOST_BATCH}"));
+        }
+        let timeout_ms = fields.timeout_ms.unwrap_or(TIMEOUT_MS);
+        if timeout_ms == 0 {
+            return at("timeoutMs", "`0` leaves no time; pass at least 1".to_owned());
+        }
+        let (dimensions, own) = (fields.dimensions, fields.model);
+        let (model, provider) = match fields.provider {
+            // Two providers may have models of one name.
+            Some(provider) => (format!("{provider}/{own}"), Some((provider, own))),
+            None => (own, None),
+        };
+        Ok(Self { provider, model, dimensions, batch, timeout_ms })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::value::RawValue;
+
+    use super::{EmbedderOptions, MemoryOptions};
+
+    fn parse(json: &str) -> Result<Option<MemoryOptions>, String> {
+        let raw = RawValue::from_string(json.to_owned()).unwrap();
+        MemoryOptions::parse(Some(&raw))
+            .map_err(|error| format!("{}: {}", error.path, error.message))
+    }
+
+    #[test]
+    fn an_engine_has_a_memory_only_if_it_is_asked_for_one() {
+        assert!(MemoryOptions::parse(None).unwrap().is_none());
+        assert!(parse("false").unwrap().is_none() && parse("null").unwrap().is_none());
+        assert!(parse("true").unwrap().unwrap().episodic);
+        assert!(parse(r#"{"episodic":false}"#).unwrap().is_some_and(|it| !it.episodic));
+    }
+
+    #[test]
+    fn an_embedder_has_limits_and_a_wrong_field_is_named() {
+        let embedder = parse(r#"{"embedder":{"model":"m"}}"#).unwrap().unwrap().embedder;
+        let usual = EmbedderOptions {
+            provider: None,
+            model: "m".to_owned(),
+            dimensions: None,
+            batch: 64,
+            timeout_ms: 30_000,
+        };
+        assert_eq!(embedder, Some(usual.clone()));
+        let named = parse(r#"{"embedder":{"provider":"p","model":"m"}}"#).unwrap().unwrap();
+        let provider = Some(("p".to_owned(), "m".to_owned()));
+        assert_eq!(
+            named.embedder,
+            Some(EmbedderOptions { provider, model: "p/m".to_owned(), ..usual })
+        );
+        for (json, path) in [
+            (r#"{"embedder":{"model":""}}"#, "memory.embedder.model: "),
+            (r#"{"embedder":{"model":"m","dimensions":0}}"#, "memory.embedder.dimensions: "),
+            (r#"{"embedder":{"model":"m","batch":0}}"#, "memory.embedder.batch: "),
+            (r#"{"embedder":{"model":"m","timeoutMs":0}}"#, "memory.embedder.timeoutMs: "),
+            (r#"{"halfLifeDays":0}"#, "memory.halfLifeDays: "),
+            (r#"{"scope":"all"}"#, "memory.scope: `all` is not known, expected one of "),
+            (r#"{"depth":1}"#, "memory.depth: unknown field `depth`"),
+        ] {
+            let error = parse(json).unwrap_err();
+            assert!(error.starts_with(path), "{json}: {error}");
+        }
+    }
+}
