@@ -115,6 +115,26 @@ inTmux('Ctrl-C aborts the answer once, and leaves the second time', async () => 
   await shows('exit code 130')
 })
 
+inTmux('what an aborted answer has not read is not sent: it begins the next message', async () => {
+  const { answer } = halves('One', '')
+  const { env, sent, server } = await home(answer, says('Three.'))
+  const { type, key, shows } = inTerminal(['chat'], env)
+  await shows('you>')
+  type('Count.')
+  key('Enter')
+  await shows('\nOne')
+  type('be quick')
+  await shows('\nsteer> be quick')
+  key('Enter')
+  key('C-c')
+  await shows(/\naborted; Ctrl-C again leaves\nyou> be quick$/)
+  expect(server.seen).toHaveLength(1)
+  type('er')
+  key('Enter')
+  await shows('\nThree.')
+  expect(sent(1)).toBe('be quicker')
+})
+
 inTmux('Ctrl-C twice during an answer leaves', async () => {
   const { answer } = halves('One', '')
   const { env } = await home(answer)

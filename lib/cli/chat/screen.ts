@@ -92,12 +92,13 @@ class Screen {
     input.on('keypress', this.#keypress)
   }
 
-  /** The line that the user types next; undefined when the input has ended. */
-  ask(): Promise<string | undefined> {
+  /** The line that the user types next, beginning with a draft; undefined when the input has ended. */
+  ask(draft: string): Promise<string | undefined> {
     if (this.#isClosed) return Promise.resolve(undefined)
     return new Promise((resolve) => {
       this.#answer = resolve
       this.#prompt('you> ')
+      if (draft !== '') this.#lines.write(draft)
     })
   }
 

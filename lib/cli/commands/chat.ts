@@ -41,7 +41,9 @@ class Conversation {
   #isInterrupted = false
   #isLeaving = false
   /** Lines that no run has taken: the next messages. */
-  readonly #next: string[] = []
+  #next: string[] = []
+  /** Those of a run that the user has aborted: the beginning of the next message. */
+  #draft = ''
 
   constructor(context: Context, agent: Agent, settings: Settings) {
     this.#context = context
@@ -58,7 +60,8 @@ class Conversation {
     const { provider, model, workspace } = this.#settings
     this.#note(`${provider} ${model}, session ${this.#session}, in ${workspace}; /help`)
     for (;;) {
-      const line = this.#next.shift() ?? (await this.#screen.ask())
+      const line = this.#next.shift() ?? (await this.#screen.ask(this.#draft))
+      this.#draft = ''
       if (line === undefined) break
       this.#isInterrupted = false
       const message = line.trim()
@@ -90,6 +93,10 @@ class Conversation {
     writer.end()
     if (!isStreamed) this.#screen.write(`${this.#context.out.safe(result.text)}\n`)
     this.#next.unshift(...result.undeliveredSteering)
+    if (result.stopReason === 'aborted') {
+      this.#draft = this.#next.join(' ')
+      this.#next = []
+    }
     this.#note(result.stopReason === 'aborted' ? 'aborted; Ctrl-C again leaves' : summaryOf(result))
     this.#screen.idle()
   }
