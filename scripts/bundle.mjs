@@ -1,6 +1,6 @@
 // Owns the JavaScript that is published: the TypeScript of `lib/` without its types, joined in some milliseconds. `index.js` is the
 // package, `web.js` its subpath `/web` and `ai-sdk.js` its subpath `/ai-sdk`, which never load the addon, `testing.js` and `run-agent.js`
-// are subpaths that load `index.js`; `browser.js` is all that a browser gets. One file loads sooner than twenty. It must never contain
+// are subpaths that load `index.js`, and `cli.js` is the program; `browser.js` is all that a browser gets. One file loads sooner than twenty. It must never contain
 // code of its own, check types (tsconfig.lib.json), or contain the binary, which is found when it is loaded.
 
 import { dirname, join } from 'node:path'
@@ -16,6 +16,7 @@ const FILES = {
   'testing.js': 'lib/testing/index.ts',
   'ai-sdk.js': 'lib/ai-sdk/index.ts',
   'run-agent.js': 'lib/run-agent/index.ts',
+  'cli.js': 'lib/cli/index.ts',
   'browser.js': 'lib/browser.ts',
 }
 

@@ -326,6 +326,26 @@ test('the subpath `/run-agent` runs from require and from a named ESM import, wi
   expect([run('run-agent.cjs'), run('run-agent.mjs')]).toEqual([prints, prints])
 })
 
+test('the program runs by its name, and as the only program of the package', () => {
+  const { version } = createRequire(import.meta.url)('../../package.json')
+  const bin = join(project, 'node_modules', '.bin', 'nexus-agent')
+  const options = { cwd: project, env: environment, encoding: 'utf8' } as const
+  expect(execFileSync(bin, ['--version'], options)).toBe(`${version}\n`)
+  // npm starts programs with the system's shell.
+  const env = { ...environment, PATH: `${environment.PATH}${delimiter}/bin` }
+  const exec = [npmScript(), 'exec', '--', '@nexus/agent-engine', '--version']
+  expect(execFileSync(process.execPath, exec, { ...options, env })).toBe(`${version}\n`)
+  const none = join(project, 'none.db')
+  const failure = (() => {
+    try {
+      return execFileSync(bin, ['sessions', '--ledger', none], { ...options, stdio: 'pipe' })
+    } catch (error) {
+      return error as { status: number; stderr: string }
+    }
+  })()
+  expect(failure).toMatchObject({ status: 3, stderr: expect.stringContaining(none) })
+})
+
 test('on a machine without its platform package the error names the missing one', () => {
   const { folder } = platform()
   const installed = join(project, 'node_modules', '@nexus', `agent-engine-${folder}`)
