@@ -15,13 +15,18 @@ const FILES = {
   'web.js': 'lib/web/index.ts',
   'testing.js': 'lib/testing/index.ts',
   'ai-sdk.js': 'lib/ai-sdk/index.ts',
+  'pi-ai.js': 'lib/pi-ai/index.ts',
+  'pi-agent.js': 'lib/pi-agent/index.ts',
   'browser.js': 'lib/browser.ts',
 }
 
-/** Imports of `index.js` are left to Node.js: it is beside the file that needs it. */
+/** Imports of published files are left to Node.js: they are beside the file that needs them. */
 const published = {
   name: 'published',
-  resolveId: (id) => (id === '../../index.js' ? { id: './index.js', external: true } : null),
+  resolveId: (id) =>
+    /^\.\.\/\.\.\/(?:index|pi-ai)\.js$/.test(id)
+      ? { id: `./${id.slice('../../'.length)}`, external: true }
+      : null,
 }
 
 /** Joins the sources; vitest calls it before a run, so that a test sees what was edited. */

@@ -17,6 +17,7 @@ const CODE = 'invalid_context'
 const FIELDS: Readonly<Record<keyof AssembledContext, true>> = {
   systemPrompt: true,
   history: true,
+  currentTurn: true,
   currentMessage: true,
   tools: true,
   model: true,
@@ -75,6 +76,7 @@ const NO_DEFAULTS: Readonly<Fields> = Object.freeze({})
 const OF_ONE_RUN: readonly string[] = [
   'currentMessage',
   'history',
+  'currentTurn',
   'abortSignal',
   'runId',
   'parentTurnId',

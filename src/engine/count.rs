@@ -16,7 +16,7 @@ use crate::tools::ToolSet;
 use base::error::EngineError;
 use model::{
     AssembledContext, CallPurpose, Failure, FailureKind, GivenHistory, HistoryTurn, Journal,
-    ModelInfo, StorageError, TokenCount,
+    Message, ModelInfo, StorageError, TokenCount,
 };
 use provider::ModelRequest;
 use turn::fallback::Candidate;
@@ -192,7 +192,8 @@ async fn conversation(
             .await
         }
     };
-    let current = std::slice::from_ref(&context.current_message);
-    conversation.push_current(current, target.provider.as_ref());
+    let current: Vec<Message> =
+        context.current_turn.iter().chain([&context.current_message]).cloned().collect();
+    conversation.push_current(&current, target.provider.as_ref());
     conversation
 }
