@@ -12,6 +12,5 @@ mod engine;
 pub mod fuzz;
 #[cfg(feature = "node")]
 mod node;
-mod tools;
 #[cfg(test)]
 mod typescript;

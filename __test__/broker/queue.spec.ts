@@ -286,7 +286,8 @@ test('a turn that cannot begin fails its messages with the reason, and the sessi
   broker.on('error', ({ message }) => errors.push(message))
   await expect(broker.execute({ to, message: 'a' }).result).rejects.toMatchObject({
     code: 'not_delivered',
-    message: 'the message has no result, because it is run_failed: no keys',
+    message:
+      'the message has no result, because it is run_failed: no keys (docs/guide/errors.md#not_delivered)',
   })
   expect(errors).toEqual(['no keys'])
   fails = false

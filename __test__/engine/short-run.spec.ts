@@ -220,7 +220,7 @@ describe('defaults', () => {
     expect(thrown(() => new AgentEngine(options))).toMatchObject({
       code: 'invalid_options',
       field,
-      message,
+      message: `${message} (docs/guide/errors.md#invalid_options)`,
     })
   })
 })

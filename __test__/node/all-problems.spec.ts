@@ -91,7 +91,8 @@ describe('an error', () => {
     }
     const { message, issues, code } = thrown(() => engine().run(given as never))
     expect(code).toBe('invalid_context')
-    expect(message).toBe(issues.map((issue) => `\`${issue.path}\`: ${issue.message}`).join('\n'))
+    const lines = issues.map((issue) => `\`${issue.path}\`: ${issue.message}`).join('\n')
+    expect(message).toBe(`${lines} (docs/guide/errors.md#invalid_context)`)
     expect(Object.fromEntries(issues.map((issue) => [issue.path, issue.message]))).toEqual({
       role: '`mangaer` is not known, expected one of `manager`, `worker`, `unified`; did you mean `manager`?',
       toolChoice: expect.stringContaining('did you mean `required`?'),

@@ -221,7 +221,8 @@ describe('provider, model, label, parent', () => {
   test('an unknown provider is refused with the known names', async () => {
     const { code, field, message } = await refusal({ provider: 'tset' })
     expect([code, field]).toEqual(['unknown_provider', 'provider'])
-    expect(message).toBe("`provider`: `tset` is not among the engine's providers (test)")
+    const why = "`provider`: `tset` is not among the engine's providers (test)"
+    expect(message).toBe(`${why} (docs/guide/errors.md#unknown_provider)`)
   })
 
   test('a model without a window is refused, with advice', async () => {

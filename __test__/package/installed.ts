@@ -3,6 +3,7 @@
 
 import {
   copyFileSync,
+  cpSync,
   linkSync,
   mkdirSync,
   readdirSync,
@@ -19,7 +20,9 @@ export function install(folder: string): void {
   const target = join(folder, 'node_modules', '@nexus', 'agent-engine')
   mkdirSync(target, { recursive: true })
   const { files } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
-  for (const name of [...files, 'package.json']) copyFileSync(join(root, name), join(target, name))
+  for (const name of [...files, 'package.json']) {
+    cpSync(join(root, name), join(target, name), { recursive: true })
+  }
   for (const name of readdirSync(root).filter((name) => name.endsWith('.node'))) {
     link(join(root, name), join(target, name))
   }

@@ -18,7 +18,7 @@ import {
 } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
-import { delimiter, dirname, join } from 'node:path'
+import { delimiter, dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 
@@ -149,7 +149,9 @@ test('the main package has its files of code with their types, and nothing else'
   const expected = files.flatMap((entry: string) => {
     const path = join(root, entry)
     if (!entry.endsWith('/')) return [entry]
-    return existsSync(path) ? readdirSync(path).map((name) => entry + name) : []
+    return readdirSync(path, { recursive: true, withFileTypes: true })
+      .filter((file) => file.isFile())
+      .map((file) => relative(root, join(file.parentPath, file.name)))
   })
   const always = [
     'LICENSE',

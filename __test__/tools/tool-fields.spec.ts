@@ -70,7 +70,7 @@ test.each<[string, object, string, string]>([
   expect([code, at, message]).toEqual([
     'invalid_tool',
     `tools[1].${field}`,
-    `\`tools[1].${field}\`: ${why}`,
+    `\`tools[1].${field}\`: ${why} (docs/guide/errors.md#invalid_tool)`,
   ])
 })
 

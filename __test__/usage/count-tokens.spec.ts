@@ -146,7 +146,7 @@ describe('an exact count', () => {
       ['auth', false],
     ])
     expect(failed[0]?.error?.message).toBe('slow down')
-    expect(failed[0]?.message).toBe('slow down')
+    expect(failed[0]?.message).toBe('slow down (docs/guide/errors.md#provider_failed)')
     expect(JSON.stringify(failed) + failed[4]?.message).not.toContain('canary')
   })
 

@@ -3,7 +3,7 @@
 
 import * as addon from '../native/addon.ts'
 import { boundedJson } from '../values/bounded-json.ts'
-import { type AgentEngineError, fromNative, refusal } from '../values/errors.ts'
+import { type AgentEngineError, fromNative, ownText, refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
 import { attempt, reason } from '../values/reader.ts'
 import { type Issue, lines, refusedArguments, refusedResult } from './validation.ts'
@@ -119,7 +119,7 @@ function compile(
   try {
     return { json, schema: new addon.NativeResultSchema(json) }
   } catch (error) {
-    throw refusal(CODE, path, fromNative(error).message)
+    throw refusal(CODE, path, ownText(fromNative(error)))
   }
 }
 

@@ -13,6 +13,8 @@ const MAX_QUOTED = 100
 const MAX_FIELD = 200
 /** The maximum length of a message of the engine, lists of names included. */
 const MAX_OWN = 4000
+/** Every code has its anchor on this page of the package. */
+const PAGE = 'docs/guide/errors.md'
 
 type Code = AgentEngineErrorCode
 
@@ -40,7 +42,8 @@ class AgentEngineError extends Error {
     error?: AgentError | null,
     issues: readonly AgentEngineIssue[] = issuesOf(message, field),
   ) {
-    super(clip(message, MAX_OWN))
+    const anchor = anchorOf(code)
+    super(clip(message, MAX_OWN - anchor.length) + anchor)
     this.code = code
     if (field !== undefined && field !== null) {
       this.path = field
@@ -49,6 +52,17 @@ class AgentEngineError extends Error {
     if (error !== undefined && error !== null) this.error = error
     this.issues = issues
   }
+}
+
+/** Where the code is explained, as a message ends. */
+function anchorOf(code: Code): string {
+  return ` (${PAGE}#${code})`
+}
+
+/** The message of an error without its anchor, as a part of another message. */
+function ownText({ message, code }: AgentEngineError): string {
+  const anchor = anchorOf(code)
+  return message.endsWith(anchor) ? message.slice(0, -anchor.length) : message
 }
 
 /** The only problem of an error, where it is one of a value. */
@@ -120,4 +134,4 @@ function guarded<Value>(call: () => Value): Value {
 }
 
 export type { Code, NativeError }
-export { AgentEngineError, clip, fromNative, guarded, messageOf, refusal }
+export { AgentEngineError, clip, fromNative, guarded, messageOf, ownText, refusal }

@@ -2,7 +2,7 @@
 // a refusal by another error.
 
 import type { AgentEngineIssue } from '../../index.d.ts'
-import { AgentEngineError, type Code } from './errors.ts'
+import { AgentEngineError, type Code, ownText } from './errors.ts'
 import { suggested } from './field-names.ts'
 
 /** Receives a refusal: throws it, or notes it so that the reader goes on. */
@@ -80,7 +80,7 @@ function listed(error: unknown, find: (problems: Problems) => void): unknown {
   }
   if (issues.size < 2) return error
   const [, ...others] = issues.values()
-  const lines = [error.message, ...others.map(({ path, message }) => `\`${path}\`: ${message}`)]
+  const lines = [ownText(error), ...others.map(({ path, message }) => `\`${path}\`: ${message}`)]
   const whole = new AgentEngineError(error.code, lines.join('\n'), error.field, error.error, [
     ...issues.values(),
   ])

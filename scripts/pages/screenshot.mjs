@@ -1,5 +1,5 @@
-// Owns the picture of examples/web in docs/guide/web.md: `npm run screenshot` opens the page in a Chromium, with a model that answers from a
-// script, and writes docs/guide/web.png. It must never call a real model. No test runs it: what the page does is proven in
+// Owns the picture of examples/web in docs/guide/web/web.md: `npm run screenshot` opens the page in a Chromium, with a model that answers from a
+// script, and writes docs/guide/web/web.png. It must never call a real model. No test runs it: what the page does is proven in
 // __test__/web/browser.spec.ts.
 
 import { execFileSync } from 'node:child_process'

@@ -12,13 +12,13 @@ use super::limits::priority_of;
 use super::providers::ProviderEntry;
 use super::shared::{EngineShared, engine_closed};
 use super::state::{Bounds, ModelTarget, RequestTemplate};
-use crate::tools::ToolSet;
 use base::error::EngineError;
 use model::{
     AssembledContext, CallPurpose, Failure, FailureKind, GivenHistory, HistoryTurn, Journal,
     Message, ModelInfo, StorageError, TokenCount,
 };
 use provider::ModelRequest;
+use tools::ToolSet;
 use turn::fallback::Candidate;
 use turn::machine::Interrupt;
 use turn::prune::Pruned;

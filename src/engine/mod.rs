@@ -1,6 +1,6 @@
 //! The engine: starts runs, drives them, and closes when they have ended.
 //!
-//! It must never know SQLite or JavaScript: it uses a [`model::Journal`], a [`crate::tools::ToolHost`] and an
+//! It must never know SQLite or JavaScript: it uses a [`model::Journal`], a [`tools::ToolHost`] and an
 //! [`EventQueue`]. This file only re-exports names; `ARCHITECTURE.md` defines which submodule may use which.
 
 mod active_run;

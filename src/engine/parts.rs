@@ -16,7 +16,7 @@ use super::providers::ProviderEntry;
 use super::shared::JournalMode;
 use super::state::RunControl;
 use super::tasks::Tasks;
-use crate::tools::ToolHost;
+use tools::ToolHost;
 
 /// The handles that connect a run and its host.
 pub(crate) struct RunHandles {

@@ -15,7 +15,6 @@ use tokio::sync::Notify as Signal;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::tools::{Invocation, ToolAnswer, ToolFuture, ToolHost};
 use base::clock::Clock;
 use model::{
     CallStep, Catalogue, CommitReceipt, CompactionCommit, Defaults, EventGroup, Expense,
@@ -24,6 +23,7 @@ use model::{
     TurnStep, parse_context,
 };
 use provider::{Provider, ProviderKeys, Script, ScriptedProvider};
+use tools::{Invocation, ToolAnswer, ToolFuture, ToolHost};
 
 /// A journal in memory: the committed turns, and the head.
 #[derive(Default)]

@@ -245,12 +245,12 @@ test('arguments and options that cannot be used are refused with what is wrong',
   expect(refused(() => createCodingTools(missing))).toEqual([
     'invalid_options',
     'workspace',
-    `\`workspace\`: the directory \`${missing}\` cannot be opened: No such file or directory (os error 2)`,
+    `\`workspace\`: the directory \`${missing}\` cannot be opened: No such file or directory (os error 2) (docs/guide/errors.md#invalid_options)`,
   ])
   expect(refused(() => createCodingTools(cwd, { tools: ['shell' as 'read'] }))).toEqual([
     'invalid_options',
     'options.tools[0]',
-    '`options.tools[0]`: is not one of read, edit, write, ls, grep, find, apply_patch, bash',
+    '`options.tools[0]`: is not one of read, edit, write, ls, grep, find, apply_patch, bash (docs/guide/errors.md#invalid_options)',
   ])
   expect(refused(() => createCodingTools(cwd, { root: '/' } as object))?.[1]).toBe('options.root')
   expect(createCodingTools(cwd, { tools: ['ls', 'read'] }).map((tool) => tool.name)).toEqual([

@@ -58,14 +58,14 @@ test('what cannot be had rejects with mcp_failed', async () => {
   }
   expect(await why(engine.mcp.resources('t'))).toEqual([
     'mcp_failed',
-    'there is no MCP server of this name; known: s',
+    'there is no MCP server of this name; known: s (docs/guide/errors.md#mcp_failed)',
   ])
   const args = { who: 1 } as unknown as Record<string, string>
   expect((await why(engine.mcp.getPrompt('s', 'greet', args)))[0]).toBe('invalid_options')
   const { engine: none } = engineWith(undefined)
   expect(await why(none.mcp.tools())).toEqual([
     'mcp_failed',
-    'the engine has no MCP servers; pass `mcp`',
+    'the engine has no MCP servers; pass `mcp` (docs/guide/errors.md#mcp_failed)',
   ])
   expect(none.mcp.servers()).toEqual([])
 })

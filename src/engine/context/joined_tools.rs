@@ -6,8 +6,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::engine::state::Run;
-use crate::tools::{ToolSet, ToolSetCache};
 use model::{InputError, RunWarning, ToolDefinition};
+use tools::{ToolSet, ToolSetCache};
 use turn::permits::policy::Limits;
 
 /// The tools, with names that no tool of the host has.

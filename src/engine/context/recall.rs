@@ -11,12 +11,12 @@ use serde_json::value::{RawValue, to_raw_value};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::state::Run;
-use crate::tools::{Invocation, ToolAnswer, ToolFuture, ToolHost, result_cap};
 use base::error::EngineError;
 use model::{
     AssembledContext, ExecutionMode, InputError, Journal, RECALL, Recall, Recalled, ReplayClass,
     ToolDefinition,
 };
+use tools::{Invocation, ToolAnswer, ToolFuture, ToolHost, result_cap};
 
 /// The default number of messages.
 const USUAL: usize = 10;

@@ -11,11 +11,11 @@ use super::driver::Driver;
 use crate::engine::active_run::ActiveRun;
 use crate::engine::limits::policy;
 use crate::engine::state::arguments_hash;
-use crate::tools::{AdmissionQueue, Ask, Invocation, Prepared, Ticket, ToolAnswer, Verdict};
 use model::{
     Approval, ApprovalKind, ApprovalPhase, ApprovalStatus, StreamEvent, ToolDefinition,
     ToolPermission,
 };
+use tools::{AdmissionQueue, Ask, Invocation, Prepared, Ticket, ToolAnswer, Verdict};
 use turn::machine::{Machine, PendingCall};
 use turn::permits::grants::Grants;
 

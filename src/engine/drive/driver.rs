@@ -8,7 +8,7 @@ use crate::engine::active_run::{ActiveRun, Registered};
 use crate::engine::compaction::{Compactor, PruningOptions};
 use crate::engine::context::SessionReader;
 use crate::engine::state::ModelTarget;
-use crate::tools::ToolHost;
+use tools::ToolHost;
 
 /// A model of a run's fallback chain, with its summariser.
 #[derive(Clone)]

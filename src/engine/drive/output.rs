@@ -3,11 +3,11 @@
 //! It must never change an answer: a value that does not fit is repaired by the model, or fails the run.
 
 use crate::engine::active_run::ActiveRun;
-use crate::tools::{ResultSchema, ToolHost};
 use model::{
     AgentError, AssembledContext, Block, ErrorDetail, FailureKind, InputError, Message,
     ResponseFormat, Role, StopReason,
 };
+use tools::{ResultSchema, ToolHost};
 use turn::machine::{Event, Machine, Step};
 
 /// The output that a run requests.

@@ -24,12 +24,12 @@ use crate::engine::active_run::ActiveRun;
 use crate::engine::context::{Recaller, storage_error};
 use crate::engine::limits::policy;
 use crate::engine::state::{JournalState, Starting, needs_record};
-use crate::tools::{
+use base::telemetry;
+use model::{Approval, Block, OUTCOME_UNKNOWN, RECALL, RunWarning, StorageError};
+use tools::{
     AdmissionQueue, CallRequest, Ending, First, Limits, Prepared, Ticket, ToolAnswer, ToolHost,
     run_call,
 };
-use base::telemetry;
-use model::{Approval, Block, OUTCOME_UNKNOWN, RECALL, RunWarning, StorageError};
 use turn::machine::{Event, Interrupt, Machine, PendingCall, Step, ToolFinish};
 
 /// The result of a skipped call (docs/rules/sessions-and-ledger.md#steering-in-a-tool-batch).
@@ -446,7 +446,7 @@ fn recaller(driver: &Driver, tool: &str) -> Option<Recaller> {
 fn provided(driver: &Driver, call: &PendingCall, mut answer: ToolAnswer) -> Answered {
     let run = &driver.active.run;
     let window = Some(run.target.model.context_window);
-    let most = policy::result_chars(&run.context.policies, crate::tools::result_cap(window));
+    let most = policy::result_chars(&run.context.policies, tools::result_cap(window));
     let unreadable_images = answer.cap(most);
     let error = answer.is_error.then(|| {
         let text = answer.message();

@@ -8,8 +8,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::outcome;
 use crate::engine::events::EventQueue;
-use crate::tools::{Invocation, ReconcileFuture, ToolFuture, ToolHost};
 use model::{AgentToolCall, RunWarning, StreamEvent, ToolStatus};
+use tools::{Invocation, ReconcileFuture, ToolFuture, ToolHost};
 use turn::machine::{Machine, PendingCall};
 
 /// A warning for images that were left out of an answer.

@@ -11,13 +11,13 @@ use super::super::drive::close_turn;
 use super::super::recovery::journal_of;
 use super::super::state::arguments_hash;
 use super::engine::Engine;
-use crate::tools::ToolAnswer;
 use base::error::{EngineError, ErrorCode};
 use model::{
     Approval, ApprovalDecision, ApprovalFilter, ApprovalName, ApprovalStore, ApprovalVerdict,
     ApprovedParams, AssembledContext, Defaults, InputError, Page, StorageError, StorageErrorKind,
     parse_context, quoted,
 };
+use tools::ToolAnswer;
 use turn::machine::{Event, Interrupt};
 
 impl Engine {

@@ -19,13 +19,13 @@ use super::super::recovery;
 use super::super::shared::{EngineShared, JournalMode};
 use super::super::state::SessionLanes;
 use super::super::tasks::Tasks;
-use crate::tools::ToolSetCache;
 use base::error::EngineError;
 use model::{
     BudgetState, CompactionResult, InterruptedTurn, LimitState, ModelFilter, ModelInfo,
     ProfileState, RunPolicy,
 };
 use provider::RequestHost;
+use tools::ToolSetCache;
 
 /// Runs turns.
 pub(crate) struct Engine {

@@ -24,13 +24,13 @@ use super::super::recovery;
 use super::super::shared::{JournalMode, engine_closed};
 use super::super::state::{Bounds, RequestTemplate, Run, StepChanges, TurnItems};
 use super::engine::Engine;
-use crate::tools::ToolSet;
 use base::error::{EngineError, ErrorCode};
 use base::telemetry;
 use model::{
     AgentPhase, AssembledContext, Block, InputError, ModelInfo, RunWarning, StreamEvent, TokenCount,
 };
 use provider::{RequestHost, TurnHeaders};
+use tools::ToolSet;
 use turn::fallback::Plan;
 
 /// The parts that a context names, resolved.

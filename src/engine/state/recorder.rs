@@ -9,11 +9,11 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::tools::ToolSet;
 use model::{
     CallStep, Journal, Message, OpenTurn, Parking, PortFuture, Progress, ReplayClass, Role,
     StorageError, StorageErrorKind, ToolCallStatus, TurnLease, TurnStep,
 };
+use tools::ToolSet;
 use turn::machine::Machine;
 
 /// A call that is about to start.

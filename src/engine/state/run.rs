@@ -11,11 +11,11 @@ use super::control::RunControl;
 use super::request_template::RequestTemplate;
 use super::session_head::SessionHead;
 use super::target::ModelTarget;
-use crate::tools::ToolSet;
 use model::{
     Approval, AssembledContext, Message, RunWarning, ToolChoice, ToolDefinition, TurnHeader,
     TurnOpening, TurnSettings,
 };
+use tools::ToolSet;
 use turn::fallback::Plan;
 
 /// The part of a queue that a turn has.

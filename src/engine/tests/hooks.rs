@@ -1,7 +1,7 @@
 //! A gate that never answers, with the clock of the tests.
 
 use super::*;
-use crate::tools::{Verdict, VerdictFuture};
+use tools::{Verdict, VerdictFuture};
 
 /// `echo` is never decided about, everything else is allowed.
 #[derive(Default)]

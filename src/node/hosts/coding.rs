@@ -8,9 +8,9 @@ use serde_json::value::RawValue;
 
 use super::coding_calls::{Done, blocking, repaired};
 use crate::engine::{EventQueue, RecordKind, Tasks};
-use crate::tools::{Invocation, Reconciled, ToolAnswer};
 use base::error::{EngineError, ErrorCode};
 use model::Block;
+use tools::{Invocation, Reconciled, ToolAnswer};
 use workspace::{Cancel, Outcome, Output, ToolError, Workspace};
 
 /// The coding tools of a run.

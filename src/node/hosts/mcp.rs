@@ -10,7 +10,6 @@ use serde_json::json as object;
 use serde_json::value::RawValue;
 
 use crate::engine::{EventQueue, JoinedTools, JoiningTools, RecordKind, Tasks};
-use crate::tools::{Invocation, ResultSchema, ToolAnswer};
 use base::clock::Clock;
 use mcp::{
     CallResult, FoundTools, McpServers, McpTool, OnProgress, RunRules, Selection, ServerParts,
@@ -18,6 +17,7 @@ use mcp::{
 };
 use model::{AssembledContext, RunWarning};
 use provider::{HttpClient, KeyHost};
+use tools::{Invocation, ResultSchema, ToolAnswer};
 
 /// The time limit of a tool where neither the server's options, the run nor the engine set one: a server may never answer.
 const TIMEOUT_MS: u64 = 60_000;

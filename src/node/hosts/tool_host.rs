@@ -16,11 +16,11 @@ use super::coding::{CodingHost, CodingTool};
 use super::mcp::{McpCall, McpHost};
 use crate::engine::{EventQueue, RecordKind};
 use crate::node::errors::js_error;
-use crate::tools::{
+use model::{Block, repair_text};
+use tools::{
     Ask, Invocation, OutputFuture, ReconcileFuture, Reconciled, ResultSchema, StepFuture,
     StopFuture, ToolAnswer, ToolFuture, ToolHost, Verdict, VerdictFuture,
 };
-use model::{Block, repair_text};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

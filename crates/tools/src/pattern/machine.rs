@@ -4,7 +4,7 @@
 //! It must never recurse deeper than look-arounds are nested, nor use more memory than its limits.
 
 use super::program::{Assertion, Inst, Program};
-use crate::tools::meter::{charge, spend};
+use crate::meter::{charge, spend};
 
 /// The steps that are counted together.
 const BATCH: u32 = 128;

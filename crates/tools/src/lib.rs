@@ -20,12 +20,12 @@ mod set;
 mod slow_check;
 mod validator;
 
-pub(crate) use admission::{AdmissionQueue, Ticket};
-pub(crate) use cache::ToolSetCache;
-pub(crate) use result::{ToolAnswer, result_cap};
-pub(crate) use result_schema::ResultSchema;
-pub(crate) use runtime::{
+pub use admission::{AdmissionQueue, Ticket};
+pub use cache::ToolSetCache;
+pub use result::{ToolAnswer, result_cap};
+pub use result_schema::ResultSchema;
+pub use runtime::{
     Ask, CallRequest, Ending, First, Invocation, Limits, OutputFuture, ReconcileFuture, Reconciled,
     StepFuture, StopFuture, ToolFuture, ToolHost, Verdict, VerdictFuture, run_call,
 };
-pub(crate) use set::{Prepared, ToolSet};
+pub use set::{Prepared, ToolSet};

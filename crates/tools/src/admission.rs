@@ -16,7 +16,7 @@ const MOST: u32 = 1 << 16;
 
 /// One per run. Cheap to create.
 #[derive(Debug, Clone)]
-pub(crate) struct AdmissionQueue {
+pub struct AdmissionQueue {
     permits: Arc<Semaphore>,
     all: u32,
 }
@@ -24,7 +24,7 @@ pub(crate) struct AdmissionQueue {
 impl AdmissionQueue {
     /// A queue that admits at most `parallel` tools at once.
     #[must_use]
-    pub(crate) fn new(parallel: u32) -> Self {
+    pub fn new(parallel: u32) -> Self {
         let all = parallel.clamp(1, MOST);
         Self { permits: Arc::new(Semaphore::new(usize::try_from(all).unwrap_or(1))), all }
     }
@@ -32,7 +32,7 @@ impl AdmissionQueue {
     /// Queues a call. The order of these calls is the order of admission, regardless of the order in which the tickets are
     /// awaited. Dropping a ticket returns its permits.
     #[must_use]
-    pub(crate) fn queue(&self, mode: ExecutionMode) -> Ticket {
+    pub fn queue(&self, mode: ExecutionMode) -> Ticket {
         let permits = match mode {
             ExecutionMode::Sequential => self.all,
             ExecutionMode::Parallel => 1,
@@ -50,7 +50,7 @@ impl AdmissionQueue {
 type Admission = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send>>;
 
 /// A position in the queue.
-pub(crate) struct Ticket {
+pub struct Ticket {
     admission: Admission,
 }
 

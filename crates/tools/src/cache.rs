@@ -16,7 +16,7 @@ const MAX_BYTES: usize = 8 * 1024 * 1024;
 
 /// The least recently used sets are dropped first.
 #[derive(Debug, Default)]
-pub(crate) struct ToolSetCache {
+pub struct ToolSetCache {
     /// The most recently used first.
     sets: Mutex<Vec<Entry>>,
 }
@@ -33,7 +33,7 @@ impl ToolSetCache {
     ///
     /// # Errors
     /// See [`ToolSet::compile`].
-    pub(crate) fn get_or_compile(
+    pub fn get_or_compile(
         &self,
         json: &str,
         tools: &[ToolDefinition],

@@ -3,7 +3,7 @@
 //! Plain data. It must never have more instructions than the limit.
 
 /// The largest compiled pattern in bytes; nested repeats grow past it and are refused.
-pub(in crate::tools) const MAX_BYTES: usize = 4 * 1024 * 1024;
+pub(crate) const MAX_BYTES: usize = 4 * 1024 * 1024;
 /// The maximum number of instructions, with repeats expanded.
 pub(super) const MAX_INSTRUCTIONS: usize = 200_000;
 

@@ -14,19 +14,19 @@ const STEPS: u64 = 2_000_000;
 
 /// A compiled schema.
 #[derive(Debug)]
-pub(crate) struct ResultSchema(Schema);
+pub struct ResultSchema(Schema);
 
 impl ResultSchema {
     /// Compiles a schema.
     ///
     /// # Errors
     /// Why it cannot be used: it is too large, is not JSON Schema, or refers to something outside itself.
-    pub(crate) fn compile(json: &str) -> Result<Self, String> {
+    pub fn compile(json: &str) -> Result<Self, String> {
         schema::compile(json).map(Self)
     }
 
     /// Why the value with this JSON text does not fit, a line for each path; `None` where it does.
-    pub(crate) fn mismatch(&self, json: &str) -> Option<String> {
+    pub fn mismatch(&self, json: &str) -> Option<String> {
         let value: Value = match serde_json::from_str(json) {
             Ok(value) => value,
             Err(error) => return Some(format!("\n  - root: is not usable JSON: {error}")),

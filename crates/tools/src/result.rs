@@ -20,7 +20,7 @@ const MARKER_CHARS: usize = 80;
 
 /// The result of a tool.
 #[derive(Debug, Clone)]
-pub(crate) struct ToolAnswer {
+pub struct ToolAnswer {
     /// The content for the model: text and images.
     pub content: Vec<Block>,
     /// The whole return value, for the result and the ledger.
@@ -34,7 +34,7 @@ pub(crate) struct ToolAnswer {
 impl ToolAnswer {
     /// A success with text only.
     #[must_use]
-    pub(crate) fn text(text: impl Into<String>) -> Self {
+    pub fn text(text: impl Into<String>) -> Self {
         Self {
             content: vec![Block::text(text)],
             result_json: None,
@@ -45,13 +45,13 @@ impl ToolAnswer {
 
     /// A failure with the text for the model.
     #[must_use]
-    pub(crate) fn error(message: impl Into<String>) -> Self {
+    pub fn error(message: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::text(message) }
     }
 
     /// An answer that was stored as JSON; `None` if it cannot be read.
     #[must_use]
-    pub(crate) fn parse(json: &str) -> Option<Self> {
+    pub fn parse(json: &str) -> Option<Self> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Stored {
@@ -68,7 +68,7 @@ impl ToolAnswer {
 
     /// The text of the result: for a failure, the reason.
     #[must_use]
-    pub(crate) fn message(&self) -> String {
+    pub fn message(&self) -> String {
         let mut out = String::new();
         for block in &self.content {
             if let Block::Text { text, .. } = block {
@@ -83,7 +83,7 @@ impl ToolAnswer {
 
     /// Cuts the content to `max_chars` characters of text, and images to the limit of a request. Other blocks than text and
     /// images are left out, and so are images that no provider accepts; returns the number of those. Idempotent.
-    pub(crate) fn cap(&mut self, max_chars: usize) -> usize {
+    pub fn cap(&mut self, max_chars: usize) -> usize {
         let total: usize = self
             .content
             .iter()
@@ -153,7 +153,7 @@ fn middle_cut(text: &str, chars: usize, room: usize, marker: &str) -> String {
 
 /// The maximum characters of a result for a model: 30 % of its window, and 400,000.
 #[must_use]
-pub(crate) fn result_cap(window_tokens: Option<u64>) -> usize {
+pub fn result_cap(window_tokens: Option<u64>) -> usize {
     window_tokens
         .map(|tokens| tokens.saturating_mul(CHARS_PER_TOKEN) / 10 * 3)
         .and_then(|chars| usize::try_from(chars).ok())

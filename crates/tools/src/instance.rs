@@ -238,7 +238,7 @@ mod tests {
     use serde_json::json;
 
     use super::{Instance, Metered};
-    use crate::tools::meter::metered;
+    use crate::meter::metered;
     use jsonschema::json::{Array, Node};
 
     fn is_unique(value: &serde_json::Value) -> bool {

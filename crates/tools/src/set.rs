@@ -30,7 +30,7 @@ const MAX_NAMES: usize = 64;
 
 /// Tools with compiled schemas; compiled once per set and not per run or call.
 #[derive(Debug)]
-pub(crate) struct ToolSet {
+pub struct ToolSet {
     tools: Arc<[ToolDefinition]>,
     schemas: Vec<Schema>,
     by_name: HashMap<String, usize>,
@@ -38,7 +38,7 @@ pub(crate) struct ToolSet {
 
 /// A call that may run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Prepared {
+pub struct Prepared {
     /// The tool's index in [`ToolSet::tools`].
     pub index: usize,
     /// The arguments for the tool: valid JSON text of an object, and the model's text byte for byte, unless a value was
@@ -66,7 +66,7 @@ impl ToolSet {
     ///
     /// # Errors
     /// `tools[i].parameters`, where a schema is too large, is not JSON Schema, or refers to something outside itself.
-    pub(crate) fn compile(tools: &[ToolDefinition]) -> Result<Arc<Self>, InputError> {
+    pub fn compile(tools: &[ToolDefinition]) -> Result<Arc<Self>, InputError> {
         let schemas = tools
             .iter()
             .enumerate()
@@ -86,7 +86,7 @@ impl ToolSet {
 
     /// The tools in their given order.
     #[must_use]
-    pub(crate) fn tools(&self) -> &Arc<[ToolDefinition]> {
+    pub fn tools(&self) -> &Arc<[ToolDefinition]> {
         &self.tools
     }
 
@@ -95,7 +95,7 @@ impl ToolSet {
     /// # Errors
     /// The text for the model: which tool is missing, or which path failed and what was expected there; or that checking takes
     /// too long.
-    pub(crate) async fn prepare(
+    pub async fn prepare(
         self: &Arc<Self>,
         name: &str,
         arguments_json: &str,

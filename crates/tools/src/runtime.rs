@@ -17,14 +17,16 @@ use model::{OUTCOME_UNKNOWN_TEXT, ReplayClass, ToolDefinition};
 
 /// One execution, as the host receives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Invocation {
+pub struct Invocation {
     /// The engine's ULID of the call: the idempotency key, the same in every retry.
     pub call_id: String,
     /// The provider's id of the call.
     pub provider_call_id: String,
-    /// The run, its turn and its session.
+    /// The run.
     pub run_id: String,
+    /// Its turn.
     pub turn_id: String,
+    /// Its session.
     pub session_label: String,
     /// The assistant message with the call.
     pub message_id: String,
@@ -35,11 +37,11 @@ pub(crate) struct Invocation {
 }
 
 /// An execution under way. Dropping it discards the result.
-pub(crate) type ToolFuture = Pin<Box<dyn Future<Output = ToolAnswer> + Send>>;
+pub type ToolFuture = Pin<Box<dyn Future<Output = ToolAnswer> + Send>>;
 
 /// The report of a tool about a call in doubt after a crash.
 #[derive(Debug, Clone)]
-pub(crate) enum Reconciled {
+pub enum Reconciled {
     /// It had its effect, and this is its result.
     Done(ToolAnswer),
     /// It had no effect: it may run.
@@ -49,11 +51,11 @@ pub(crate) enum Reconciled {
 }
 
 /// A reconciliation under way. Dropping it discards the report.
-pub(crate) type ReconcileFuture = Pin<Box<dyn Future<Output = Reconciled> + Send>>;
+pub type ReconcileFuture = Pin<Box<dyn Future<Output = Reconciled> + Send>>;
 
 /// What the host decides about a call before it may run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// It runs.
     Allow,
     /// It does not; the text is for the model.
@@ -66,29 +68,29 @@ pub(crate) enum Verdict {
 
 /// A call that the host lets wait for an approval.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Ask {
+pub struct Ask {
     /// The arguments to approve, JSON text, if others than those of the model.
-    pub(crate) params: Option<String>,
+    pub params: Option<String>,
     /// What the person who decides reads.
-    pub(crate) question: Option<String>,
+    pub question: Option<String>,
     /// After how many milliseconds the approval expires.
-    pub(crate) expires_ms: Option<u64>,
+    pub expires_ms: Option<u64>,
 }
 
 /// A decision under way.
-pub(crate) type VerdictFuture = Pin<Box<dyn Future<Output = Verdict> + Send>>;
+pub type VerdictFuture = Pin<Box<dyn Future<Output = Verdict> + Send>>;
 
 /// Whether the run stops before its next call of the model.
-pub(crate) type StopFuture = Pin<Box<dyn Future<Output = bool> + Send>>;
+pub type StopFuture = Pin<Box<dyn Future<Output = bool> + Send>>;
 
 /// What changes for the next call of the model.
-pub(crate) type StepFuture = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
+pub type StepFuture = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
 
 /// Why the host does not accept an answer as the output of the run.
-pub(crate) type OutputFuture = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
+pub type OutputFuture = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
 
 /// Runs tools, and decides about them: JavaScript, or a script in tests.
-pub(crate) trait ToolHost: Send + Sync {
+pub trait ToolHost: Send + Sync {
     /// Whether [`ToolHost::decide`] is to be called before each call.
     fn decides(&self) -> bool {
         false
@@ -141,7 +143,7 @@ pub(crate) trait ToolHost: Send + Sync {
 
 /// The first step of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum First {
+pub enum First {
     /// Run it.
     Run,
     /// Reconcile it: it may have run before a crash.
@@ -150,7 +152,7 @@ pub(crate) enum First {
 
 /// A call to run, and its first step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct CallRequest {
+pub struct CallRequest {
     /// The execution.
     pub invocation: Invocation,
     /// Its first step.
@@ -159,7 +161,7 @@ pub(crate) struct CallRequest {
 
 /// The limits of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Limits {
+pub struct Limits {
     /// The limit of one execution; `None` where only the deadline applies.
     pub timeout: Option<Duration>,
     /// The end of the run's time.
@@ -174,7 +176,7 @@ impl Limits {
     /// The tool's own limit, else the engine's, else the run's remaining time
     /// (docs/rules/turns-and-streams.md#tool-time-limits). Retries only if the tool declares that a second execution is safe.
     #[must_use]
-    pub(crate) fn of(
+    pub fn of(
         tool: &ToolDefinition,
         engine_timeout: Option<Duration>,
         deadline: Option<Instant>,
@@ -194,7 +196,7 @@ impl Limits {
 
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub enum Ending {
     /// It returned.
     Completed,
     /// It failed, and the result has the reason.
@@ -211,7 +213,7 @@ pub(crate) enum Ending {
 
 /// The end of a call with its only result.
 #[derive(Debug, Clone)]
-pub(crate) struct CallEnd {
+pub struct CallEnd {
     /// How it ended.
     pub ending: Ending,
     /// The capped result for the model; an error for every ending except [`Ending::Completed`].
@@ -228,7 +230,7 @@ impl CallEnd {
 
 /// Runs one call to its end. `begin` is awaited once, just before the side effect, and never for a call that does not
 /// start; false prevents the start. Dropping the future before that cancels the call without any effect.
-pub(crate) async fn run_call(
+pub async fn run_call(
     host: &dyn ToolHost,
     CallRequest { invocation, first }: CallRequest,
     limits: Limits,

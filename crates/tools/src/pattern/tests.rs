@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::{Pattern, compile};
-use crate::tools::meter::{Stopped, metered};
+use crate::meter::{Stopped, metered};
 
 const PLENTY: u64 = 1 << 40;
 
