@@ -102,7 +102,7 @@ export interface ShouldStopAfterTurnContext {
   newMessages: AgentMessage[]
 }
 
-type Hook<Context, Result> = (context: any, signal?: AbortSignal) => Promise<Result | undefined>
+type Hook<Result> = (context: any, signal?: AbortSignal) => Promise<Result | undefined>
 
 export interface AgentLoopConfig extends SimpleStreamOptions {
   model: Model<any>
@@ -112,8 +112,8 @@ export interface AgentLoopConfig extends SimpleStreamOptions {
   getSteeringMessages?: () => Promise<any[]>
   getFollowUpMessages?: () => Promise<any[]>
   toolExecution?: ToolExecutionMode
-  beforeToolCall?: Hook<BeforeToolCallContext, BeforeToolCallResult>
-  afterToolCall?: Hook<AfterToolCallContext, AfterToolCallResult>
+  beforeToolCall?: Hook<BeforeToolCallResult>
+  afterToolCall?: Hook<AfterToolCallResult>
   shouldStopAfterTurn?: (context: any) => boolean | Promise<boolean>
   /** Default `0.54`. */
   semantics?: Semantics
@@ -237,7 +237,7 @@ export interface AgentOptions {
   transport?: Transport
   maxRetryDelayMs?: number
   toolExecution?: ToolExecutionMode
-  /** Default `0.54`. */
+  /** Default: {@link Agent.defaultSemantics}, which is `0.54`. */
   semantics?: Semantics
   /** See {@link AgentLoopConfig.toolTimeoutMs}. */
   toolTimeoutMs?: number
@@ -256,6 +256,8 @@ export interface AgentOptions {
  * await agent.prompt('What time is it in Rome?')
  */
 export declare class Agent {
+  /** The semantics of agents that name none: for code of pi's that makes its own, with this module in place of pi's. */
+  static defaultSemantics: Semantics
   constructor(options?: AgentOptions)
   /** Read at each run: it may be replaced and wrapped at any time. */
   streamFn: StreamFn

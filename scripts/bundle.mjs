@@ -17,6 +17,7 @@ const FILES = {
   'ai-sdk.js': 'lib/ai-sdk/index.ts',
   'pi-ai.js': 'lib/pi-ai/index.ts',
   'pi-agent.js': 'lib/pi-agent/index.ts',
+  'pi-session.js': 'lib/pi-session/index.ts',
   'browser.js': 'lib/browser.ts',
 }
 
@@ -24,8 +25,8 @@ const FILES = {
 const published = {
   name: 'published',
   resolveId: (id) =>
-    /^\.\.\/\.\.\/(?:index|pi-ai)\.js$/.test(id)
-      ? { id: `./${id.slice('../../'.length)}`, external: true }
+    /^(?:\.\.\/)+(?:index|pi-ai|pi-agent)\.js$/.test(id)
+      ? { id: id.replace(/^(?:\.\.\/)+/, './'), external: true }
       : null,
 }
 

@@ -296,6 +296,27 @@ test('the subpath `/pi-ai` runs from require and from a named ESM import, withou
   expect(run('pi-ai.mjs')).toBe('anthropic-messages 5 error\n')
 })
 
+test('the subpaths `/pi-agent` and `/pi-session` run from require and from a named ESM import', () => {
+  const use = `
+    const session = SessionManager.inMemory('/work')
+    const agent = new Agent({ streamFn: () => { throw new Error('no model') } })
+    agent.prompt('hi').then(() => {
+      for (const message of agent.state.messages) session.appendMessage(message)
+      console.log(agent.state.error, session.buildSessionContext().messages.length)
+    })`
+  for (const [file, line] of [
+    ['pi.cjs', (name: string, path: string) => `const { ${name} } = require('${path}')`],
+    ['pi.mjs', (name: string, path: string) => `import { ${name} } from '${path}'`],
+  ] as const) {
+    const lines = [
+      line('Agent', '@nexus/agent-engine/pi-agent'),
+      line('SessionManager', '@nexus/agent-engine/pi-session'),
+    ]
+    writeFileSync(join(project, file), `${lines.join('\n')}${use}`)
+    expect(run(file)).toBe('no model 2\n')
+  }
+})
+
 /** A run of a scripted model, to its end. */
 const TESTING = `
   const engine = new AgentEngine({ providers: { test: scriptedProvider([['One ', 'two.']]) } })

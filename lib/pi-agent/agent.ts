@@ -35,6 +35,7 @@ interface Active {
 }
 
 class Agent implements Declared {
+  static defaultSemantics: Semantics = '0.54'
   readonly semantics: Semantics
   streamFn: StreamFn
   convertToLlm: (messages: AgentMessage[]) => Message[] | Promise<Message[]>
@@ -57,7 +58,8 @@ class Agent implements Declared {
   #active: Active | undefined
 
   constructor(options: AgentOptions = {}) {
-    const { semantics = '0.54', toolTimeoutMs, maxParallelTools, abortGraceMs } = options
+    const { semantics = Agent.defaultSemantics, toolTimeoutMs } = options
+    const { maxParallelTools, abortGraceMs } = options
     this.semantics = semantics
     this.#state = stateOf(options.initialState, semantics)
     this.convertToLlm =

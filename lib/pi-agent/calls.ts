@@ -88,8 +88,7 @@ async function parallel(
 ): Promise<Batch> {
   const limit = run.config.maxParallelTools ?? MAX_PARALLEL
   const outcomes: Outcome[] = []
-  const running = new Set<Promise<void>>()
-  let failed: { error: unknown } | undefined
+  const ready: { index: number; call: ToolCall; prepared: Prepared }[] = []
   for (const [index, call] of calls.entries()) {
     await begun(run, call)
     const prepared = isAborted(run) ? text(ABORTED) : await prepare(run, message, call)
@@ -97,9 +96,21 @@ async function parallel(
       const outcome = { call, result: prepared, isError: true }
       outcomes[index] = outcome
       await finished(run, outcome)
+    } else {
+      ready.push({ index, call, prepared })
+    }
+  }
+  // All are prepared before the first one runs.
+  const running = new Set<Promise<void>>()
+  let failed: { error: unknown } | undefined
+  for (const { index, call, prepared } of ready) {
+    while (running.size >= limit) await Promise.race(running)
+    if (isAborted(run)) {
+      const outcome = { call, result: text(ABORTED), isError: true }
+      outcomes[index] = outcome
+      await finished(run, outcome)
       continue
     }
-    while (running.size >= limit) await Promise.race(running)
     const work = execution(run, message, call, prepared)
       .then(async (outcome) => {
         outcomes[index] = outcome

@@ -84,6 +84,8 @@ class Answer {
     } else if (event.type === 'tool_input_delta') {
       const { index, toolCallId = '', toolName = '', delta } = event
       if (this.#open?.type !== 'toolCall' || this.#position !== index) {
+        // The part before it ends first: it may be a call that grows.
+        this.#end()
         this.#begin(this.#call(toolCallId, toolName))
         this.#position = index
       }

@@ -59,20 +59,20 @@ test('the call of `toolcall_end` is the one in the message, with its arguments',
   ])
 })
 
-test('the arguments of a call are readable while they arrive, and may be replaced', async () => {
+test('the arguments of a call are readable while they arrive, also after a text', async () => {
   const { wait, open } = gate()
   const parts = ['{"path":"a.txt","text":"one', ' two","list":[1,{"deep":tr', 'ue}]}']
   const delta = (text: string) =>
-    anthropic.delta(0, { type: 'input_json_delta', partial_json: text })
+    anthropic.delta(1, { type: 'input_json_delta', partial_json: text })
   server.use(async (response) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' })
-    response.write(anthropic.start())
+    response.write(anthropic.start() + anthropic.text(0, 'I write.'))
     response.write(
-      anthropic.blockStart(0, { type: 'tool_use', id: 'toolu_1', name: 't', input: {} }),
+      anthropic.blockStart(1, { type: 'tool_use', id: 'toolu_1', name: 't', input: {} }),
     )
     response.write(delta(parts[0]) + delta(parts[1]))
     await wait
-    response.end(delta(parts[2]) + anthropic.blockStop(0) + anthropic.end('tool_use'))
+    response.end(delta(parts[2]) + anthropic.blockStop(1) + anthropic.end('tool_use'))
   })
   const answer = streamSimple(model(), context(), { apiKey })
   const seen: unknown[] = []
@@ -82,8 +82,10 @@ test('the arguments of a call are readable while they arrive, and may be replace
     seen.push(structuredClone(call.arguments))
     if (seen.length === 2) open()
   }
+  expect(seen[1]).toEqual({ path: 'a.txt', text: 'one two', list: [1, { deep: true }] })
   expect(seen.at(-1)).toEqual({ path: 'a.txt', text: 'one two', list: [1, { deep: true }] })
   expect((await answer.result()).content).toEqual([
+    { type: 'text', text: 'I write.' },
     {
       type: 'toolCall',
       id: 'toolu_1',
