@@ -1,7 +1,7 @@
 // Owns the JavaScript that is published: the TypeScript of `lib/` without its types, joined in some milliseconds. `index.js` is the
-// package, `web.js` its subpath `/web` and `ai-sdk.js` its subpath `/ai-sdk`, which never load the addon, `testing.js` its subpath
-// `/testing`, which loads `index.js`; `browser.js` is all that a browser gets. One file loads sooner than twenty. It must never contain code of its own, check types
-// (tsconfig.lib.json), or contain the binary, which is found when it is loaded.
+// package, `web.js` its subpath `/web` and `ai-sdk.js` its subpath `/ai-sdk`, which never load the addon, `testing.js` and `run-agent.js`
+// are subpaths that load `index.js`; `browser.js` is all that a browser gets. One file loads sooner than twenty. It must never contain
+// code of its own, check types (tsconfig.lib.json), or contain the binary, which is found when it is loaded.
 
 import { dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
@@ -18,6 +18,7 @@ const FILES = {
   'pi-ai.js': 'lib/pi-ai/index.ts',
   'pi-agent.js': 'lib/pi-agent/index.ts',
   'pi-session.js': 'lib/pi-session/index.ts',
+  'run-agent.js': 'lib/run-agent/index.ts',
   'browser.js': 'lib/browser.ts',
 }
 

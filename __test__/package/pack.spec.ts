@@ -344,6 +344,33 @@ test('the subpath `/testing` runs from require and from a named ESM import, with
   expect(run('testing.mjs')).toBe('One two. <message-1>\n')
 })
 
+/** A message to a model that no server has: the run fails after everything was created. */
+const RUN_AGENT = `
+  const stateDir = require('node:path').resolve('state-of-' + name)
+  const provider = { name: 'anthropic', model: 'claude-haiku-4-5', baseUrl: 'http://127.0.0.1:1', maxRetries: 0 }
+  const { stopReason, error } = await runAgent({ sessionKey: 'main', userMessage: 'hi', config: { provider }, stateDir })
+  await closeAgents()
+  console.log(stopReason, error.kind, require('node:fs').readdirSync(stateDir).filter((name) => !name.startsWith('agent.db')).join(' '))`
+
+test('the subpath `/run-agent` runs from require and from a named ESM import, with the one engine', () => {
+  writeFileSync(
+    join(project, 'run-agent.cjs'),
+    `const { closeAgents, runAgent } = require('@nexus/agent-engine/run-agent')
+     const name = 'cjs'
+     ;(async () => {${RUN_AGENT}})()`,
+  )
+  writeFileSync(
+    join(project, 'run-agent.mjs'),
+    `import { createRequire } from 'node:module'
+     import { closeAgents, runAgent } from '@nexus/agent-engine/run-agent'
+     const require = createRequire(import.meta.url)
+     const name = 'mjs'
+     ${RUN_AGENT}`,
+  )
+  const prints = 'error model_error logs sessions workspace\n'
+  expect([run('run-agent.cjs'), run('run-agent.mjs')]).toEqual([prints, prints])
+})
+
 test('on a machine without its platform package the error names the missing one', () => {
   const { folder } = platform()
   const installed = join(project, 'node_modules', '@nexus', `agent-engine-${folder}`)

@@ -265,6 +265,8 @@ test('`core` delivers the six events of the broker interface with the numbers of
   expect(await types({}, { events: 'core' })).toEqual(core)
   expect(await types({ events: 'core' }, {})).toEqual(core)
   expect(await types({ events: 'core' }, { events: { waiting: false } })).toEqual(all)
+  expect(await types({ events: { usage: false } }, {})).toEqual(core)
+  expect(await types({ events: { usage: false } }, { events: { waiting: false } })).toEqual(all)
   expect(await types({}, { events: { usage: false } })).toEqual(core)
 })
 

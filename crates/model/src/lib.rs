@@ -53,6 +53,7 @@ pub use data::event_text::{
 pub use data::given_history::GivenHistory;
 pub use data::image::is_base64;
 pub use data::input::context::{continue_context, parse_context, session_label};
+pub use data::input::error_path::error_path;
 pub use data::input::field::{InputError, from_json, one_line, optional, required, typed};
 pub use data::input::json::repair_surrogates;
 pub use data::input::json::repair_text;

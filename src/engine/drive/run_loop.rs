@@ -36,7 +36,7 @@ pub(crate) async fn drive(
     mut notes: Vec<RunWarning>,
     joining: Option<Joining>,
 ) {
-    let mut usage = RunUsage::of(&driver.active.run.target.model);
+    let mut usage = Box::new(RunUsage::of(&driver.active.run.target.model));
     usage.notes.append(&mut notes);
     if let Some(joining) = joining {
         let mut missing = Box::pin(join_tools(&mut driver.active.run, joining)).await;
@@ -64,7 +64,7 @@ pub(crate) async fn drive(
                 return;
             }
         }
-        usage = continued(&driver, *before);
+        usage = Box::new(continued(&driver, *before));
     }
 }
 
@@ -78,7 +78,7 @@ struct ParkedRun {
 async fn drive_once(
     driver: &mut Box<Driver>,
     ticket: Option<LaneTicket>,
-    mut usage: RunUsage,
+    mut usage: Box<RunUsage>,
 ) -> Option<ParkedRun> {
     let run = &driver.active.run;
     let mut machine = match &run.queued {
@@ -124,17 +124,17 @@ async fn drive_once(
                     .budgets
                     .run_ended(active.shared.journal.as_ref(), &active.run.turn_id);
                 if active.run.context.on_approval == OnApproval::Return {
-                    Box::pin(return_parked(active, machine, usage, approvals)).await;
+                    Box::pin(return_parked(active, machine, *usage, approvals)).await;
                     return None;
                 }
-                return Some(ParkedRun { approvals, usage: Box::new(usage) });
+                return Some(ParkedRun { approvals, usage });
             }
         }
     }
     let active = &driver.active;
     undelivered.extend(texts(&active.run.control.close()));
     active.shared.budgets.run_ended(active.shared.journal.as_ref(), &active.run.turn_id);
-    Box::pin(finish(active, machine, session, usage, undelivered)).await;
+    Box::pin(finish(active, machine, session, *usage, undelivered)).await;
     None
 }
 
@@ -232,7 +232,9 @@ async fn run_turn(
             Step::RunTools(calls) => {
                 active.queue.phase(AgentPhase::ToolUse, active.shared.clock.now_ms());
                 let journal = &mut session.head.journal;
-                match tool_batch::run(driver, machine, journal, calls, &mut usage.notes).await {
+                // Boxed: a run waits for its model most of the time, and its memory is that of its largest wait.
+                let batch = tool_batch::run(driver, machine, journal, calls, &mut usage.notes);
+                match Box::pin(batch).await {
                     BatchEnd::Next(step) => step,
                     BatchEnd::Parked(approvals) => return TurnPause::Parked(approvals),
                 }

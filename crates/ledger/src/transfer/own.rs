@@ -17,7 +17,7 @@ use crate::rows::session_rows;
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
 use base::clock::Clock;
-use model::{StorageError, StorageErrorKind, TransferCode};
+use model::{StorageError, StorageErrorKind, TransferCode, error_path};
 
 /// The format that the header names.
 const FORMAT: &str = "nexus-agent-ledger";
@@ -184,10 +184,9 @@ pub(super) fn read(line: &str) -> Stored<Read> {
 }
 
 fn typed<T: serde::de::DeserializeOwned>(line: &str) -> Result<T, String> {
-    let mut reader = serde_json::Deserializer::from_str(line);
-    serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+    serde_json::from_str(line).map_err(|error| {
         // The error's own text is not used, because it quotes the value.
-        format!("has something missing or of a wrong type at `{}`", error.path())
+        format!("has something missing or of a wrong type at `{}`", error_path(line, &error))
     })
 }
 

@@ -5,6 +5,7 @@
 use serde::de::{Deserialize, DeserializeOwned};
 use serde_json::{Value, value::RawValue};
 
+use crate::data::input::error_path::error_path;
 use crate::data::input::quote::quoted;
 
 /// An invalid input, and its path.
@@ -37,23 +38,20 @@ pub(super) fn value(path: &str, raw: &RawValue) -> Parsed<Value> {
 
 /// The value at `path` as a `T`, or where in it the input is wrong.
 pub fn typed<T: DeserializeOwned>(path: &str, raw: &RawValue) -> Parsed<T> {
-    let mut reader = serde_json::Deserializer::from_str(raw.get());
-    serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-        let inner = error.path().to_string();
+    serde_json::from_str(raw.get()).map_err(|error| {
+        let inner = error_path(raw.get(), &error);
         let path = match inner.as_str() {
             "." => path.to_owned(),
             inner if inner.starts_with('[') => format!("{path}{inner}"),
             inner => format!("{path}.{inner}"),
         };
-        input_error(path, &error.into_inner())
+        input_error(path, &error)
     })
 }
 
 /// JSON text as a `T`, or where in it the input is wrong; the whole of it is at `.`.
 pub fn from_json<'t, T: Deserialize<'t>>(text: &'t str) -> Parsed<T> {
-    let mut reader = serde_json::Deserializer::from_str(text);
-    serde_path_to_error::deserialize(&mut reader)
-        .map_err(|error| input_error(error.path().to_string(), &error.into_inner()))
+    serde_json::from_str(text).map_err(|error| input_error(error_path(text, &error), &error))
 }
 
 /// The error of serde for the value at `path`, with the name of a missing field in the path.

@@ -2,6 +2,7 @@
 
 pub(crate) mod block;
 pub(crate) mod context;
+pub(crate) mod error_path;
 pub(crate) mod field;
 mod history;
 pub(crate) mod json;

@@ -2,8 +2,8 @@
 
 import type * as seven from 'ai'
 import type * as six from 'ai-v6'
-import { fromModelMessages, fromUIMessages, toUIMessageStream } from '../../ai-sdk.js'
-import type { AgentRun, AssembledContext, Message } from '../../index.js'
+import { fromModelMessages, fromUIMessages, toUIMessageStream } from '../../../ai-sdk.js'
+import type { AgentRun, AssembledContext, Message } from '../../../index.js'
 
 declare const run: AgentRun
 const stream7: ReadableStream<seven.UIMessageChunk> = toUIMessageStream(run)

@@ -3,11 +3,11 @@
 
 import type { ModelMessage, UIMessage } from 'ai'
 import { describe, expect, test } from 'vitest'
-import { fromModelMessages, fromUIMessages } from '../../ai-sdk.js'
-import { AgentEngine } from '../../index.js'
-import { collect, scriptedProvider, transcript } from '../../testing.js'
-import { closing } from '../support/cleanup.js'
-import { context, testModel } from '../support/engine.js'
+import { fromModelMessages, fromUIMessages } from '../../../ai-sdk.js'
+import { AgentEngine } from '../../../index.js'
+import { collect, scriptedProvider, transcript } from '../../../testing.js'
+import { closing } from '../../support/cleanup.js'
+import { context, testModel } from '../../support/engine.js'
 import { versions } from './ai.js'
 
 const PIXEL =

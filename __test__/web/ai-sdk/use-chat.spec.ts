@@ -7,8 +7,8 @@ import {
   toUIMessageStream,
   toUIMessageStreamResponse,
   writeUIMessageStream,
-} from '../../ai-sdk.js'
-import { AgentEngine, type AgentRun, type AgentTool } from '../../index.js'
+} from '../../../ai-sdk.js'
+import { AgentEngine, type AgentRun, type AgentTool } from '../../../index.js'
 import {
   failure,
   gate,
@@ -17,13 +17,13 @@ import {
   type TestReply,
   toolCall,
   transcript,
-} from '../../testing.js'
-import { fromRequest, lastEventId } from '../../web.js'
-import { closing, folder, serving } from '../support/cleanup.js'
-import { context, engineAt, testModel } from '../support/engine.js'
-import { anthropic } from '../support/servers/anthropic.js'
-import { httpServer, send } from '../support/servers/http.js'
-import { sse } from '../support/servers/server.js'
+} from '../../../testing.js'
+import { fromRequest, lastEventId } from '../../../web.js'
+import { closing, folder, serving } from '../../support/cleanup.js'
+import { context, engineAt, testModel } from '../../support/engine.js'
+import { anthropic } from '../../support/servers/anthropic.js'
+import { httpServer, send } from '../../support/servers/http.js'
+import { sse } from '../../support/servers/server.js'
 import { chatOf, textOf, versions } from './ai.js'
 
 const thermometer: AgentTool = {

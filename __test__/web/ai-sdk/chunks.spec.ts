@@ -7,8 +7,8 @@ import {
   toUIMessageStreamResponse,
   type UIMessageChunk,
   type UIMessageStreamOptions,
-} from '../../ai-sdk.js'
-import type { StreamEvent } from '../../index.js'
+} from '../../../ai-sdk.js'
+import type { StreamEvent } from '../../../index.js'
 import { versions } from './ai.js'
 
 type Loose = { type: string } & Record<string, unknown>
