@@ -263,7 +263,7 @@ export declare class NativeResultSchema {
  * @internal
  */
 export declare class NativeWorkspace {
-  /** `options`: the JSON of `{ workspace, readRoots, protect, shell }`, with absolute paths. */
+  /** `options`: the JSON of `{ workspace, readRoots, protect, shell, temporary }`, with absolute paths. */
   constructor(options: string)
   /**
    * Runs a tool with the JSON of its parameters. The answer is its result, or `{ error }` with what the model is to read.

@@ -70,6 +70,11 @@ export interface ToolPolicy {
   executionMode?: ExecutionMode | undefined
   /** Limit of one execution in milliseconds; the run's remaining time where absent. */
   timeoutMs?: number | undefined
+  /**
+   * The most characters of a result that the model reads, 200 at least. Default: 30 % of the model's window, and 400,000. A longer one is cut in
+   * its middle; in a run with the coding tool `read` the cut names a file with the whole.
+   */
+  maxResultChars?: number | undefined
   /** How a call is handled whose outcome is unknown after a crash. Default `unsafe`. */
   replay?: ReplayClass | undefined
   /** How often a failed execution is retried; only with `replay: 'pure' | 'idempotent'`. */
@@ -545,6 +550,12 @@ export interface AssembledContext extends RunHooks {
   events?: EventsOption | undefined
   /** How many tools with `executionMode: 'parallel'` run at once. Default 8. */
   maxParallelTools?: number | undefined
+  /**
+   * Decides before the first call of the model whether tools run first, or the user is asked. `heuristic`: a message that begins with
+   * `tool:name.action` or `app/name/action` runs that tool with what follows. Default: the engine's `planner`, else none. Its decisions are in
+   * `result.plans`.
+   */
+  planner?: Planner | undefined
   /** What the run may do at most: its tools, their calls, tokens. Holds together with the engine's `policy`. */
   policy?: RunPolicy | readonly RunPolicy[] | undefined
   /**
@@ -698,6 +709,60 @@ export interface RunHooks {
     step: NextStep,
   ): StepChanges | undefined | void | Promise<StepChanges | undefined | void>
 }
+
+/** The situation that a planner decides in. */
+export interface PlanContext {
+  runId: string
+  turnId: string
+  sessionLabel: string
+  /** The hash of all that follows, of the planner's settings and of the tools' schemas. It has no id and no time. */
+  inputHash: string
+  /** The text of the newest user message. */
+  message: string
+  /** The number of the next step of the turn, from 1. */
+  step: number
+  /** The names of the run's tools. */
+  tools: string[]
+  /** The calls of this turn that have their result. Empty, unless the planner has `replan`. */
+  observations: {
+    toolName: string
+    params: Record<string, unknown>
+    result: string
+    isError: boolean
+  }[]
+}
+
+/**
+ * What a planner decides. `direct`: the model is called. `tools`: these calls run first, and the model reads their results. `clarify`: the turn
+ * ends with the question as its answer, and no model is called.
+ */
+export type Plan =
+  | { kind: 'direct'; reason?: string | undefined }
+  | {
+      kind: 'tools'
+      calls: readonly { toolName: string; params?: Readonly<Record<string, unknown>> | undefined }[]
+      reason?: string | undefined
+    }
+  | { kind: 'clarify'; question: string; reason?: string | undefined }
+
+/** Decides about a turn. The same context should have the same plan. A throw, or what is no plan, calls the model, with a warning. */
+export type PlanFunction = (context: PlanContext) => Plan | Promise<Plan>
+
+/** A planner with its settings. */
+export interface PlannerOptions {
+  /** The engine's heuristic (see {@link AssembledContext.planner}), or a function of the host. */
+  plan: 'heuristic' | PlanFunction
+  /**
+   * For the heuristic: words that stand for a tool, or for the tools of a server by what is before `__` in their names. A message with such a
+   * word runs the `search`, `list` or `query` of it.
+   */
+  keywords?: Readonly<Record<string, string>> | undefined
+  /** Decides again after each round of tools. Planned calls are steps, so `maxIterations` bounds them. Default false. */
+  replan?: boolean | undefined
+}
+
+/** Decides before the model is called. */
+export type Planner = 'heuristic' | PlanFunction | PlannerOptions
 
 /** The broker interface's six events. */
 export type CoreStreamEvent = Extract<
@@ -956,9 +1021,21 @@ export interface ResumeOptions extends RunHooks {
   events?: EventsOption | undefined
   /** What becomes of the run if a call waits for a decision. Default `wait`. */
   onApproval?: 'wait' | 'return' | undefined
+  /** The planner. Default: the one with which the turn began; a function of it must be passed again, here or in the engine's options. */
+  planner?: Planner | undefined
   /** The library's schema with which the turn began: without it the answer is compared with its JSON Schema only. */
   output?: StandardSchema<any, any> | undefined
 }
+
+/** For which context a toolset is: its fields, as far as it has them. */
+export type ToolsetScope = Readonly<
+  Partial<
+    Pick<
+      AssembledContext,
+      'sessionLabel' | 'toolsetName' | 'role' | 'workspacePath' | 'permissionsGranted' | 'metadata'
+    >
+  >
+>
 
 /** The outcome for an interrupted turn when the engine was opened. */
 export type RecoveredTurn =
@@ -974,6 +1051,16 @@ export interface AgentEngineOptions extends RunHooks {
    * new AgentEngine({ defaults: { model: 'anthropic/claude-haiku-4-5', systemPrompt: 'Be brief.' } })
    */
   defaults?: RunDefaults | undefined
+  /**
+   * Tools by name: a context that passes no `tools` has those that its `toolsetName` names, and without one those of `default`. A function is called
+   * for each such context.
+   *
+   * @example
+   * toolsets: { coding: createCodingTools('/work'), support: ({ sessionLabel }) => toolsOf(sessionLabel) }
+   */
+  toolsets?: Readonly<
+    Record<string, readonly AgentTool[] | ((scope: ToolsetScope) => readonly AgentTool[])>
+  > | undefined
   /** Where turns are stored. Without it they are not stored. */
   ledger?: LedgerOptions | undefined
   /**
@@ -1028,6 +1115,8 @@ export interface AgentEngineOptions extends RunHooks {
    * budgets: [{ per: 'run', maxTokens: 500_000 }, { per: 'day', maxCost: 20 }]
    */
   budgets?: readonly BudgetOptions[] | undefined
+  /** Decides before the first call of the model of each run whose context has no `planner`. */
+  planner?: Planner | undefined
   /**
    * What every run may do at most. A run's own `policy` can only narrow it.
    *
@@ -3524,6 +3613,10 @@ warnings: Array<RunWarning>,
  */
 cacheBreaks: Array<CacheBreak>, 
 /**
+ * The decisions of the run's planner, in order; absent where it has none.
+ */
+plans?: Array<PlanRecord>, 
+/**
  * With `onApproval: 'return'`: the calls that wait for a decision. The turn has not ended; resume it after the decision.
  */
 pendingApprovals?: Array<Approval>, 
@@ -3531,6 +3624,41 @@ pendingApprovals?: Array<Approval>,
  * The permissions that calls of the run needed; absent where none needed one.
  */
 permissionsUsed?: Permission[], };
+
+/**
+ * What was decided.
+ */
+export type PlanKind = "direct" | "tools" | "clarify";
+
+/**
+ * Who decides.
+ */
+export type PlannerKind = "heuristic" | "function";
+
+/**
+ * A decision of a planner, as it is in the result and, with its attempt, in the ledger's `attempts_json`.
+ */
+export type PlanRecord = { 
+/**
+ * What was decided.
+ */
+kind: PlanKind, 
+/**
+ * Why, as the planner says.
+ */
+reason: string, 
+/**
+ * The hash of all that the planner decides by: the same input and settings have the same hash.
+ */
+inputHash: string, 
+/**
+ * Who decided.
+ */
+planner: PlannerKind, 
+/**
+ * The assistant message with the planned calls, or the question; absent for `direct`.
+ */
+messageId?: string, };
 
 /**
  * Why the agent stopped.
@@ -3708,12 +3836,16 @@ cost?: number,
 /**
  * How long it waited for its provider's rate limits before it was sent; absent where it did not. Not part of `ms`.
  */
-heldMs?: number, };
+heldMs?: number, 
+/**
+ * The decision, with the purpose `plan`.
+ */
+plan?: PlanRecord, };
 
 /**
  * The purpose of a call of a model.
  */
-export type CallPurpose = "run" | "summary" | "count";
+export type CallPurpose = "run" | "summary" | "count" | "plan";
 
 /**
  * A model by name. Read from `"model"` as well.

@@ -191,7 +191,11 @@ class Turns {
       target,
     })
     // The engine's defaults complete it, as those of any other run.
-    const { context } = readInput(message, fields, defaults, () => native.newId())
+    const { context } = readInput(message, fields, {
+      defaults,
+      newId: () => native.newId(),
+      toolsets: undefined,
+    })
     return { context, agentId }
   }
 

@@ -1,11 +1,11 @@
 // The engine's options, prepared for the native side: refuses what it would misread; it checks everything else itself.
 // It must never store or print a key.
 
-import type { OnRequest, RunHooks } from '../../index.d.ts'
+import type { OnRequest } from '../../index.d.ts'
 import { NativeEngine } from '../native/addon.ts'
 import { readHook } from '../run/context.ts'
 import { BY_DEFAULT, readSkipped } from '../run/event-groups.ts'
-import { takeHooks } from '../run/hooks.ts'
+import { type OwnHooks, takeHooks } from '../run/hooks.ts'
 import { NO_DEFAULTS, readDefaults } from '../run/run-input.ts'
 import type { Code } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
@@ -19,6 +19,7 @@ import {
 } from '../values/reader.ts'
 import { type KeyFunction, readProfiles, readServers } from './key-functions.ts'
 import { type Recovery, readRecovery } from './recovery.ts'
+import { Toolsets } from './toolsets.ts'
 
 const CODE = 'invalid_options'
 
@@ -28,12 +29,14 @@ interface ReadOptions {
   /** The key functions, by the index of their profile. */
   functions: Map<number, KeyFunction>
   onRequest: OnRequest | undefined
-  hooks: RunHooks | undefined
+  hooks: OwnHooks | undefined
   /** The groups of events that are left out, as bits. */
   skipped: number
   /** The providers as they were passed. */
   providers: Fields
   recovery: Recovery & { ledger: boolean }
+  /** The tools of contexts that pass none. */
+  toolsets: Toolsets | undefined
   /** The defaults of contexts. */
   defaults: Readonly<Fields>
 }
@@ -45,7 +48,7 @@ function readOptions(given: unknown, refuse: Refuse = throwing): ReadOptions {
   const none = { recovery: {}, rest: others }
   const { recovery, rest } = noted(refuse, () => readRecovery(read), none)
   const hooks = takeHooks(rest, CODE, refuse)
-  const { onRequest, events, defaults, ...options } = rest
+  const { onRequest, events, defaults, toolsets, ...options } = rest
   for (const [field, value] of Object.entries(options)) {
     try {
       refuseLost(value, field, CODE)
@@ -72,6 +75,7 @@ function readOptions(given: unknown, refuse: Refuse = throwing): ReadOptions {
     skipped: noted(refuse, () => readSkipped(events, CODE), BY_DEFAULT),
     providers: isObject(providers) ? providers : {},
     recovery: { ...recovery, ledger: isObject(options.ledger) },
+    toolsets: noted(refuse, () => Toolsets.read(toolsets, refuse), undefined),
     defaults: noted(refuse, () => readDefaults(defaults, refuse), NO_DEFAULTS),
   }
 }
@@ -90,7 +94,15 @@ function noteOptionProblems(given: unknown, problems: Problems): void {
 function refuseLists(options: Fields, refuse: Refuse): void {
   const refuseList = (value: unknown, field: string, code: Code) =>
     noted(refuse, () => refuseListAt(value, field, code))
-  for (const field of ['ledger', 'providers', 'mcp', 'failover', 'rateGovernor', 'pruning']) {
+  for (const field of [
+    'ledger',
+    'providers',
+    'mcp',
+    'failover',
+    'rateGovernor',
+    'pruning',
+    'planner',
+  ]) {
     refuseList(options[field], field, CODE)
   }
   const { events } = (options.ledger ?? {}) as Fields

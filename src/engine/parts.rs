@@ -4,7 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use base::clock::Clock;
-use model::{ApprovalStore, Catalogue, Journal, Message, ProfileStore, RatioStore, RunPolicy};
+use model::{
+    ApprovalStore, Catalogue, Journal, Message, PlannerSettings, ProfileStore, RatioStore,
+    RunPolicy,
+};
 use provider::RequestHost;
 
 use super::compaction::{CompactionOptions, PruningOptions};
@@ -76,6 +79,8 @@ pub(crate) struct EngineParts {
     pub budgets: Budgets,
     /// What every run may do at most.
     pub policies: Vec<RunPolicy>,
+    /// Who decides before a model is called, where a context does not say.
+    pub planner: Option<Box<PlannerSettings>>,
     /// How runs continue when a profile or a model fails.
     pub failover: FailoverOptions,
     /// The options of the rate governor; `None` for off.

@@ -38,6 +38,8 @@ pub(super) struct Options<'a> {
     #[serde(borrow, default)]
     pub(super) policy: Option<&'a RawValue>,
     #[serde(borrow, default)]
+    pub(super) planner: Option<&'a RawValue>,
+    #[serde(borrow, default)]
     pub(super) mcp: Option<&'a RawValue>,
     /// The options that `lib/engine/options.ts` handles in JavaScript: listed here so that an error names every option.
     #[serde(default)]
@@ -49,6 +51,9 @@ pub(super) struct Options<'a> {
     #[serde(default)]
     #[expect(dead_code, reason = "only its name matters")]
     pub(super) tools_for: Option<IgnoredAny>,
+    #[serde(default)]
+    #[expect(dead_code, reason = "only its name matters")]
+    pub(super) toolsets: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]

@@ -26,6 +26,9 @@ pub use data::call::cache::{
     CacheBreak, CacheBreakCause, CacheChain, CacheChange, CachePart, CacheStep,
 };
 pub use data::call::options::{CacheTtl, PromptCache, RequestOptions, ResponseFormat, ToolChoice};
+pub use data::call::plan::{
+    PLANNED, PLANNER, Plan, PlanKind, PlanRecord, PlannedCall, PlannerKind, PlannerSettings,
+};
 pub use data::call::rate::{LimitState, RateLimit, RateLimitState, RateLimits};
 pub use data::call::response::{BlockStart, Completion, Delta, DeltaSink, ReportedUsage, Stop};
 pub use data::call::usage::{TokenCount, TokenUsage};

@@ -136,7 +136,7 @@ async fn send(
     );
     let calling = async {
         match call.purpose {
-            CallPurpose::Run | CallPurpose::Summary => {
+            CallPurpose::Run | CallPurpose::Summary | CallPurpose::Plan => {
                 let streamed = target.provider.stream(&request, credential, &mut sink).await;
                 streamed.map_or_else(Ending::Failed, Ending::Completed)
             }
@@ -161,7 +161,9 @@ async fn send(
     let received = accumulator.finish();
     let Judged { usage, estimated } = match call.purpose {
         CallPurpose::Count => Judged::default(),
-        CallPurpose::Run | CallPurpose::Summary => used(&received, call.prompt.estimate, &ending),
+        CallPurpose::Run | CallPurpose::Summary | CallPurpose::Plan => {
+            used(&received, call.prompt.estimate, &ending)
+        }
     };
     let tokens = TokenUsage::from(usage);
     let cost = target.model.cost_of(&tokens, usage.cache_write_hour);
@@ -194,6 +196,7 @@ async fn send(
         usage_estimated: estimated,
         cost: cost.filter(|_| was_used),
         held_ms: (held > 0).then_some(held),
+        plan: None,
     };
     let reply = Reply {
         message_id,

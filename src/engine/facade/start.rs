@@ -124,6 +124,9 @@ impl Engine {
     ) -> Result<(), EngineError> {
         self.check_external(&context)?;
         self.prepare_tools(&mut context)?;
+        if context.planner.is_none() {
+            context.planner.clone_from(&self.planner);
+        }
         let resolved = self.resolve(&context)?;
         self.shared.guard.admits(&context, &resolved.model)?;
         let queue = Arc::clone(&handles.queue);

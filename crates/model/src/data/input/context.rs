@@ -17,8 +17,8 @@ use crate::data::input::quote::quoted;
 use crate::data::input::raw_context::RawContext;
 use crate::data::input::request::{parse_tools, request_options};
 use crate::{
-    AgentRole, AssembledContext, Block, GivenHistory, Message, Metadata, RecordedLayer, Role,
-    RunPolicy, ThinkingConfig, TokenBudget, ToolChoice, is_base64,
+    AgentRole, AssembledContext, Block, GivenHistory, Message, Metadata, PlannerSettings,
+    RecordedLayer, Role, RunPolicy, ThinkingConfig, TokenBudget, ToolChoice, is_base64,
 };
 
 /// How many parallel tools run at once, unless the host sets it (docs/rules/turns-and-streams.md#tool-execution).
@@ -138,6 +138,7 @@ pub fn continue_context(
         approval_expires_ms: positive("approvalExpiresMs", raw.approval_expires_ms)?,
         policies: RunPolicy::parse("policy", raw.policy)?,
         mcp: selected_tools(raw.mcp)?,
+        planner: PlannerSettings::parse("planner", raw.planner)?,
     })
 }
 

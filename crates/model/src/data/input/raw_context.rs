@@ -94,4 +94,6 @@ pub(super) struct RawContext<'a> {
     pub(super) policy: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) mcp: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) planner: Option<&'a RawValue>,
 }
