@@ -465,8 +465,13 @@ export interface AssembledContext extends RunHooks {
   systemPrompt: string
   /** Layer 2. Left out, the engine reads the session's history from its ledger. */
   history?: readonly Message[] | undefined
-  /** Layer 3: a user message. */
+  /** Layer 3: a user message; with a `currentTurn` also the result of a tool. */
   currentMessage: Message
+  /**
+   * For a host that runs the tools itself: the messages of this turn before `currentMessage`, which begin with the model's answer. The run
+   * continues the turn. Needs an engine without a ledger.
+   */
+  currentTurn?: readonly Message[] | undefined
   tools: readonly AgentTool[]
   model: string
   /** The name of one of the engine's providers. */
@@ -816,6 +821,7 @@ export type RunDefaults = {
     keyof AssembledContext,
     | 'currentMessage'
     | 'history'
+    | 'currentTurn'
     | 'abortSignal'
     | 'runId'
     | 'parentTurnId'

@@ -15,16 +15,21 @@ const FILES = {
   'web.js': 'lib/web/index.ts',
   'testing.js': 'lib/testing/index.ts',
   'ai-sdk.js': 'lib/ai-sdk/index.ts',
+  'pi-ai.js': 'lib/pi-ai/index.ts',
+  'pi-agent.js': 'lib/pi-agent/index.ts',
+  'pi-session.js': 'lib/pi-session/index.ts',
   'run-agent.js': 'lib/run-agent/index.ts',
   'cli.js': 'lib/cli/index.ts',
   'browser.js': 'lib/browser.ts',
 }
 
-/** Imports of `index.js` are left to Node.js: it is beside the file that needs it. */
+/** Imports of published files are left to Node.js: they are beside the file that needs them. */
 const published = {
   name: 'published',
   resolveId: (id) =>
-    /^(?:\.\.\/)+index\.js$/.test(id) ? { id: './index.js', external: true } : null,
+    /^(?:\.\.\/)+(?:index|pi-ai|pi-agent)\.js$/.test(id)
+      ? { id: id.replace(/^(?:\.\.\/)+/, './'), external: true }
+      : null,
 }
 
 /** Joins the sources; vitest calls it before a run, so that a test sees what was edited. */

@@ -25,6 +25,7 @@ const CODE = 'invalid_context'
 /** Fields that JSON.stringify would leave out or turn into null where they are a function, a symbol, NaN or Infinity. */
 const OPTIONAL: ReadonlySet<string> = new Set<keyof AssembledContext>([
   'history',
+  'currentTurn',
   'fallbacks',
   'authProfileId',
   'thinkingConfig',
@@ -67,7 +68,8 @@ const OBJECTS: ReadonlySet<string> = new Set<keyof AssembledContext>([
   'planner',
 ])
 /** Texts of users, tools and models. A lone surrogate in them must not lose the turn: it becomes U+FFFD. */
-const CONTENT = /^(?:context\.)?(?:systemPrompt|currentMessage|history|tools|target)\b|^result\b/
+const CONTENT =
+  /^(?:context\.)?(?:systemPrompt|currentMessage|currentTurn|history|tools|target)\b|^result\b/
 /** Except ids. */
 const IDENTIFIERS = new Set<string | number | undefined>([
   'id',

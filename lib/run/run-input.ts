@@ -18,6 +18,7 @@ const CODE = 'invalid_context'
 const FIELDS: Readonly<Record<keyof AssembledContext, true>> = {
   systemPrompt: true,
   history: true,
+  currentTurn: true,
   currentMessage: true,
   tools: true,
   model: true,
@@ -77,6 +78,7 @@ const NO_DEFAULTS: Readonly<Fields> = Object.freeze({})
 const OF_ONE_RUN: readonly string[] = [
   'currentMessage',
   'history',
+  'currentTurn',
   'abortSignal',
   'runId',
   'parentTurnId',

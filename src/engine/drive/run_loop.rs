@@ -82,8 +82,10 @@ async fn drive_once(
 ) -> Option<ParkedRun> {
     let run = &driver.active.run;
     let mut machine = match &run.queued {
-        None => Machine::new(run.context.current_message.clone(), run.context.max_iterations),
-        Some(_) => Machine::with_queries(run.queries(), run.context.max_iterations),
+        None if run.context.current_turn.is_empty() => {
+            Machine::new(run.context.current_message.clone(), run.context.max_iterations)
+        }
+        None | Some(_) => Machine::with_queries(run.queries(), run.context.max_iterations),
     };
     let entered = match follow_alias(driver, ticket).await {
         // Boxed, as the end is: what lasts is the loop, and the memory of a run should be that of the loop.

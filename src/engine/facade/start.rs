@@ -70,6 +70,14 @@ impl Engine {
                 message: "is empty; pass a text or an image".to_owned(),
             }));
         }
+        if !context.current_turn.is_empty() && self.shared.journal.is_some() {
+            return Err(EngineError::context(InputError {
+                path: "currentTurn".to_owned(),
+                message:
+                    "is for an engine without a ledger, which stores whole turns; leave it out"
+                        .to_owned(),
+            }));
+        }
         self.spawn(context, None, handles)
     }
 

@@ -95,20 +95,20 @@ impl Run {
         left_out
     }
 
-    /// The user messages with which its turn begins.
+    /// The messages with which its turn begins: users', or those of a turn whose tools the host runs.
     pub(crate) fn queries(&self) -> Vec<Message> {
         let current = self.context.current_message.clone();
-        match &self.queued {
-            None => vec![current],
-            Some(queued) => queued
-                .earlier
-                .iter()
-                .cloned()
-                .chain([current])
-                .zip(0..)
-                .map(|(message, sequence)| Message { sequence, ..message })
-                .collect(),
-        }
+        let earlier = match &self.queued {
+            None => &self.context.current_turn,
+            Some(queued) => &queued.earlier,
+        };
+        earlier
+            .iter()
+            .cloned()
+            .chain([current])
+            .zip(0..)
+            .map(|(message, sequence)| Message { sequence, ..message })
+            .collect()
     }
 
     /// Whether its turn follows none, where `head` is the head of its session. A resumed turn stays what it was.

@@ -171,6 +171,8 @@ pub struct AssembledContext {
     pub system_prompt: String,
     /// Layer 2, where the host passed it; otherwise the ledger's.
     pub history: Option<GivenHistory>,
+    /// The messages of this turn before `current_message`, where the host runs the tools itself.
+    pub current_turn: Vec<Message>,
     /// Layer 3.
     pub current_message: Message,
     /// The tools on offer.
