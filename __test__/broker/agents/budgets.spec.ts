@@ -114,7 +114,7 @@ test('what a process had reserved when it was killed is spent, at its maximum', 
   expect(most?.tokens).toBeGreaterThan(1_000)
   expect(account).toEqual({
     tokens: (most?.tokens as number) + usage.totalTokens,
-    nanos: (most?.nanos as number) + Math.ceil((dollars ?? 0) * 1e9),
+    nanos: (most?.nanos as number) + Math.round((dollars ?? 0) * 1e9),
   })
   await reader.close()
 })
