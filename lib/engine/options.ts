@@ -17,7 +17,7 @@ import {
   refuseList as refuseListAt,
   refuseLost,
 } from '../values/reader.ts'
-import { type KeyFunction, readProfiles, readServers } from './key-functions.ts'
+import { type HostFunction, readProfiles, readServers } from './key-functions.ts'
 import { type Recovery, readRecovery } from './recovery.ts'
 import { Toolsets } from './toolsets.ts'
 
@@ -27,7 +27,7 @@ const CODE = 'invalid_options'
 interface ReadOptions {
   json: string
   /** The key functions, by the index of their profile. */
-  functions: Map<number, KeyFunction>
+  functions: Map<number, HostFunction>
   onRequest: OnRequest | undefined
   hooks: OwnHooks | undefined
   /** The groups of events that are left out, as bits. */

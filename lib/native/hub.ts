@@ -4,6 +4,7 @@
 import { performance } from 'node:perf_hooks'
 import type { NativeHub } from '../../binding.d.ts'
 import type { OutgoingRequest } from '../../index.d.ts'
+import type { ServerRequest } from '../engine/client-functions.ts'
 import {
   AgentEngineError,
   clip,
@@ -32,8 +33,11 @@ interface Waiting {
   holds: boolean
 }
 
-/** Requests the key of a profile: the request's number, the profile's index, and whether its last key was refused. */
-type KeySource = (number: number, profile: number, refused: boolean) => void
+/**
+ * Requests the key of a profile: the request's number, the profile's index, and whether its last key was refused; or with `ask` an answer to
+ * an MCP server.
+ */
+type KeySource = (number: number, profile: number, refused: boolean, ask?: ServerRequest) => void
 
 /** Calls `onRequest` for one request that the native side is about to send. */
 type Hook = (number: number, request: OutgoingRequest) => void
@@ -54,6 +58,7 @@ type Reply = Answer & {
   number: number
   profile: number
   refused: boolean
+  ask?: ServerRequest
   hook?: number
   request: OutgoingRequest
   broker?: number
@@ -272,11 +277,11 @@ function dispatch(json: string): void {
     settle(id, { error: { code: 'internal', message } })
     return
   }
-  const { id, keys, number, profile, refused, hook, request, broker, event, update } = reply
+  const { id, keys, number, profile, refused, ask, hook, request, broker, event, update } = reply
   if (broker !== undefined) brokers.get(broker)?.(event)
   else if (update !== undefined) updates.get(id)?.(update)
   else if (hook !== undefined) hooks.get(hook)?.(number, request)
-  else if (keys !== undefined) keySources.get(keys)?.(number, profile, refused)
+  else if (keys !== undefined) keySources.get(keys)?.(number, profile, refused, ask)
   else settle(id, reply)
 }
 

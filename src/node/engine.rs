@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::backend;
 use super::errors::js_error;
 use super::hosts::{
-    Asker, CodingHost, JsKeyHost, JsRequestHost, JsToolHost, KeyAnswers, McpHost, RequestAnswers,
-    ToolAnswers, mcp_servers,
+    Asker, ClientAnswers, CodingHost, JsClientHost, JsKeyHost, JsRequestHost, JsToolHost,
+    KeyAnswers, McpHost, RequestAnswers, ToolAnswers, mcp_servers,
 };
 use super::hub::{HubCore, NativeHub, RunEntry};
 use super::input::{CrossingContext, GivenHistories, KnownHistory, ReadOptions, RunFlags};
@@ -34,6 +34,7 @@ use provider::{
     ScriptedProvider, wire_of,
 };
 use serde_json::json as object;
+use serde_json::value::RawValue;
 use workspace::{ProtectedPath, Support, protect};
 
 /// How a run begins.
@@ -59,6 +60,8 @@ pub struct NativeEngine {
     pub(super) compactions: Compactions,
     pub(super) followers: Followers,
     keys: Arc<KeyAnswers>,
+    /// Answers to MCP servers.
+    client_answers: Arc<ClientAnswers>,
     /// Requests of compactions and counts to `onRequest`.
     request_hooks: Arc<RequestAnswers>,
     pub(super) given: GivenHistories,
@@ -156,10 +159,17 @@ impl NativeEngine {
             profiles: port.map(|ledger| Arc::clone(&ledger.profiles)),
             ratios: port.map(|ledger| Arc::clone(&ledger.ratios)),
         });
+        let client_answers = Arc::new(ClientAnswers::default());
+        let client_host = JsClientHost {
+            hub: Arc::downgrade(hub.core()),
+            keys,
+            answers: Arc::clone(&client_answers),
+        };
         Ok(Self {
             engine: Arc::new(engine),
             hub: Arc::clone(hub.core()),
-            mcp: mcp_servers(mcp, &tasks, &clock, &client, &host),
+            mcp: mcp_servers(mcp, &tasks, &clock, &client, &host, client_host),
+            client_answers,
             limits_tools: tool_timeout_ms.is_some(),
             tasks,
             ledger,
@@ -376,6 +386,16 @@ impl NativeEngine {
             (None, error) => Err(error.unwrap_or_else(|| "it gave no key".to_owned())),
         };
         // The run may have ended meanwhile; then the answer is dropped.
+        let _ = waiting.send(given);
+    }
+
+    /// Answers request `number` of an MCP server: the JSON of the result, or why there is none.
+    #[napi(catch_unwind)]
+    pub fn answer_client(&self, number: u32, result: Option<String>, error: Option<String>) {
+        let Some(waiting) = self.client_answers.take(number) else { return };
+        let result = result.and_then(|json| RawValue::from_string(json).ok());
+        let given = result.ok_or_else(|| error.unwrap_or_else(|| "the client declines".to_owned()));
+        // The connection may have ended meanwhile; then the answer is dropped.
         let _ = waiting.send(given);
     }
 

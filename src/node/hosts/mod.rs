@@ -2,6 +2,7 @@
 //! them.
 
 mod answers;
+mod client_host;
 mod coding;
 mod coding_calls;
 mod key_host;
@@ -11,6 +12,7 @@ mod request_host;
 mod tool_host;
 
 pub(super) use answers::RequestAnswers;
+pub(super) use client_host::{ClientAnswers, JsClientHost};
 pub(super) use coding::{CodingHost, CodingTools};
 pub(super) use coding_calls::{blocking, repaired};
 pub(super) use key_host::{JsKeyHost, KeyAnswers};
