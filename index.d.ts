@@ -368,6 +368,16 @@ export interface BashOptions {
   env?: Readonly<Record<string, string>> | undefined
   /** What happens to the processes that a command leaves running when it ends. Default: `end`. */
   background?: 'end' | 'keep' | undefined
+  /** What each process of a command may use. Default: the limits of this process; a core is never written. */
+  limits?: {
+    /** Seconds of processor time. */
+    cpuSeconds?: number | undefined
+    /** The longest file that it writes. */
+    fileBytes?: number | undefined
+    /** Its address space. */
+    memoryBytes?: number | undefined
+    openFiles?: number | undefined
+  } | undefined
 }
 
 /** What this machine enforces, from `engine.capabilities()`. */
@@ -386,6 +396,8 @@ export interface EngineCapabilities {
   }
   /** How processes are found that a command leaves: by a variable of their environment, which they can remove; or not at all. */
   descendants: 'environment' | 'none'
+  /** What `bash.limits` bounds: each process. The number of processes, and what all of them use together, need a container. */
+  limits: { perProcess: boolean; processes: boolean; together: boolean }
 }
 
 /** What a tool of {@link createCodingTools} returns. `details` is for the host: a diff, or what was cut. */
