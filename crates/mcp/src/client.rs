@@ -173,6 +173,9 @@ impl Client {
             return Ok(None);
         }
         let InputRequired { input_requests, request_state, .. } = asked;
+        if input_requests.is_empty() && request_state.is_none() {
+            return Ok(None);
+        }
         if input_requests.len() > MAX_OPEN {
             return Err("asks for too many inputs at once".to_owned());
         }
@@ -293,6 +296,7 @@ mod tests {
         for result in [
             r#"{"content":[{"type":"text","text":"input_required"}]}"#,
             r#"{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}}}"#,
+            r#"{"resultType":"input_required","inputRequests":{}}"#,
         ] {
             assert!(next(result).await.unwrap().is_none(), "{result}");
         }

@@ -196,7 +196,9 @@ impl Http {
                 Err(Broken::Connection(why)) => why,
             };
             marks.cut();
-            let Some(last) = marks.last().filter(|_| fruitless < MAX_RESUMPTIONS) else {
+            // The form without a handshake has no resumption.
+            let resumes = !exchange.is_stateless && fruitless < MAX_RESUMPTIONS;
+            let Some(last) = marks.last().filter(|_| resumes) else {
                 return Err(why);
             };
             let (last, frames) = (last.to_owned(), read.frames);
