@@ -142,6 +142,8 @@ export declare class NativeEngine {
   countTokens(id: number, context: string, known: KnownHistory | undefined | null, exact: boolean, hooked: boolean): number | null
   /** Answers key request `number`: the key and its expiry, or why there is none. */
   answerKey(number: number, key?: string | undefined | null, expiresAt?: number | undefined | null, error?: string | undefined | null): void
+  /** Answers request `number` of an MCP server: the JSON of the result, or why there is none. */
+  answerClient(number: number, result?: string | undefined | null, error?: string | undefined | null): void
   /** Answers `onRequest` for a compaction or a count: as [`super::hub::NativeHub::answer_request`] does for a run. */
   answerLook(number: number, body?: string | undefined | null, error?: string | undefined | null): void
   /** Opens a gate of a scripted provider. */

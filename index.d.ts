@@ -368,6 +368,16 @@ export interface BashOptions {
   env?: Readonly<Record<string, string>> | undefined
   /** What happens to the processes that a command leaves running when it ends. Default: `end`. */
   background?: 'end' | 'keep' | undefined
+  /** What each process of a command may use. Default: the limits of this process; a core is never written. */
+  limits?: {
+    /** Seconds of processor time. */
+    cpuSeconds?: number | undefined
+    /** The longest file that it writes. */
+    fileBytes?: number | undefined
+    /** Its address space. */
+    memoryBytes?: number | undefined
+    openFiles?: number | undefined
+  } | undefined
 }
 
 /** What this machine enforces, from `engine.capabilities()`. */
@@ -386,6 +396,8 @@ export interface EngineCapabilities {
   }
   /** How processes are found that a command leaves: by a variable of their environment, which they can remove; or not at all. */
   descendants: 'environment' | 'none'
+  /** What `bash.limits` bounds: each process. The number of processes, and what all of them use together, need a container. */
+  limits: { perProcess: boolean; processes: boolean; together: boolean }
 }
 
 /** What a tool of {@link createCodingTools} returns. `details` is for the host: a diff, or what was cut. */
@@ -1165,6 +1177,40 @@ export interface AgentEngineOptions extends RunHooks {
 /** An MCP server: a program that the engine starts, or an address. */
 export type McpServerOptions = McpProcessOptions | McpAddressOptions
 
+/** What a server asks the user for (`elicitation/create`), with all fields of the protocol. */
+export interface McpElicitation {
+  server: string
+  /** What the user is to read. */
+  message: string
+  /** The form of the answer: JSON Schema, flat. */
+  requestedSchema?: unknown
+  /** `url`: the user is to open an address. */
+  mode?: string | undefined
+  url?: string | undefined
+  [field: string]: unknown
+}
+
+/** The answer to a {@link McpElicitation}. `content` is not checked here: the server does. */
+export type McpElicited =
+  | { action: 'accept'; content?: Readonly<Record<string, unknown>> | undefined }
+  | { action: 'decline' | 'cancel' }
+
+/** What a server asks a model for (`sampling/createMessage`), with all fields of the protocol. */
+export interface McpSampling {
+  server: string
+  messages: { role: 'user' | 'assistant'; content: any }[]
+  systemPrompt?: string | undefined
+  maxTokens?: number | undefined
+  [field: string]: unknown
+}
+
+/** The answer to a {@link McpSampling}: a text, or a message of the protocol. */
+export type McpSampled =
+  | string
+  | { content: object; role?: 'assistant' | undefined; model?: string | undefined; stopReason?: string | undefined }
+  | null
+  | undefined
+
 /** An MCP server that the engine starts, and speaks to over its input and output. */
 export interface McpProcessOptions extends McpToolOptions {
   /** The program: a path, or a name in `PATH`. */
@@ -1208,6 +1254,16 @@ export interface McpTokenRequest {
 
 /** What all MCP servers have. */
 export interface McpToolOptions {
+  /**
+   * Answers a server that asks the user for something. Without it such a request is declined. A throw is a process warning, and cancels it; so does the end
+   * of the call, and ten minutes of silence.
+   */
+  onElicitation?: ((request: McpElicitation) => McpElicited | Promise<McpElicited>) | undefined
+  /**
+   * Answers a server that asks for an answer of a model: a text, or a message of the protocol. Without it, and with undefined or null, such a request is
+   * declined. The server writes the whole prompt: show it to somebody, or bound what it costs.
+   */
+  onSampling?: ((request: McpSampling) => McpSampled | Promise<McpSampled>) | undefined
   /**
    * The revision of the protocol: one with a handshake (`2025-11-25` and older), or the one without (`2026-07-28`). Default `auto`: the
    * handshake is tried first.

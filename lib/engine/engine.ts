@@ -75,6 +75,7 @@ import { toJson } from '../values/json.ts'
 import { listed, listing, noted, type Problems } from '../values/problems.ts'
 import { type Fields, readFields, readName } from '../values/reader.ts'
 import * as approvals from './approvals.ts'
+import { answerServer } from './client-functions.ts'
 import { readClosing } from './closing.ts'
 import { compact } from './compaction.ts'
 import { requestKey } from './key-functions.ts'
@@ -150,10 +151,17 @@ class AgentEngine implements Declared {
     this.#ofContexts = { defaults, newId: () => this.#native.newId(), toolsets: read.toolsets }
     if (functions.size > 0 || embed !== undefined) {
       this.#keys = hub.addKeySource(
-        (number, index, refused) => {
-          const get = functions.get(index)
-          if (get === undefined) return
-          requestKey(get, refused).then(({ key, expiresAt, error }) =>
+        (number, index, refused, ask) => {
+          const held = functions.get(index)
+          if (held === undefined) return
+          if ('answer' in held) {
+            if (ask === undefined) return
+            answerServer(held, ask).then(({ result, error }) =>
+              this.#native.answerClient(number, result, error),
+            )
+            return
+          }
+          requestKey(held, refused).then(({ key, expiresAt, error }) =>
             this.#native.answerKey(number, key, expiresAt, error),
           )
         },

@@ -4,6 +4,7 @@
 
 import { messageOf, refusal } from '../values/errors.ts'
 import { isObject, readFields, readList } from '../values/reader.ts'
+import { type ClientFunction, takeClientFunctions } from './client-functions.ts'
 
 const CODE = 'invalid_options'
 /** The numbers of servers' functions begin behind those of profiles. */
@@ -17,6 +18,9 @@ interface KeyFunction {
   whose: { profileId: string } | { server: string }
 }
 
+/** A function of the host, which the native side calls by its number. */
+type HostFunction = KeyFunction | ClientFunction
+
 /** The result of a key function: a key with its expiry, or why there is none. */
 interface KeyAnswer {
   key?: string
@@ -27,9 +31,9 @@ interface KeyAnswer {
 /** The profiles as JSON for the native side, and the key functions by the index of their profile. */
 function readProfiles(given: unknown): {
   profiles: unknown
-  functions: Map<number, KeyFunction>
+  functions: Map<number, HostFunction>
 } {
-  const functions = new Map<number, KeyFunction>()
+  const functions = new Map<number, HostFunction>()
   const list = readList(given, 'authProfiles', CODE)
   if (list === undefined) return { profiles: given, functions }
   const profiles = list.map((profile, index) => {
@@ -59,17 +63,22 @@ function readProfiles(given: unknown): {
 }
 
 /** The MCP servers as JSON for the native side: the number of a function stands for it. Adds the functions to `functions`. */
-function readServers(given: unknown, functions: Map<number, KeyFunction>): unknown {
+function readServers(given: unknown, functions: Map<number, HostFunction>): unknown {
   if (!isObject(given)) return given
   const servers = readFields(given, 'mcp', CODE, 'mcp.')
   for (const [name, server] of Object.entries(servers)) {
     if (!isObject(server) || Array.isArray(server)) continue
     const { auth, ...fields } = readFields(server, `mcp.${name}`, CODE, `mcp.${name}.`)
+    const add = (given: HostFunction) => {
+      const number = FIRST_SERVER + functions.size
+      functions.set(number, given)
+      return number
+    }
+    takeClientFunctions(fields, `mcp.${name}`, add)
+    servers[name] = fields
     if (auth === undefined || auth === null) continue
     if (typeof auth !== 'function') throw refusal(CODE, `mcp.${name}.auth`, 'is not a function')
-    const number = FIRST_SERVER + functions.size
-    functions.set(number, { get: auth as KeyFunction['get'], whose: { server: name } })
-    servers[name] = { ...fields, auth: number }
+    fields.auth = add({ get: auth as KeyFunction['get'], whose: { server: name } })
   }
   return servers
 }
@@ -92,5 +101,5 @@ async function requestKey({ get, whose }: KeyFunction, refused: boolean): Promis
   }
 }
 
-export type { KeyFunction }
+export type { HostFunction }
 export { readProfiles, readServers, requestKey }

@@ -19,7 +19,7 @@ import {
   refuseList as refuseListAt,
   refuseLost,
 } from '../values/reader.ts'
-import { type KeyFunction, readProfiles, readServers } from './key-functions.ts'
+import { type HostFunction, readProfiles, readServers } from './key-functions.ts'
 import { type Recovery, readRecovery } from './recovery.ts'
 import { Toolsets } from './toolsets.ts'
 
@@ -29,7 +29,7 @@ const CODE = 'invalid_options'
 interface ReadOptions {
   json: string
   /** The key functions, by the index of their profile. */
-  functions: Map<number, KeyFunction>
+  functions: Map<number, HostFunction>
   /** The function that embeds the texts of the memory. */
   embed: EmbedFunction | undefined
   /** Whether the engine has a memory. */

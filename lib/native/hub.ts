@@ -4,6 +4,7 @@
 import { performance } from 'node:perf_hooks'
 import type { NativeHub } from '../../binding.d.ts'
 import type { OutgoingRequest } from '../../index.d.ts'
+import type { ServerRequest } from '../engine/client-functions.ts'
 import {
   AgentEngineError,
   clip,
@@ -32,8 +33,11 @@ interface Waiting {
   holds: boolean
 }
 
-/** Requests the key of a profile: the request's number, the profile's index, and whether its last key was refused. */
-type KeySource = (number: number, profile: number, refused: boolean) => void
+/**
+ * Requests the key of a profile: the request's number, the profile's index, and whether its last key was refused; or with `ask` an answer to
+ * an MCP server.
+ */
+type KeySource = (number: number, profile: number, refused: boolean, ask?: ServerRequest) => void
 
 /** Embeds texts for the memory of an engine: the request's number, the texts, and whether they are a search. */
 type EmbedSource = (number: number, texts: string[], isQuery: boolean) => void
@@ -60,6 +64,7 @@ type Reply = Answer & {
   embed?: number
   texts: string[]
   isQuery: boolean
+  ask?: ServerRequest
   hook?: number
   request: OutgoingRequest
   broker?: number
@@ -282,13 +287,13 @@ function dispatch(json: string): void {
     settle(id, { error: { code: 'internal', message } })
     return
   }
-  const { id, keys, number, profile, refused, hook, request, broker, event, update } = reply
+  const { id, keys, number, profile, refused, ask, hook, request, broker, event, update } = reply
   const { embed, texts, isQuery } = reply
   if (broker !== undefined) brokers.get(broker)?.(event)
   else if (update !== undefined) updates.get(id)?.(update)
   else if (hook !== undefined) hooks.get(hook)?.(number, request)
   else if (embed !== undefined) embedSources.get(embed)?.(number, texts, isQuery)
-  else if (keys !== undefined) keySources.get(keys)?.(number, profile, refused)
+  else if (keys !== undefined) keySources.get(keys)?.(number, profile, refused, ask)
   else settle(id, reply)
 }
 

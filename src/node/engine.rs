@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::backend;
 use super::errors::js_error;
 use super::hosts::{
-    Asker, CodingHost, EmbedAnswers, JsKeyHost, JsRequestHost, JsToolHost, KeyAnswers, McpHost,
-    RequestAnswers, ToolAnswers, js_embedder, mcp_servers, start_memory,
+    Asker, ClientAnswers, CodingHost, EmbedAnswers, JsClientHost, JsKeyHost, JsRequestHost,
+    JsToolHost, KeyAnswers, McpHost, RequestAnswers, ToolAnswers, js_embedder, mcp_servers,
+    start_memory,
 };
 use super::hub::{HubCore, NativeHub, RunEntry};
 use super::input::{CrossingContext, GivenHistories, KnownHistory, ReadOptions, RunFlags};
@@ -35,6 +36,7 @@ use provider::{
     ScriptedProvider, wire_of,
 };
 use serde_json::json as object;
+use serde_json::value::RawValue;
 use workspace::{ProtectedPath, Support, protect};
 
 /// How a run begins.
@@ -60,6 +62,8 @@ pub struct NativeEngine {
     pub(super) compactions: Compactions,
     pub(super) followers: Followers,
     keys: Arc<KeyAnswers>,
+    /// Answers to MCP servers.
+    client_answers: Arc<ClientAnswers>,
     /// Requests of compactions and counts to `onRequest`.
     request_hooks: Arc<RequestAnswers>,
     pub(super) given: GivenHistories,
@@ -167,10 +171,17 @@ impl NativeEngine {
             let host = js_embedder(hub.core(), keys, &embeddings);
             start_memory(options, ledger, (&clock, &tasks), &engine, host)
         });
+        let client_answers = Arc::new(ClientAnswers::default());
+        let client_host = JsClientHost {
+            hub: Arc::downgrade(hub.core()),
+            keys,
+            answers: Arc::clone(&client_answers),
+        };
         Ok(Self {
             engine,
             hub: Arc::clone(hub.core()),
-            mcp: mcp_servers(mcp, &tasks, &clock, &client, &host),
+            mcp: mcp_servers(mcp, &tasks, &clock, &client, &host, client_host),
+            client_answers,
             memory,
             embeddings,
             limits_tools: tool_timeout_ms.is_some(),
@@ -333,6 +344,8 @@ impl NativeEngine {
             },
             // Processes that a command leaves are found by their environment: one that clears it is not.
             "descendants": if files { "environment" } else { "none" },
+            // No cgroup is made: that needs rights which a library seldom has.
+            "limits": { "perProcess": files, "processes": false, "together": false },
         });
         json(&capabilities).map_err(|error| js_error(&error))
     }
@@ -389,6 +402,16 @@ impl NativeEngine {
             (None, error) => Err(error.unwrap_or_else(|| "it gave no key".to_owned())),
         };
         // The run may have ended meanwhile; then the answer is dropped.
+        let _ = waiting.send(given);
+    }
+
+    /// Answers request `number` of an MCP server: the JSON of the result, or why there is none.
+    #[napi(catch_unwind)]
+    pub fn answer_client(&self, number: u32, result: Option<String>, error: Option<String>) {
+        let Some(waiting) = self.client_answers.take(number) else { return };
+        let result = result.and_then(|json| RawValue::from_string(json).ok());
+        let given = result.ok_or_else(|| error.unwrap_or_else(|| "the client declines".to_owned()));
+        // The connection may have ended meanwhile; then the answer is dropped.
         let _ = waiting.send(given);
     }
 

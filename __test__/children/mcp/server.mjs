@@ -3,7 +3,7 @@
 //
 // Settings: `log` (a file that receives each message), `delayMs` before the first answer, `never` (answers nothing), `exit` (ends at once),
 // `modern` (knows no handshake), `print` (text for standard error), `noise` (lines before the first answer), `tools` (more descriptions; `pad` makes the schema of
-// one long).
+// one long), `asks` (the parameters of what it asks of its client).
 
 import { appendFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
@@ -25,6 +25,7 @@ const TOOLS = [
   'grow',
   'about',
   'input',
+  'rounds',
 ]
 const tools = [
   ...TOOLS.map((name) => ({ name, description: `Does ${name}.`, inputSchema: object })),
@@ -49,6 +50,8 @@ const tools = [
 ]
 const open = new Map()
 let asked = 0
+/** What the client said that it offers. */
+let offered
 
 if (settings.print) process.stderr.write(settings.print)
 if (settings.exit) process.exit(7)
@@ -66,7 +69,8 @@ function ask(method, params) {
   return new Promise((resolve) => open.set(id, resolve))
 }
 
-async function call(id, { name, arguments: args = {}, _meta: meta = {} }) {
+async function call(id, params) {
+  const { name, arguments: args = {}, _meta: meta = {} } = params
   const answer = (result) => send({ id, result })
   switch (name) {
     case 'echo':
@@ -133,9 +137,10 @@ async function call(id, { name, arguments: args = {}, _meta: meta = {} }) {
     case 'ask': {
       const answers = []
       for (const method of ['ping', 'roots/list', 'sampling/createMessage', 'elicitation/create']) {
-        const { result, error } = await ask(method, {})
+        const { result, error } = await ask(method, settings.asks ?? {})
         answers.push(`${method}: ${JSON.stringify(result ?? error.code)}`)
       }
+      answers.push(`offered: ${JSON.stringify(offered)}`)
       return answer(text(answers.join(', ')))
     }
     case 'grow':
@@ -146,6 +151,24 @@ async function call(id, { name, arguments: args = {}, _meta: meta = {} }) {
       return answer(
         text(JSON.stringify({ pid: process.pid, variables: Object.keys(process.env).sort() })),
       )
+    case 'rounds': {
+      // Asks once a round, and counts them in its state.
+      const state = JSON.parse(params.requestState ?? '[]')
+      if (params.inputResponses)
+        state.push(params.inputResponses.q.content ?? params.inputResponses.q.action)
+      if (state.length < args.rounds) {
+        const message = `round ${state.length + 1}`
+        const inputRequests = { q: { method: 'elicitation/create', params: { message } } }
+        return answer({
+          resultType: 'input_required',
+          inputRequests,
+          requestState: JSON.stringify(state),
+        })
+      }
+      return answer(
+        text(`state ${state.length}: ${state.map((it) => JSON.stringify(it)).join(' ')}`),
+      )
+    }
     case 'input':
       return answer({ resultType: 'input_required', inputRequests: {} })
     default:
@@ -167,6 +190,7 @@ function request({ id, method, params = {} }) {
   }
   switch (method) {
     case 'initialize':
+      offered = params.capabilities
       return result({ protocolVersion: params.protocolVersion, capabilities, serverInfo })
     case 'server/discover':
       if (!settings.modern) return send({ id, error: { code: -32601, message: 'no such method' } })
@@ -186,6 +210,14 @@ function request({ id, method, params = {} }) {
     }
     case 'tools/call':
       return call(id, params)
+    case 'subscriptions/listen': {
+      const _meta = { 'io.modelcontextprotocol/subscriptionId': id }
+      const { notifications } = params
+      return send({
+        method: 'notifications/subscriptions/acknowledged',
+        params: { notifications, _meta },
+      })
+    }
     case 'resources/list':
       return result({ resources: [{ uri: 'file:///a', name: 'a' }] })
     case 'resources/templates/list':

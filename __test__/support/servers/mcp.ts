@@ -1,6 +1,8 @@
 // Engines with scripted MCP servers, and runs whose model calls their tools. It must never leave a server running.
 
 import { existsSync, readFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import type {
   AgentEngine,
@@ -11,7 +13,7 @@ import type {
   ScriptedReply,
   StreamEvent,
 } from '../../../index.js'
-import { closing } from '../cleanup.js'
+import { afterwards, closing } from '../cleanup.js'
 import { context, readAll, scriptedEngine } from '../engine.js'
 import { toolResultsIn } from '../tools.js'
 
@@ -27,6 +29,7 @@ export interface ServerScript {
   print?: string
   noise?: string[]
   tools?: object[]
+  asks?: object
 }
 
 /** The options of a scripted server. */
@@ -77,4 +80,37 @@ export function received(log: string): { method?: string; params?: Record<string
   if (!existsSync(log)) return []
   const lines = readFileSync(log, 'utf8').split('\n').slice(0, -1)
   return lines.map((line) => JSON.parse(line))
+}
+
+/** The address of a server that answers as `handle` does, piece by piece, until the test ends. */
+export async function overFetch(handle: (request: Request) => Promise<Response>): Promise<string> {
+  const server = createServer(async (request, response) => {
+    const parts: Buffer[] = []
+    for await (const part of request) parts.push(part as Buffer)
+    const body = request.method === 'POST' ? { body: Buffer.concat(parts) } : {}
+    const headers = Object.entries(request.headers).map(([name, value]): [string, string] => [
+      name,
+      String(value),
+    ])
+    const left = new AbortController()
+    response.on('close', () => left.abort())
+    const url = `http://127.0.0.1${request.url}`
+    const { signal } = left
+    const asked = new Request(url, { method: request.method ?? 'POST', headers, signal, ...body })
+    const answer = await handle(asked)
+    response.writeHead(answer.status, Object.fromEntries(answer.headers))
+    response.flushHeaders()
+    try {
+      for await (const piece of answer.body ?? []) response.write(piece)
+    } catch {
+      // The client has gone.
+    }
+    response.end()
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  afterwards(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`
 }

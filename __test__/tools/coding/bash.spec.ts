@@ -63,9 +63,10 @@ test('what is printed comes by onUpdate, and an abort rejects when nothing is le
 
 test('capabilities say what the kernel enforces, and the sandbox enforces it', async () => {
   const engine = new AgentEngine()
-  const { codingTools, sandbox, descendants } = engine.capabilities()
+  const { codingTools, sandbox, descendants, limits } = engine.capabilities()
   await engine.close()
   expect({ codingTools, descendants }).toEqual({ codingTools: true, descendants: 'environment' })
+  expect(limits).toEqual({ perProcess: true, processes: false, together: false })
   expect(sandbox).toEqual({
     landlock: sandbox.landlock,
     files: sandbox.landlock >= 3,
@@ -104,6 +105,8 @@ test('options that cannot be used are refused with their path', () => {
     refused({ timeoutMs: 0 }),
     refused({ env: { 'A B': 'x' } }),
     refused({ env: { A: 1 } }),
+    refused({ limits: { cpuSeconds: 0 } }),
+    refused({ limits: { memory: 1 } }),
     refused({ shell: 'zsh' }),
     refused({}, [join(cwd, 'agent.db')]),
   ]
@@ -115,8 +118,15 @@ test('options that cannot be used are refused with their path', () => {
     '`options.bash.timeoutMs`: is not a whole number of milliseconds above 0',
     '`options.bash.env.A B`: is not the name of a variable',
     '`options.bash.env.A`: is not a string without NUL characters',
-    '`options.bash.shell`: is unknown; known are sandbox, network, timeoutMs, env, background',
+    '`options.bash.limits.cpuSeconds`: is not a whole number above 0',
+    '`options.bash.limits.memory`: is unknown; known are cpuSeconds, fileBytes, memoryBytes, openFiles',
+    '`options.bash.shell`: is unknown; known are sandbox, network, timeoutMs, env, background, limits',
     `\`protect[0]\`: \`${join(cwd, 'agent.db')}\` is in the workspace, where \`bash\` could change it; move it, or leave \`bash\` out of \`tools\``,
   ])
   for (const message of messages) expect(message).toContain(anchor)
+})
+
+test('each process of a command has the limits of the options', async () => {
+  const limits = { cpuSeconds: 9, openFiles: 40 }
+  expect(await text(shell({ limits }), 'ulimit -t; ulimit -n; ulimit -c')).toBe('9\n40\n0\n')
 })

@@ -175,7 +175,7 @@ test('what a server asks for is refused politely, and lines that are no messages
     'done',
   ])
   expect((await callAll({ engine, provider })).texts).toEqual([
-    'ping: {}, roots/list: -32601, sampling/createMessage: -32601, elicitation/create: {"action":"decline"}',
+    'ping: {}, roots/list: -32601, sampling/createMessage: -32601, elicitation/create: {"action":"decline"}, offered: {}',
   ])
 })
 

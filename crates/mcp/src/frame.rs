@@ -17,7 +17,7 @@ pub(crate) enum Frame<'a> {
     /// The answer to request `id`.
     Answer { id: u64, outcome: Result<&'a RawValue, RemoteError> },
     /// A request of the server, which expects an answer.
-    Request { id: &'a RawValue, method: Cow<'a, str> },
+    Request { id: &'a RawValue, method: Cow<'a, str>, params: Option<&'a RawValue> },
     /// A message without an answer.
     Notification { method: Cow<'a, str>, params: Option<&'a RawValue> },
     /// Anything else.
@@ -58,7 +58,9 @@ impl<'a> Frame<'a> {
             return Self::Noise;
         };
         match (method, id) {
-            (Some(method), Some(id)) if id.get().len() <= MAX_ID => Self::Request { id, method },
+            (Some(method), Some(id)) if id.get().len() <= MAX_ID => {
+                Self::Request { id, method, params }
+            }
             (Some(_), Some(_)) => Self::Noise,
             (Some(method), None) => Self::Notification { method, params },
             (None, Some(id)) => {
@@ -138,7 +140,19 @@ pub(crate) fn notification(method: &str, params: &Params) -> Vec<u8> {
     serde_json::to_vec(&Notification { jsonrpc: "2.0", method, params }).unwrap_or_default()
 }
 
-/// The answer to a request of a server. Nothing that a server asks for is given, but politely.
+/// The answer to a request of a server: a result, or the code and the text of an error.
+pub(crate) fn answer(id: &RawValue, outcome: Result<&RawValue, (i64, &str)>) -> Vec<u8> {
+    let outcome = match outcome {
+        Ok(result) => format!("\"result\":{}", result.get()),
+        Err((code, message)) => {
+            let error = serde_json::json!({ "code": code, "message": message });
+            format!("\"error\":{error}")
+        }
+    };
+    format!("{{\"jsonrpc\":\"2.0\",\"id\":{},{outcome}}}", id.get()).into_bytes()
+}
+
+/// The answer to a request of a server for which the host has no function: politely, that there is none.
 pub(crate) fn reply(id: &RawValue, method: &str) -> Vec<u8> {
     let outcome = match method {
         "ping" => "\"result\":{}",
@@ -158,7 +172,7 @@ mod tests {
             Frame::Answer { id, outcome: Err(error) } => {
                 format!("error {id} {} {}", error.code, error.message)
             }
-            Frame::Request { id, method } => {
+            Frame::Request { id, method, .. } => {
                 String::from_utf8(reply(id, &method)).unwrap_or_default()
             }
             Frame::Notification { method, params } => {

@@ -10,12 +10,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::value::RawValue;
 
+use super::client::Client;
 use super::frame::{Frame, Params, RemoteError, notification, reply};
+use super::marks::Marks;
 use super::parts::Spawn;
 use super::pending::OnProgress;
 use super::stdio::OnChange;
 use model::repair_surrogates;
-use provider::{Endpoint, EndpointAnswer, Flow, SseParser};
+use provider::{Endpoint, EndpointAnswer, Flow, Sent, SseParser};
 
 /// The longest answer.
 const MAX_BYTES: usize = 16 << 20;
@@ -23,6 +25,10 @@ const MAX_BYTES: usize = 16 << 20;
 const MAX_FRAMES: u32 = 10_000;
 /// How long the end of a session may take.
 const GRACE: Duration = Duration::from_millis(700);
+/// Resumptions of a stream in a row that brought nothing.
+const MAX_RESUMPTIONS: u32 = 3;
+/// The request that stays open.
+pub(crate) const LISTEN: &str = "subscriptions/listen";
 const ACCEPT: &str = "application/json, text/event-stream";
 
 /// A request that is sent.
@@ -45,6 +51,7 @@ pub(crate) struct Http {
     last: AtomicU64,
     state: Mutex<State>,
     on_change: OnChange,
+    client: Client,
     spawn: Spawn,
 }
 
@@ -55,6 +62,23 @@ struct State {
     expired: bool,
 }
 
+/// What was read of an answer so far.
+#[derive(Default)]
+struct Read {
+    frames: u32,
+    bytes: usize,
+    /// It has no result, and no bound but that of one message.
+    is_endless: bool,
+}
+
+/// Why a stream of events gives no result.
+enum Broken {
+    /// What the server sends cannot be used.
+    Answer(String),
+    /// The rest did not arrive.
+    Connection(String),
+}
+
 /// What came of a request.
 pub(crate) enum Outcome {
     Result(Box<RawValue>),
@@ -63,8 +87,14 @@ pub(crate) enum Outcome {
 }
 
 impl Http {
-    pub(crate) fn new(endpoint: Arc<Endpoint>, on_change: OnChange, spawn: Spawn) -> Self {
-        Self { endpoint, last: AtomicU64::new(0), state: Mutex::default(), on_change, spawn }
+    pub(crate) fn new(
+        endpoint: Arc<Endpoint>,
+        on_change: OnChange,
+        client: Client,
+        spawn: Spawn,
+    ) -> Self {
+        let (last, state) = (AtomicU64::new(0), Mutex::default());
+        Self { endpoint, last, state, on_change, client, spawn }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -100,7 +130,7 @@ impl Http {
             headers.push(("mcp-method", exchange.method));
             headers.extend(encoded.as_deref().map(|name| ("mcp-name", name)));
         }
-        let answer = match self.endpoint.send(&headers, Some(&exchange.body)).await {
+        let answer = match self.endpoint.send(&headers, Sent::Post(&exchange.body)).await {
             Ok(answer) => answer,
             Err(why) => return Outcome::Failed(why),
         };
@@ -148,39 +178,95 @@ impl Http {
             .ok_or_else(|| "answered what is no message of the protocol".to_owned())
     }
 
+    /// Reads a stream of events up to the result. One that ends before it is resumed after its last event, where the server numbers them.
     async fn stream(
+        &self,
+        answer: EndpointAnswer,
+        exchange: &Exchange<'_>,
+    ) -> Result<Outcome, String> {
+        let mut marks = Marks::default();
+        let mut read = Read { is_endless: exchange.method == LISTEN, ..Read::default() };
+        let mut ended = self.events(answer, exchange, &mut marks, &mut read).await;
+        let mut fruitless = 0;
+        loop {
+            let why = match ended {
+                Ok(Some(outcome)) => return Ok(outcome),
+                Ok(None) => "ended its answer before the result".to_owned(),
+                Err(Broken::Answer(why)) => return Err(why),
+                Err(Broken::Connection(why)) => why,
+            };
+            marks.cut();
+            // The form without a handshake has no resumption.
+            let resumes = !exchange.is_stateless && fruitless < MAX_RESUMPTIONS;
+            let Some(last) = marks.last().filter(|_| resumes) else {
+                return Err(why);
+            };
+            let (last, frames) = (last.to_owned(), read.frames);
+            tokio::time::sleep(marks.pause()).await;
+            ended = self.resumed(&last, exchange, &mut marks, &mut read).await;
+            fruitless = if read.frames == frames { fruitless + 1 } else { 0 };
+        }
+    }
+
+    /// Goes on with a stream after the event `last`.
+    async fn resumed(
+        &self,
+        last: &str,
+        exchange: &Exchange<'_>,
+        marks: &mut Marks,
+        read: &mut Read,
+    ) -> Result<Option<Outcome>, Broken> {
+        let session = self.lock().session.clone();
+        let mut headers = vec![("accept", "text/event-stream"), ("last-event-id", last)];
+        headers.extend(session.as_deref().map(|session| ("mcp-session-id", session)));
+        headers.extend(exchange.protocol.map(|protocol| ("mcp-protocol-version", protocol)));
+        let answer = self.endpoint.send(&headers, Sent::Get).await.map_err(Broken::Connection)?;
+        let status = answer.status();
+        if !(200..300).contains(&status) {
+            let why = format!(
+                "ended its answer before the result, and does not resume it (HTTP {status})"
+            );
+            return Err(Broken::Answer(why));
+        }
+        self.events(answer, exchange, marks, read).await
+    }
+
+    /// Reads the events of one response; `None` where it ends before the result.
+    async fn events(
         &self,
         mut answer: EndpointAnswer,
         exchange: &Exchange<'_>,
-    ) -> Result<Outcome, String> {
+        marks: &mut Marks,
+        read: &mut Read,
+    ) -> Result<Option<Outcome>, Broken> {
         let mut parser = SseParser::new();
-        let (mut frames, mut bytes) = (0_u32, 0_usize);
         let mut found = None;
-        while let Some(piece) = answer.next().await? {
-            bytes += piece.len();
-            if bytes > 2 * MAX_BYTES {
-                return Err(too_large());
+        while let Some(piece) = answer.next().await.map_err(Broken::Connection)? {
+            marks.feed(&piece);
+            read.bytes += piece.len();
+            if read.bytes > 2 * MAX_BYTES && !read.is_endless {
+                return Err(Broken::Answer(too_large()));
             }
             let mut replies = Vec::new();
             let fed = parser.feed(&piece, &mut |_, data| {
-                frames += 1;
+                read.frames = read.frames.saturating_add(1);
                 if found.is_none() {
                     found = self.message(&repair_surrogates(data), exchange, &mut replies);
                 }
                 Ok(if found.is_some() { Flow::End } else { Flow::More })
             });
-            fed.map_err(|failure| failure.message)?;
-            if frames > MAX_FRAMES {
-                return Err("sent too many messages".to_owned());
+            fed.map_err(|failure| Broken::Answer(failure.message))?;
+            if read.frames > MAX_FRAMES && !read.is_endless {
+                return Err(Broken::Answer("sent too many messages".to_owned()));
             }
             for text in replies {
-                self.post(text, exchange.protocol.map(str::to_owned));
+                self.post(std::future::ready(text), exchange.protocol.map(str::to_owned));
             }
             if let Some(found) = found {
-                return Ok(found);
+                return Ok(Some(found));
             }
         }
-        Err("ended its answer before the result".to_owned())
+        Ok(None)
     }
 
     /// Reads a message; the outcome, if it is that of the request.
@@ -195,7 +281,16 @@ impl Http {
                 Ok(result) => Outcome::Result(result.to_owned()),
                 Err(error) => Outcome::Remote(error),
             }),
-            Frame::Request { id, method } => {
+            Frame::Request { id, method, params } if self.client.serves(&method) => {
+                let message = self.client.clone().message(
+                    id.to_owned(),
+                    method.into_owned(),
+                    params.map(ToOwned::to_owned),
+                );
+                self.post(message, exchange.protocol.map(str::to_owned));
+                None
+            }
+            Frame::Request { id, method, .. } => {
                 replies.push(reply(id, &method));
                 None
             }
@@ -211,15 +306,20 @@ impl Http {
         }
     }
 
-    /// Sends a message without waiting for anything.
-    pub(crate) fn post(&self, body: Vec<u8>, protocol: Option<String>) {
+    /// Sends a message, as soon as it is there, without waiting for anything.
+    pub(crate) fn post(
+        &self,
+        body: impl Future<Output = Vec<u8>> + Send + 'static,
+        protocol: Option<String>,
+    ) {
         let (endpoint, session) = (Arc::clone(&self.endpoint), self.lock().session.clone());
         (self.spawn)(Box::pin(async move {
+            let body = body.await;
             let mut headers = vec![("accept", ACCEPT), ("content-type", "application/json")];
             headers.extend(session.as_deref().map(|session| ("mcp-session-id", session)));
             headers.extend(protocol.as_deref().map(|protocol| ("mcp-protocol-version", protocol)));
             // Nobody waits for it, and the server may be gone.
-            let _ = tokio::time::timeout(GRACE, endpoint.send(&headers, Some(&body))).await;
+            let _ = tokio::time::timeout(GRACE, endpoint.send(&headers, Sent::Post(&body))).await;
         }));
     }
 
@@ -230,7 +330,7 @@ impl Http {
         headers.extend(session.as_deref().map(|session| ("mcp-session-id", session)));
         headers.extend(protocol.map(|protocol| ("mcp-protocol-version", protocol)));
         let body = notification(method, &Params::default());
-        self.endpoint.send(&headers, Some(&body)).await.map(drop)
+        self.endpoint.send(&headers, Sent::Post(&body)).await.map(drop)
     }
 
     /// Ends the session, if there is one.
@@ -243,7 +343,7 @@ impl Http {
         if let Some(session) = session {
             let headers = [("mcp-session-id", session.as_str())];
             // A server may not know how to end one, or be gone.
-            let _ = tokio::time::timeout(GRACE, self.endpoint.send(&headers, None)).await;
+            let _ = tokio::time::timeout(GRACE, self.endpoint.send(&headers, Sent::Delete)).await;
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
+use super::client::ClientHost;
 use base::clock::Clock;
 use provider::{HttpClient, KeyHost};
 
@@ -25,4 +26,6 @@ pub struct ServerParts {
     pub client: Arc<HttpClient>,
     /// The functions that give tokens.
     pub keys: Option<Arc<dyn KeyHost>>,
+    /// The functions that answer what servers ask.
+    pub client_host: Option<Arc<dyn ClientHost>>,
 }

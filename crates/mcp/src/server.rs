@@ -240,6 +240,8 @@ impl Server {
         self.stale.store(false, Ordering::Release);
         let connected = Session::connect(&self.settings, on_change, &self.parts).await;
         let session = Arc::new(connected?);
+        // Before its tools are listed: a change after that is not missed.
+        session.listen(&self.parts.spawn);
         match self.list_tools(&session).await {
             Ok(tools) => Ok((session, tools)),
             Err(error) => {
@@ -331,12 +333,12 @@ impl Server {
     ) -> Result<CallResult, McpError> {
         let session = self.ready().await?;
         let params = Params::default().with("name", &tool.name).with("arguments", arguments);
-        let called = session.request("tools/call", params.clone(), Some(on_progress.clone())).await;
+        let called = session.request_with_input("tools/call", &params, Some(&on_progress)).await;
         let raw = match called {
             // A session over HTTP that had ended before: the call had no effect, and has another session now.
             Err(_) if session.has_expired() => {
                 let session = self.ready().await?;
-                session.request("tools/call", params, Some(on_progress)).await
+                session.request_with_input("tools/call", &params, Some(&on_progress)).await
             }
             called => called,
         }?;

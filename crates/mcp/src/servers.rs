@@ -132,7 +132,7 @@ impl McpServers {
         params: Vec<(&'static str, Box<RawValue>)>,
     ) -> Result<Box<RawValue>, McpError> {
         let session = self.session(server).await?;
-        let answered = session.request(method, Params(params), None).await;
+        let answered = session.request_with_input(method, &Params(params), None).await;
         answered.map_err(|error| about(server, &error))
     }
 

@@ -8,10 +8,13 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
+use tokio::sync::watch;
 
+use super::client::Client;
 use super::frame::{Params, notification, request};
-use super::http::{Exchange, Http, Outcome};
-use super::parts::ServerParts;
+use super::http::{Exchange, Http, LISTEN, Outcome};
+use super::listening::Listening;
+use super::parts::{ServerParts, Spawn};
 use super::pending::OnProgress;
 use super::redaction::Secrets;
 use super::settings::{Place, Protocol, ServerSettings};
@@ -22,6 +25,8 @@ use provider::{Endpoint, EndpointToken};
 const OFFERED: &str = "2025-11-25";
 /// The revisions with a handshake that are understood.
 const UNDERSTOOD: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", OFFERED];
+/// How often a request may ask for input.
+const MAX_ROUNDS: u32 = 10;
 /// The revision without one.
 const STATELESS: &str = "2026-07-28";
 
@@ -48,6 +53,8 @@ pub(crate) struct About {
     pub(crate) name: String,
     pub(crate) version: String,
     pub(crate) has_tools: bool,
+    /// It says when its tools change, to those who subscribe.
+    changes_tools: bool,
     pub(crate) has_resources: bool,
     pub(crate) has_prompts: bool,
 }
@@ -55,7 +62,7 @@ pub(crate) struct About {
 /// How a server is reached.
 enum Connection {
     Stdio(Stdio),
-    Http(Http),
+    Http(Arc<Http>),
 }
 
 /// A connection.
@@ -66,6 +73,10 @@ pub(crate) struct Session {
     protocol: Option<String>,
     pub(crate) about: About,
     secrets: Secrets,
+    client: Client,
+    listening: Listening,
+    /// Ends what belongs to it, also where it is only dropped.
+    closing: watch::Sender<bool>,
 }
 
 #[derive(Default, Deserialize)]
@@ -80,9 +91,15 @@ struct Begun {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Capabilities {
-    tools: Option<serde::de::IgnoredAny>,
+    tools: Option<ToolCapabilities>,
     resources: Option<serde::de::IgnoredAny>,
     prompts: Option<serde::de::IgnoredAny>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ToolCapabilities {
+    list_changed: bool,
 }
 
 #[derive(Default, Deserialize)]
@@ -118,7 +135,7 @@ impl Drop for Outstanding<'_> {
             // Without a session the end of the request is its cancellation.
             Connection::Http(http) if !self.is_answered && !session.is_stateless => {
                 if self.is_cancellable {
-                    http.post(message(), session.protocol.clone());
+                    http.post(std::future::ready(message()), session.protocol.clone());
                 }
             }
             Connection::Stdio(_) | Connection::Http(_) => {}
@@ -138,22 +155,32 @@ impl Session {
     ) -> Result<Self, (McpError, String)> {
         let secrets = settings.secrets.clone();
         let clock = parts.clock.clone();
+        let (closing, closed) = watch::channel(false);
+        let host = parts.client_host.clone();
+        let client = Client::new(&settings.name, settings.functions, host, closed);
+        let listening = Listening::default();
+        let on_change = listening.through(on_change);
         let connection = match &settings.place {
             Place::Process(command) => {
-                let started = Stdio::start(&settings.name, command.clone(), on_change, clock).await;
+                let started =
+                    Stdio::start(&settings.name, command.clone(), on_change, client.clone(), parts)
+                        .await;
                 let failed = |why: String| (McpError::Failed(secrets.clean(&why)), String::new());
                 Connection::Stdio(started.map_err(failed)?)
             }
             Place::Address(address, number) => {
                 let token = number.zip(parts.keys.clone());
                 let token = token.map(|(number, host)| EndpointToken { host, number });
-                let client = Arc::clone(&parts.client);
-                let endpoint = Arc::new(Endpoint::new(address.clone(), token, client, clock));
-                Connection::Http(Http::new(endpoint, on_change, Arc::clone(&parts.spawn)))
+                let sockets = Arc::clone(&parts.client);
+                let endpoint = Arc::new(Endpoint::new(address.clone(), token, sockets, clock));
+                let spawn = Arc::clone(&parts.spawn);
+                Connection::Http(Arc::new(Http::new(endpoint, on_change, client.clone(), spawn)))
             }
         };
         let about = About::default();
-        let mut session = Self { connection, is_stateless: false, protocol: None, about, secrets };
+        let (is_stateless, protocol) = (false, None);
+        let mut session =
+            Self { connection, is_stateless, protocol, about, secrets, client, listening, closing };
         let begun = session.begin(settings.protocol).await;
         match begun {
             Ok(()) => Ok(session),
@@ -186,7 +213,7 @@ impl Session {
         self.is_stateless = false;
         let params = Params::default()
             .with("protocolVersion", OFFERED)
-            .with("capabilities", &json!({}))
+            .with("capabilities", &self.client.capabilities())
             .with("clientInfo", &client());
         let raw = self.request("initialize", params, None).await?;
         let begun: Begun = self.parsed(&raw)?;
@@ -231,6 +258,7 @@ impl Session {
             protocol,
             name: self.clean(&name),
             version: self.clean(&version),
+            changes_tools: capabilities.tools.as_ref().is_some_and(|tools| tools.list_changed),
             has_tools: capabilities.tools.is_some(),
             has_resources: capabilities.resources.is_some(),
             has_prompts: capabilities.prompts.is_some(),
@@ -241,6 +269,28 @@ impl Session {
         serde_json::from_str(raw.get()).map_err(|error| {
             McpError::Failed(self.clean(&format!("answered what cannot be read: {error}")))
         })
+    }
+
+    /// As [`Session::request`], for a request whose result may ask for more: then it is made again with the answers of the host.
+    ///
+    /// # Errors
+    /// As there; or it asks too often.
+    pub(crate) async fn request_with_input(
+        &self,
+        method: &str,
+        params: &Params,
+        on_progress: Option<&OnProgress>,
+    ) -> Result<Box<RawValue>, McpError> {
+        let mut next = params.clone();
+        for _ in 0..MAX_ROUNDS {
+            let result = self.request(method, next, on_progress.cloned()).await?;
+            match self.client.answered(&result, params).await {
+                Ok(None) => return Ok(result),
+                Ok(Some(answered)) => next = answered,
+                Err(why) => return Err(McpError::Failed(self.clean(&why))),
+            }
+        }
+        Err(McpError::Failed("asks for input without an end".to_owned()))
     }
 
     /// Sends a request and waits for its result. Dropping the future cancels the request.
@@ -331,7 +381,8 @@ impl Session {
         if self.is_stateless {
             meta.insert("io.modelcontextprotocol/protocolVersion".to_owned(), STATELESS.into());
             meta.insert("io.modelcontextprotocol/clientInfo".to_owned(), client());
-            meta.insert("io.modelcontextprotocol/clientCapabilities".to_owned(), json!({}));
+            let capabilities = self.client.capabilities();
+            meta.insert("io.modelcontextprotocol/clientCapabilities".to_owned(), capabilities);
         }
         if let Some(id) = progress {
             meta.insert("progressToken".to_owned(), id.into());
@@ -357,7 +408,50 @@ impl Session {
 
     /// Whether it may change its tools without saying so here.
     pub(crate) fn is_silent(&self) -> bool {
-        self.is_stateless || matches!(self.connection, Connection::Http(_))
+        let says = match &self.connection {
+            Connection::Stdio(_) => !self.is_stateless,
+            Connection::Http(_) => false,
+        };
+        !says && !self.listening.is_on()
+    }
+
+    /// Has a server without a handshake say when its tools change, for as long as the connection lives.
+    pub(crate) fn listen(&self, spawn: &Spawn) {
+        if !self.is_stateless || !self.about.changes_tools {
+            return;
+        }
+        let wanted = json!({ "toolsListChanged": true });
+        let params = self.with_meta(Params::default().with("notifications", &wanted), None);
+        let (listening, closing) = (self.listening.clone(), self.closing.subscribe());
+        match &self.connection {
+            Connection::Stdio(stdio) => {
+                // The process ends with its connection: one request is enough.
+                let Ok((id, answer)) = stdio.pending.open(None) else { return };
+                if stdio.send(request(id, LISTEN, &params)) {
+                    (spawn)(Box::pin(listening.once(closing, answer)));
+                }
+            }
+            Connection::Http(http) => {
+                let http = Arc::clone(http);
+                (spawn)(Box::pin(async move {
+                    let request = || async {
+                        let id = http.next_id();
+                        let exchange = Exchange {
+                            id,
+                            method: LISTEN,
+                            name: None,
+                            body: request(id, LISTEN, &params),
+                            on_progress: None,
+                            protocol: Some(STATELESS),
+                            is_stateless: true,
+                        };
+                        // Whatever came of it, it is made again.
+                        drop(http.request(exchange).await);
+                    };
+                    listening.run(closing, request).await;
+                }));
+            }
+        }
     }
 
     /// The end of what it logged.
@@ -370,6 +464,7 @@ impl Session {
 
     /// Ends it.
     pub(crate) async fn close(&self) {
+        self.closing.send_replace(true);
         match &self.connection {
             Connection::Stdio(stdio) => stdio.close().await,
             Connection::Http(http) => http.close().await,

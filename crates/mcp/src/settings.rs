@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::client::ClientFunctions;
 use super::patterns::Selection;
 use super::redaction::Secrets;
 use super::tool::ToolRules;
@@ -39,6 +40,7 @@ pub struct ServerSettings {
     pub(crate) tools: Selection,
     pub(crate) rules: ToolRules,
     pub(crate) secrets: Secrets,
+    pub(crate) functions: ClientFunctions,
 }
 
 /// Where a server is.
@@ -106,6 +108,11 @@ struct Fields {
     execution_mode: Option<ExecutionMode>,
     #[serde(default)]
     trust_annotations: Option<bool>,
+    /// The numbers of functions.
+    #[serde(default)]
+    on_elicitation: Option<u32>,
+    #[serde(default)]
+    on_sampling: Option<u32>,
 }
 
 #[derive(Deserialize)]
@@ -161,6 +168,10 @@ fn server(
             trust_annotations: fields.trust_annotations.unwrap_or(false),
         },
         secrets,
+        functions: ClientFunctions {
+            elicitation: fields.on_elicitation,
+            sampling: fields.on_sampling,
+        },
     })
 }
 

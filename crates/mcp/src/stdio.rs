@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::client::Client;
 use super::frame::{Frame, reply};
+use super::parts::{ServerParts, Spawn};
 use super::pending::Pending;
 use super::redaction::Secrets;
 use base::clock::Clock;
@@ -65,6 +67,8 @@ struct Reading {
     pending: Arc<Pending>,
     outgoing: mpsc::WeakSender<Vec<u8>>,
     on_change: OnChange,
+    client: Client,
+    spawn: Spawn,
     clock: Clock,
     ended: watch::Sender<bool>,
 }
@@ -78,7 +82,8 @@ impl Stdio {
         name: &str,
         command: ServerCommand,
         on_change: OnChange,
-        clock: Clock,
+        client: Client,
+        parts: &ServerParts,
     ) -> Result<Self, String> {
         let pending = Arc::new(Pending::default());
         let (outgoing, unread) = mpsc::channel(MAX_UNREAD);
@@ -87,7 +92,9 @@ impl Stdio {
             pending: Arc::clone(&pending),
             outgoing: outgoing.downgrade(),
             on_change,
-            clock,
+            client,
+            spawn: Arc::clone(&parts.spawn),
+            clock: parts.clock.clone(),
             ended,
         };
         let (report, started) = oneshot::channel();
@@ -252,7 +259,22 @@ impl Reading {
     fn message(&self, line: &[u8]) {
         match Frame::read(line) {
             Frame::Answer { id, outcome } => self.pending.answer(id, outcome),
-            Frame::Request { id, method } => {
+            Frame::Request { id, method, params } if self.client.serves(&method) => {
+                let message = self.client.clone().message(
+                    id.to_owned(),
+                    method.into_owned(),
+                    params.map(ToOwned::to_owned),
+                );
+                let outgoing = self.outgoing.clone();
+                (self.spawn)(Box::pin(async move {
+                    let message = message.await;
+                    if let Some(outgoing) = outgoing.upgrade() {
+                        // As below.
+                        let _ = outgoing.try_send(message);
+                    }
+                }));
+            }
+            Frame::Request { id, method, .. } => {
                 if let Some(outgoing) = self.outgoing.upgrade() {
                     // A server that does not read gets no answer.
                     let _ = outgoing.try_send(reply(id, &method));

@@ -32,7 +32,7 @@ pub use framing::eventstream::FrameParser;
 pub use framing::sse::{SseParser, StreamReader};
 pub use hook::{Inspected, OutgoingRequest, RequestHook, RequestHost};
 pub use http::{
-    Endpoint, EndpointAnswer, EndpointSettings, EndpointToken, HttpClient, HttpProvider,
+    Endpoint, EndpointAnswer, EndpointSettings, EndpointToken, HttpClient, HttpProvider, Sent,
     TurnHeaders,
 };
 pub use model::{Api, BlockStart, Completion, Delta, DeltaSink, Failure, ReportedUsage, Stop};

@@ -46,7 +46,7 @@ mod workspace;
 pub use cancel::Cancel;
 pub use error::{OpenError, ToolError};
 pub use output::{Block, Outcome, Output};
-pub use params::{Background, Sandbox, ShellOptions, WorkspaceOptions};
+pub use params::{Background, Sandbox, ShellLimits, ShellOptions, WorkspaceOptions};
 pub use protected_paths::{ProtectedPath, protect};
 pub use server_process::{ServerCommand, ServerPipes, ServerProcess};
 pub use support::{SandboxSupport, Support};

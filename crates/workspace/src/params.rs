@@ -44,6 +44,27 @@ pub struct ShellOptions {
     pub environment: BTreeMap<String, String>,
     /// A restricted shell has a `HOME` of its own: it could not read the user's.
     pub own_home: bool,
+    /// What each process of a command may use.
+    #[serde(default)]
+    pub limits: ShellLimits,
+}
+
+/// What each process of a command may use; the system's own limits where there is none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ShellLimits {
+    /// Seconds of processor time.
+    #[serde(default)]
+    pub cpu_seconds: Option<u64>,
+    /// The longest file that it writes.
+    #[serde(default)]
+    pub file_bytes: Option<u64>,
+    /// Its address space.
+    #[serde(default)]
+    pub memory_bytes: Option<u64>,
+    /// Files that it has open at once.
+    #[serde(default)]
+    pub open_files: Option<u64>,
 }
 
 /// Whether shells are restricted.

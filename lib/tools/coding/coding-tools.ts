@@ -22,7 +22,8 @@ import { mark } from './native.ts'
 const CODE = 'invalid_options'
 const ABORTED = 'Operation aborted'
 const OPTIONS = ['readRoots', 'protect', 'tools', 'bash'] as const
-const BASH = ['sandbox', 'network', 'timeoutMs', 'env', 'background'] as const
+const BASH = ['sandbox', 'network', 'timeoutMs', 'env', 'background', 'limits'] as const
+const LIMITS = ['cpuSeconds', 'fileBytes', 'memoryBytes', 'openFiles'] as const
 const SANDBOXES = ['preferred', 'required', 'off'] as const
 const BACKGROUNDS = ['end', 'keep'] as const
 /** What a shell has of the environment of the process. */
@@ -157,7 +158,26 @@ function shell(given: unknown): Record<string, unknown> {
     timeoutMs,
     environment,
     ownHome: named.HOME === undefined,
+    limits: limits(fields.limits),
   }
+}
+
+/** What each process of a command may use. */
+function limits(given: unknown): Record<string, number> {
+  if (given === undefined || given === null) return {}
+  const field = 'options.bash.limits'
+  if (typeof given !== 'object') throw refusal(CODE, field, 'is not an object')
+  const fields = readNamed(given, LIMITS, field, CODE, `${field}.`)
+  refuseUnknown(given, LIMITS, field)
+  const checked: Record<string, number> = {}
+  for (const [name, value] of Object.entries(fields)) {
+    if (value === undefined) continue
+    if (!Number.isSafeInteger(value) || Number(value) < 1) {
+      throw refusal(CODE, `${field}.${name}`, 'is not a whole number above 0')
+    }
+    checked[name] = Number(value)
+  }
+  return checked
 }
 
 function variables(given: unknown): Record<string, string> {

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::json as object;
 use serde_json::value::RawValue;
 
+use super::JsClientHost;
 use crate::engine::{EventQueue, JoinedTools, JoiningTools, RecordKind, Tasks};
 use base::clock::Clock;
 use mcp::{
@@ -29,6 +30,7 @@ pub(in crate::node) fn mcp_servers(
     clock: &Clock,
     client: &Arc<HttpClient>,
     keys: &Arc<dyn KeyHost>,
+    client_host: JsClientHost,
 ) -> Option<Arc<McpServers>> {
     if settings.is_empty() {
         return None;
@@ -40,6 +42,7 @@ pub(in crate::node) fn mcp_servers(
         check: Arc::new(|schema| ResultSchema::compile(schema).map(drop)),
         client: Arc::clone(client),
         keys: Some(Arc::clone(keys)),
+        client_host: Some(Arc::new(client_host)),
     };
     Some(McpServers::new(settings, &parts))
 }

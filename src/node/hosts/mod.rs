@@ -2,6 +2,7 @@
 //! them.
 
 mod answers;
+mod client_host;
 mod coding;
 mod coding_calls;
 mod embed_host;
@@ -13,6 +14,7 @@ mod request_host;
 mod tool_host;
 
 pub(super) use answers::RequestAnswers;
+pub(super) use client_host::{ClientAnswers, JsClientHost};
 pub(super) use coding::{CodingHost, CodingTools};
 pub(super) use coding_calls::{blocking, repaired};
 pub(super) use embed_host::{EmbedAnswers, js_embedder, start_memory};

@@ -80,6 +80,17 @@ impl EndpointSettings {
     }
 }
 
+/// What is sent to an endpoint.
+#[derive(Debug, Clone, Copy)]
+pub enum Sent<'b> {
+    /// A body.
+    Post(&'b [u8]),
+    /// The wish for what the headers name.
+    Get,
+    /// The end of what the headers name.
+    Delete,
+}
+
 impl Endpoint {
     /// The endpoint; nothing is opened before the first request.
     #[must_use]
@@ -92,19 +103,19 @@ impl Endpoint {
         Self { settings, client, token, known: Mutex::default(), clock }
     }
 
-    /// Sends a body, or without one deletes what the headers name. Dropping the future closes the request.
+    /// Sends a request. Dropping the future closes it.
     ///
     /// # Errors
     /// Why there is no answer, without a secret.
     pub async fn send(
         &self,
         headers: &[(&'static str, &str)],
-        body: Option<&[u8]>,
+        sent: Sent<'_>,
     ) -> Result<EndpointAnswer, String> {
         let mut refused = false;
         loop {
             let token = self.current_token(refused).await?;
-            let answer = self.send_once(headers, body, token.as_ref()).await?;
+            let answer = self.send_once(headers, sent, token.as_ref()).await?;
             let again = answer.status() == StatusCode::UNAUTHORIZED.as_u16() && token.is_some();
             if again && !refused {
                 refused = true;
@@ -117,7 +128,7 @@ impl Endpoint {
     async fn send_once(
         &self,
         headers: &[(&'static str, &str)],
-        body: Option<&[u8]>,
+        sent: Sent<'_>,
         token: Option<&HostKey>,
     ) -> Result<EndpointAnswer, String> {
         let base = &self.settings.base;
@@ -137,7 +148,11 @@ impl Endpoint {
                 .ok_or_else(|| format!("`{name}` has a value that no header may have"))?;
             all.insert(HeaderName::from_static(name), value);
         }
-        let method = if body.is_some() { Method::POST } else { Method::DELETE };
+        let (method, body) = match sent {
+            Sent::Post(body) => (Method::POST, Some(body)),
+            Sent::Get => (Method::GET, None),
+            Sent::Delete => (Method::DELETE, None),
+        };
         let mut request = Request::new(method, base.whole());
         *request.headers_mut() = all;
         *request.body_mut() = body.map(|body| body.to_vec().into());

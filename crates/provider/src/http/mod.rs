@@ -23,7 +23,7 @@ mod transport;
 
 pub use client::HttpClient;
 pub(crate) use client::{Connection, authorities, proxy};
-pub use endpoint::{Endpoint, EndpointAnswer, EndpointSettings, EndpointToken};
+pub use endpoint::{Endpoint, EndpointAnswer, EndpointSettings, EndpointToken, Sent};
 pub(crate) use guard::{BaseUrl, add_header, header_value};
 pub use headers::TurnHeaders;
 pub(crate) use limits::Timeouts;

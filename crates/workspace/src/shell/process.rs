@@ -12,10 +12,11 @@ use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::pipe::PipeFlags;
-use rustix::process::{Pid, PidfdFlags, Signal};
+use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, getrlimit, setrlimit};
 
 use super::landlock::Ruleset;
 use super::survivors::TAG;
+use crate::params::ShellLimits;
 
 const SHELLS: [&str; 3] = ["/bin/bash", "/usr/bin/bash", "/bin/sh"];
 
@@ -27,6 +28,7 @@ pub(super) struct Start<'s> {
     /// Where it begins.
     pub(super) directory: OwnedFd,
     pub(super) ruleset: Option<Arc<Ruleset>>,
+    pub(super) limits: ShellLimits,
 }
 
 /// A shell that runs, or has ended and is not reaped.
@@ -46,7 +48,7 @@ impl Running {
         let program = SHELLS.into_iter().find(|path| Path::new(path).exists());
         #[expect(clippy::disallowed_methods, reason = "this is where shells are started")]
         let mut command = Command::new(program.unwrap_or("/bin/sh"));
-        let Start { command: text, environment, tag, directory, ruleset } = start;
+        let Start { command: text, environment, tag, directory, ruleset, limits } = start;
         command
             .arg("-c")
             .arg(text)
@@ -61,6 +63,7 @@ impl Running {
             rustix::process::umask(Mode::from_raw_mode(0o077));
             rustix::process::fchdir(directory.as_fd())?;
             close_on_exec();
+            limit(&limits)?;
             match &ruleset {
                 Some(ruleset) => Ok(ruleset.restrict()?),
                 None => Ok(()),
@@ -115,6 +118,25 @@ pub(super) fn failure(status: ExitStatus) -> Option<String> {
         (None, Some(signal)) => Some(format!("Command was ended by signal {signal}")),
         (None, None) => Some("Command ended without an exit code".to_owned()),
     }
+}
+
+/// Sets the limits of the calling process, which its children have too. A limit above the system's own is that one.
+fn limit(limits: &ShellLimits) -> io::Result<()> {
+    let ShellLimits { cpu_seconds, file_bytes, memory_bytes, open_files } = *limits;
+    let wanted = [
+        (Resource::Cpu, cpu_seconds),
+        (Resource::Fsize, file_bytes),
+        (Resource::As, memory_bytes),
+        (Resource::Nofile, open_files),
+        // A core has the memory of a process, and is as large.
+        (Resource::Core, Some(0)),
+    ];
+    for (resource, most) in wanted {
+        let Some(most) = most else { continue };
+        let most = getrlimit(resource).maximum.map_or(most, |system| system.min(most));
+        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
+    }
+    Ok(())
 }
 
 /// No handle of the host, whatever library opened it, is the shell's. A kernel before 5.11 has no such call.

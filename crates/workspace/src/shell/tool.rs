@@ -129,6 +129,7 @@ pub(crate) fn bash(
         tag: &tag,
         directory,
         ruleset: ruleset.as_ref().map(Arc::clone),
+        limits: shell.options.limits,
     };
     let mut watched = Watched {
         running: Running::start(start).map_err(failed)?,

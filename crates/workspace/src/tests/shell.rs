@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use super::*;
-use crate::{Background, Output, Sandbox, ShellOptions, support};
+use crate::{Background, Output, Sandbox, ShellLimits, ShellOptions, support};
 
 fn options() -> ShellOptions {
     let environment = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/nowhere")];
@@ -15,6 +15,7 @@ fn options() -> ShellOptions {
         timeout_ms: 60_000,
         background: Background::End,
         own_home: true,
+        limits: ShellLimits::default(),
         environment: environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
     }
 }
@@ -358,4 +359,39 @@ fn a_long_result_of_any_tool_is_in_a_file_that_can_be_read_and_goes_with_the_wor
     assert_ne!(path, other);
     drop(shells.workspace);
     assert!(!path.exists() && !other.exists());
+}
+
+#[test]
+fn each_process_of_a_command_has_the_limits_of_the_options_and_leaves_no_core() {
+    let limits = ShellLimits {
+        cpu_seconds: Some(7),
+        file_bytes: Some(64 * 1024),
+        memory_bytes: Some(1 << 30),
+        open_files: Some(32),
+    };
+    let shells = Shells::with(|options| options.limits = limits);
+    let shown = "ulimit -t; ulimit -v; ulimit -n; ulimit -c; ulimit -f";
+    assert_eq!(shells.bash(shown).unwrap(), "7\n1048576\n32\n0\n64\n");
+    // Its children have them too.
+    assert_eq!(shells.bash("sh -c 'ulimit -n' | cat").unwrap(), "32\n");
+    let error = shells.bash("head -c 100000 /dev/zero > long").unwrap_err();
+    assert!(error.contains("File size limit exceeded") || error.contains("signal"), "{error}");
+    assert_eq!(fs::metadata(shells.dir.path().join("work/long")).unwrap().len(), 64 * 1024);
+    assert_eq!(Shells::new().bash("ulimit -c").unwrap(), "0\n");
+}
+
+#[test]
+fn output_without_an_end_and_children_without_number_end_with_the_time_limit() {
+    let shells = Shells::new();
+    for command in [
+        "yes | cat",
+        "trap '' TERM INT HUP; while :; do sleep 0.01 & done",
+        "for i in $(seq 30); do setsid sh -c '(sleep 600 &) ; sleep 600' & done; wait",
+    ] {
+        let params = json!({ "command": command, "timeout": 0.3 });
+        let error = shells.output(&params, &Cancel::default()).unwrap_err();
+        assert!(error.contains("Command timed out after 0.3 seconds"), "{command}: {error}");
+        assert!(!error.contains("could not all be ended"), "{command}");
+    }
+    assert_eq!(shells.bash("yes | head -n 2").unwrap(), "y\ny\n");
 }
