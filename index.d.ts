@@ -6605,7 +6605,7 @@ scopes?: Array<MemoryScope> | undefined,
 /**
  * What is in any scope: never for an answer that a user sees.
  */
-all: boolean, 
+all?: boolean | undefined, 
 /**
  * Only these kinds. Default: all.
  */
@@ -6815,7 +6815,7 @@ scopes?: Array<MemoryScope> | undefined,
 /**
  * Those of every scope.
  */
-all: boolean, 
+all?: boolean | undefined, 
 /**
  * The one with this id.
  */
@@ -6831,7 +6831,7 @@ type?: string | undefined,
 /**
  * Also those that were superseded.
  */
-superseded: boolean, 
+superseded?: boolean | undefined, 
 /**
  * The `next` of the previous page.
  */
@@ -6950,7 +6950,7 @@ within?: string | undefined,
 /**
  * Rewrites the file as well, which takes time and space: no free page has the text any more.
  */
-secure: boolean, };
+secure?: boolean | undefined, };
 
 /**
  * What was forgotten.
