@@ -30,6 +30,8 @@ export declare class NativeBroker {
   run(engine: NativeEngine, run: number, turn: QueuedTurnArgs, context: string, known: KnownHistory | undefined | null, flags: number): number | null
   /** Resumes turn `turn` of a session as run number `run`, after its last event. */
   resume(engine: NativeEngine, run: number, turn: QueuedTurnArgs, context: string, known: KnownHistory | undefined | null, flags: number): number | null
+  /** Messages that were offered to a running turn enter it: each is its id and its JSON. */
+  enterTurn(sessionLabel: string, turnId: string, messages: Array<Array<string>>): void
   /** A turn cannot begin: its messages fail with this reason. */
   refuse(sessionLabel: string, turnId: string, detail: string): void
   /** The engine closes: a turn is neither begun nor resumed, and its messages are left for the next broker. */
@@ -267,7 +269,7 @@ export declare class NativeResultSchema {
  * @internal
  */
 export declare class NativeWorkspace {
-  /** `options`: the JSON of `{ workspace, readRoots, protect, shell }`, with absolute paths. */
+  /** `options`: the JSON of `{ workspace, readRoots, protect, shell, temporary }`, with absolute paths. */
   constructor(options: string)
   /**
    * Runs a tool with the JSON of its parameters. The answer is its result, or `{ error }` with what the model is to read.
@@ -308,6 +310,8 @@ export interface QueuedTurnArgs {
   earlier: string
   /** The head of its session, if the turn starts another thread in place of following it. */
   leaves?: string
+  /** What it may spend. */
+  budget?: TurnBudgetArgs
   /** The number of its newest stored event; 0 for a new turn. */
   lastEvent: number
 }
@@ -321,4 +325,17 @@ export interface ResumePoint {
   turn: string
   /** The number of its newest stored event; 0 for none. */
   lastEvent: number
+}
+
+/**
+ * What a turn may spend.
+ * @internal
+ */
+export interface TurnBudgetArgs {
+  /** Its account. */
+  account: string
+  /** In tokens. */
+  maxTokens?: number
+  /** In US dollars. */
+  maxCost?: number
 }

@@ -70,6 +70,11 @@ export interface ToolPolicy {
   executionMode?: ExecutionMode | undefined
   /** Limit of one execution in milliseconds; the run's remaining time where absent. */
   timeoutMs?: number | undefined
+  /**
+   * The most characters of a result that the model reads, 200 at least. Default: 30 % of the model's window, and 400,000. A longer one is cut in
+   * its middle; in a run with the coding tool `read` the cut names a file with the whole.
+   */
+  maxResultChars?: number | undefined
   /** How a call is handled whose outcome is unknown after a crash. Default `unsafe`. */
   replay?: ReplayClass | undefined
   /** How often a failed execution is retried; only with `replay: 'pure' | 'idempotent'`. */
@@ -460,8 +465,13 @@ export interface AssembledContext extends RunHooks {
   systemPrompt: string
   /** Layer 2. Left out, the engine reads the session's history from its ledger. */
   history?: readonly Message[] | undefined
-  /** Layer 3: a user message. */
+  /** Layer 3: a user message; with a `currentTurn` also the result of a tool. */
   currentMessage: Message
+  /**
+   * For a host that runs the tools itself: the messages of this turn before `currentMessage`, which begin with the model's answer. The run
+   * continues the turn. Needs an engine without a ledger.
+   */
+  currentTurn?: readonly Message[] | undefined
   tools: readonly AgentTool[]
   model: string
   /** The name of one of the engine's providers. */
@@ -561,6 +571,12 @@ export interface AssembledContext extends RunHooks {
   events?: EventsOption | undefined
   /** How many tools with `executionMode: 'parallel'` run at once. Default 8. */
   maxParallelTools?: number | undefined
+  /**
+   * Decides before the first call of the model whether tools run first, or the user is asked. `heuristic`: a message that begins with
+   * `tool:name.action` or `app/name/action` runs that tool with what follows. Default: the engine's `planner`, else none. Its decisions are in
+   * `result.plans`.
+   */
+  planner?: Planner | undefined
   /** What the run may do at most: its tools, their calls, tokens. Holds together with the engine's `policy`. */
   policy?: RunPolicy | readonly RunPolicy[] | undefined
   /**
@@ -715,6 +731,60 @@ export interface RunHooks {
   ): StepChanges | undefined | void | Promise<StepChanges | undefined | void>
 }
 
+/** The situation that a planner decides in. */
+export interface PlanContext {
+  runId: string
+  turnId: string
+  sessionLabel: string
+  /** The hash of all that follows, of the planner's settings and of the tools' schemas. It has no id and no time. */
+  inputHash: string
+  /** The text of the newest user message. */
+  message: string
+  /** The number of the next step of the turn, from 1. */
+  step: number
+  /** The names of the run's tools. */
+  tools: string[]
+  /** The calls of this turn that have their result. Empty, unless the planner has `replan`. */
+  observations: {
+    toolName: string
+    params: Record<string, unknown>
+    result: string
+    isError: boolean
+  }[]
+}
+
+/**
+ * What a planner decides. `direct`: the model is called. `tools`: these calls run first, and the model reads their results. `clarify`: the turn
+ * ends with the question as its answer, and no model is called.
+ */
+export type Plan =
+  | { kind: 'direct'; reason?: string | undefined }
+  | {
+      kind: 'tools'
+      calls: readonly { toolName: string; params?: Readonly<Record<string, unknown>> | undefined }[]
+      reason?: string | undefined
+    }
+  | { kind: 'clarify'; question: string; reason?: string | undefined }
+
+/** Decides about a turn. The same context should have the same plan. A throw, or what is no plan, calls the model, with a warning. */
+export type PlanFunction = (context: PlanContext) => Plan | Promise<Plan>
+
+/** A planner with its settings. */
+export interface PlannerOptions {
+  /** The engine's heuristic (see {@link AssembledContext.planner}), or a function of the host. */
+  plan: 'heuristic' | PlanFunction
+  /**
+   * For the heuristic: words that stand for a tool, or for the tools of a server by what is before `__` in their names. A message with such a
+   * word runs the `search`, `list` or `query` of it.
+   */
+  keywords?: Readonly<Record<string, string>> | undefined
+  /** Decides again after each round of tools. Planned calls are steps, so `maxIterations` bounds them. Default false. */
+  replan?: boolean | undefined
+}
+
+/** Decides before the model is called. */
+export type Planner = 'heuristic' | PlanFunction | PlannerOptions
+
 /** The broker interface's six events. */
 export type CoreStreamEvent = Extract<
   StreamEvent,
@@ -751,6 +821,7 @@ export type RunDefaults = {
     keyof AssembledContext,
     | 'currentMessage'
     | 'history'
+    | 'currentTurn'
     | 'abortSignal'
     | 'runId'
     | 'parentTurnId'
@@ -971,9 +1042,21 @@ export interface ResumeOptions extends RunHooks {
   events?: EventsOption | undefined
   /** What becomes of the run if a call waits for a decision. Default `wait`. */
   onApproval?: 'wait' | 'return' | undefined
+  /** The planner. Default: the one with which the turn began; a function of it must be passed again, here or in the engine's options. */
+  planner?: Planner | undefined
   /** The library's schema with which the turn began: without it the answer is compared with its JSON Schema only. */
   output?: StandardSchema<any, any> | undefined
 }
+
+/** For which context a toolset is: its fields, as far as it has them. */
+export type ToolsetScope = Readonly<
+  Partial<
+    Pick<
+      AssembledContext,
+      'sessionLabel' | 'toolsetName' | 'role' | 'workspacePath' | 'permissionsGranted' | 'metadata'
+    >
+  >
+>
 
 /** The outcome for an interrupted turn when the engine was opened. */
 export type RecoveredTurn =
@@ -989,6 +1072,16 @@ export interface AgentEngineOptions extends RunHooks {
    * new AgentEngine({ defaults: { model: 'anthropic/claude-haiku-4-5', systemPrompt: 'Be brief.' } })
    */
   defaults?: RunDefaults | undefined
+  /**
+   * Tools by name: a context that passes no `tools` has those that its `toolsetName` names, and without one those of `default`. A function is called
+   * for each such context.
+   *
+   * @example
+   * toolsets: { coding: createCodingTools('/work'), support: ({ sessionLabel }) => toolsOf(sessionLabel) }
+   */
+  toolsets?: Readonly<
+    Record<string, readonly AgentTool[] | ((scope: ToolsetScope) => readonly AgentTool[])>
+  > | undefined
   /** Where turns are stored. Without it they are not stored. */
   ledger?: LedgerOptions | undefined
   /**
@@ -1043,6 +1136,8 @@ export interface AgentEngineOptions extends RunHooks {
    * budgets: [{ per: 'run', maxTokens: 500_000 }, { per: 'day', maxCost: 20 }]
    */
   budgets?: readonly BudgetOptions[] | undefined
+  /** Decides before the first call of the model of each run whose context has no `planner`. */
+  planner?: Planner | undefined
   /**
    * What every run may do at most. A run's own `policy` can only narrow it.
    *
@@ -2314,6 +2409,8 @@ export interface AgentsConfig<Config extends AgentConfig = AgentConfig> {
         >
       >
     | undefined
+  /** Which session the direct messages of events go to. Default `main`: all to the agent's main session. */
+  dmScope?: DmScope | undefined
 }
 
 /** The ids of all agents, in alphabetical order. */
@@ -2378,6 +2475,19 @@ export interface BrokerAgent extends AgentConfig {
   reset?: SessionReset | ((sessionLabel: string) => SessionReset | null | undefined) | undefined
   /** What it may do with other agents. Default: nothing; it has none of the tools for it. */
   subagents?: SubagentOptions | undefined
+  /** What one of its turns may spend, with the tasks that it gives. Default: no limit but the engine's `budgets`. */
+  budgets?: AgentBudget | undefined
+}
+
+/**
+ * A hard limit of a turn, in tokens, in US dollars, or in both. A task that the turn gives is reserved in it before it starts: it gets the
+ * smaller of its own agent's budget and of what is left. What it has used is settled when it ends.
+ */
+export interface AgentBudget {
+  /** Tokens, prompt and answer, as the provider counts them. */
+  maxTokens?: number | null | undefined
+  /** US dollars. A model without a price cannot be called then. */
+  maxCost?: number | null | undefined
 }
 
 /**
@@ -2432,7 +2542,7 @@ export interface ContextOptions {
   /**
    * Replaces, adds or removes layers of a context. `workspace`, `persona` and `session` are the system prompt, in the order of the list; a
    * text for `cortex` or `event` is put into a tag of its own before the message's text. A throw, or 30 s of silence, fails the messages of
-   * the turn as `context_failed`.
+   * the turn as `context_failed`. A message that is to enter a running turn has its own layers only, and only `cortex` and `event` count.
    */
   layers?:
     | ((
@@ -2463,6 +2573,8 @@ export interface QueueOptions {
   mode?: QueueMode | undefined
   /** The mode of messages of a source, where a message has none. */
   bySource?: Readonly<Record<string, QueueMode>> | undefined
+  /** What a `steer` message does: it enters the running turn (`inject`, the default), or is an `interrupt`. */
+  steerPolicy?: 'inject' | 'interrupt' | undefined
   /** How long a `collect` message of a busy session waits for others, in milliseconds. Default 1,000. */
   debounceMs?: number | undefined
   /** How many messages of a session wait at most. Default 20. */
@@ -2501,6 +2613,8 @@ export interface BrokerOptions extends AgentsConfig<BrokerAgent> {
   /** From this confidence on a smart route is taken. Default 0.5. */
   smartRouteConfidence?: number | undefined
   context?: ContextOptions | undefined
+  /** Decides about the tool calls of all turns, as {@link RunHooks.beforeToolCall}; in place of that of the engine. */
+  beforeToolCall?: RunHooks['beforeToolCall'] | undefined
 }
 
 /** The event that a message came with, as the model reads it. */
@@ -2685,6 +2799,14 @@ export interface Schedule {
   createdAt: number
 }
 
+/** The last event that a reader of a session has had. */
+export interface SubscribeOptions {
+  /** Its run. Default: none; then the reader has missed nothing. */
+  runId?: string | undefined
+  /** Its number in that run. Default 0: the run from its begin. */
+  afterSeq?: number | undefined
+}
+
 /** What a {@link Broker} emits. */
 export interface BrokerEvents {
   /** A turn has begun here. */
@@ -2713,6 +2835,11 @@ export interface BrokerEvents {
     usage: TokenUsage
     cost: number | null
   }
+  /**
+   * A call of a turn of this process waits for a decision, or was decided about: the row, as {@link Broker.approvals} has it. A turn
+   * that ended in another process while it waited is only in the ledger.
+   */
+  approval: { phase: ApprovalPhase; approval: Approval }
   /** The ledger failed, or a turn could not begin. */
   error: Error
 }
@@ -2782,8 +2909,13 @@ export declare class Broker {
   approve(approvalId: string, options?: ApproveOptions & CallOptions): Promise<Approval>
   /** Refuses a call that waits for an approval, with a reason for the model. See {@link AgentEngine.deny}. */
   deny(approvalId: string, options?: string | (DenyOptions & CallOptions)): Promise<Approval>
-  /** The events of all runs in a session, in any process. See {@link Ledger.watch}. */
-  subscribe(label: string): AsyncIterableIterator<SessionEvent>
+  /**
+   * The events of all runs in a session, in any process, from those of the run under way on. See {@link Ledger.watch}. With the last event
+   * that a reader has had, what it has missed comes first, from the ledger.
+   *
+   * @throws {AgentEngineError} `invalid_options`; `unknown_run`, `events_expired` of the first `next()`
+   */
+  subscribe(label: string, options?: SubscribeOptions): AsyncIterableIterator<SessionEvent>
   /** Calls back with what the broker emits. Returns a function that ends it. */
   on<Name extends keyof BrokerEvents>(
     name: Name,
@@ -3667,6 +3799,10 @@ warnings: Array<RunWarning>,
  */
 cacheBreaks: Array<CacheBreak>, 
 /**
+ * The decisions of the run's planner, in order; absent where it has none.
+ */
+plans?: Array<PlanRecord>, 
+/**
  * With `onApproval: 'return'`: the calls that wait for a decision. The turn has not ended; resume it after the decision.
  */
 pendingApprovals?: Array<Approval>, 
@@ -3674,6 +3810,41 @@ pendingApprovals?: Array<Approval>,
  * The permissions that calls of the run needed; absent where none needed one.
  */
 permissionsUsed?: Permission[], };
+
+/**
+ * What was decided.
+ */
+export type PlanKind = "direct" | "tools" | "clarify";
+
+/**
+ * Who decides.
+ */
+export type PlannerKind = "heuristic" | "function";
+
+/**
+ * A decision of a planner, as it is in the result and, with its attempt, in the ledger's `attempts_json`.
+ */
+export type PlanRecord = { 
+/**
+ * What was decided.
+ */
+kind: PlanKind, 
+/**
+ * Why, as the planner says.
+ */
+reason: string, 
+/**
+ * The hash of all that the planner decides by: the same input and settings have the same hash.
+ */
+inputHash: string, 
+/**
+ * Who decided.
+ */
+planner: PlannerKind, 
+/**
+ * The assistant message with the planned calls, or the question; absent for `direct`.
+ */
+messageId?: string, };
 
 /**
  * Why the agent stopped.
@@ -3851,11 +4022,16 @@ cost?: number,
 /**
  * How long it waited for its provider's rate limits before it was sent; absent where it did not. Not part of `ms`.
  */
-heldMs?: number, };
+heldMs?: number, 
+/**
+ * The decision, with the purpose `plan`.
+ */
+plan?: PlanRecord, };
 
 /**
  * The purpose of a call of a model.
  */
+export type CallPurpose = "run" | "summary" | "count" | "plan";
 export type CallPurpose = "run" | "summary" | "count" | "embed";
 
 /**
@@ -7174,7 +7350,15 @@ createdAt: number,
 /**
  * Unix milliseconds.
  */
-endedAt: number | null, };
+endedAt: number | null, 
+/**
+ * The tokens that it may spend, with the tasks that it gives; null for no limit of its own.
+ */
+maxTokens: number | null, 
+/**
+ * The same in US dollars.
+ */
+maxCost: number | null, };
 
 /**
  * What a message from an agent is.

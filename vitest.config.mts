@@ -4,7 +4,10 @@
 import { defineConfig } from 'vitest/config'
 
 // Node itself loads the shipped files, so that a test sees the named exports which a user sees.
-const shipped = [/\/(?:index|web|testing|ai-sdk|run-agent)\.js$/, /\.node$/]
+const shipped = [
+  /\/(?:index|web|testing|ai-sdk|run-agent|pi-ai|pi-agent|pi-session)\.js$/,
+  /\.node$/,
+]
 
 /** Specs of what depends on the Node.js: events, callbacks, signals, promises, workers, objects of the caller. */
 const everyNode = [

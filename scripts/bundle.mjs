@@ -1,6 +1,6 @@
 // Owns the JavaScript that is published: the TypeScript of `lib/` without its types, joined in some milliseconds. `index.js` is the
 // package, `web.js` its subpath `/web` and `ai-sdk.js` its subpath `/ai-sdk`, which never load the addon, `testing.js` and `run-agent.js`
-// are subpaths that load `index.js`; `browser.js` is all that a browser gets. One file loads sooner than twenty. It must never contain
+// are subpaths that load `index.js`, and `cli.js` is the program; `browser.js` is all that a browser gets. One file loads sooner than twenty. It must never contain
 // code of its own, check types (tsconfig.lib.json), or contain the binary, which is found when it is loaded.
 
 import { dirname, join } from 'node:path'
@@ -15,15 +15,21 @@ const FILES = {
   'web.js': 'lib/web/index.ts',
   'testing.js': 'lib/testing/index.ts',
   'ai-sdk.js': 'lib/ai-sdk/index.ts',
+  'pi-ai.js': 'lib/pi-ai/index.ts',
+  'pi-agent.js': 'lib/pi-agent/index.ts',
+  'pi-session.js': 'lib/pi-session/index.ts',
   'run-agent.js': 'lib/run-agent/index.ts',
+  'cli.js': 'lib/cli/index.ts',
   'browser.js': 'lib/browser.ts',
 }
 
-/** Imports of `index.js` are left to Node.js: it is beside the file that needs it. */
+/** Imports of published files are left to Node.js: they are beside the file that needs them. */
 const published = {
   name: 'published',
   resolveId: (id) =>
-    /^(?:\.\.\/)+index\.js$/.test(id) ? { id: './index.js', external: true } : null,
+    /^(?:\.\.\/)+(?:index|pi-ai|pi-agent)\.js$/.test(id)
+      ? { id: id.replace(/^(?:\.\.\/)+/, './'), external: true }
+      : null,
 }
 
 /** Joins the sources; vitest calls it before a run, so that a test sees what was edited. */

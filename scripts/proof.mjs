@@ -66,6 +66,12 @@ const proofs = {
       '__test__/broker/schedule-kills.spec.ts',
     ],
   },
+  'broker-soak': {
+    about:
+      '20,000 turns of a broker over 200 sessions, every twentieth answer a fault, a restart after each 1,000: nothing is lost, and the memory is flat',
+    env: { BROKER_SOAK_TURNS: '20000' },
+    command: spec('broker/load/soak'),
+  },
   queue: {
     about:
       'the rules of a queue against 100,000 random histories of sends, ends, crashes and clock steps',

@@ -64,6 +64,12 @@ tools() {
     timeout 120 apt-get update -qq && timeout 120 apt-get install -y -qq --no-install-recommends sqlite3 || true
   fi
   command -v sqlite3 || echo 'no sqlite3: the cross-check of the ledger is skipped'
+  # The chat of the command line is tested in a real terminal.
+  if ! command -v tmux && [ "$(id -u)" = 0 ] && command -v apt-get; then
+    export DEBIAN_FRONTEND=noninteractive
+    timeout 120 apt-get update -qq && timeout 120 apt-get install -y -qq --no-install-recommends tmux || true
+  fi
+  command -v tmux || echo 'skipped: no tmux, so the chat of the command line is not tried in a terminal'
   # The page of examples/web is tested in a real browser.
   if ! command -v chromium && [ "$(id -u)" = 0 ] && command -v apt-get; then
     export DEBIAN_FRONTEND=noninteractive

@@ -58,6 +58,9 @@ fn the_typescript_declarations_match_the_rust_types() {
         AgentPhase,
         // Results.
         AgentResult,
+        PlanKind,
+        PlannerKind,
+        PlanRecord,
         StopReason,
         AgentToolCall,
         ToolCallStatus,

@@ -68,6 +68,11 @@ export interface ToolPolicy {
   executionMode?: ExecutionMode
   /** Limit of one execution in milliseconds; the run's remaining time where absent. */
   timeoutMs?: number
+  /**
+   * The most characters of a result that the model reads, 200 at least. Default: 30 % of the model's window, and 400,000. A longer one is cut in
+   * its middle; in a run with the coding tool `read` the cut names a file with the whole.
+   */
+  maxResultChars?: number
   /** How a call is handled whose outcome is unknown after a crash. Default `unsafe`. */
   replay?: ReplayClass
   /** How often a failed execution is retried; only with `replay: 'pure' | 'idempotent'`. */
@@ -458,8 +463,13 @@ export interface AssembledContext extends RunHooks {
   systemPrompt: string
   /** Layer 2. Left out, the engine reads the session's history from its ledger. */
   history?: readonly Message[]
-  /** Layer 3: a user message. */
+  /** Layer 3: a user message; with a `currentTurn` also the result of a tool. */
   currentMessage: Message
+  /**
+   * For a host that runs the tools itself: the messages of this turn before `currentMessage`, which begin with the model's answer. The run
+   * continues the turn. Needs an engine without a ledger.
+   */
+  currentTurn?: readonly Message[]
   tools: readonly AgentTool[]
   model: string
   /** The name of one of the engine's providers. */
@@ -559,6 +569,12 @@ export interface AssembledContext extends RunHooks {
   events?: EventsOption
   /** How many tools with `executionMode: 'parallel'` run at once. Default 8. */
   maxParallelTools?: number
+  /**
+   * Decides before the first call of the model whether tools run first, or the user is asked. `heuristic`: a message that begins with
+   * `tool:name.action` or `app/name/action` runs that tool with what follows. Default: the engine's `planner`, else none. Its decisions are in
+   * `result.plans`.
+   */
+  planner?: Planner
   /** What the run may do at most: its tools, their calls, tokens. Holds together with the engine's `policy`. */
   policy?: RunPolicy | readonly RunPolicy[]
   /**
@@ -713,6 +729,60 @@ export interface RunHooks {
   ): StepChanges | undefined | void | Promise<StepChanges | undefined | void>
 }
 
+/** The situation that a planner decides in. */
+export interface PlanContext {
+  runId: string
+  turnId: string
+  sessionLabel: string
+  /** The hash of all that follows, of the planner's settings and of the tools' schemas. It has no id and no time. */
+  inputHash: string
+  /** The text of the newest user message. */
+  message: string
+  /** The number of the next step of the turn, from 1. */
+  step: number
+  /** The names of the run's tools. */
+  tools: string[]
+  /** The calls of this turn that have their result. Empty, unless the planner has `replan`. */
+  observations: {
+    toolName: string
+    params: Record<string, unknown>
+    result: string
+    isError: boolean
+  }[]
+}
+
+/**
+ * What a planner decides. `direct`: the model is called. `tools`: these calls run first, and the model reads their results. `clarify`: the turn
+ * ends with the question as its answer, and no model is called.
+ */
+export type Plan =
+  | { kind: 'direct'; reason?: string }
+  | {
+      kind: 'tools'
+      calls: readonly { toolName: string; params?: Readonly<Record<string, unknown>> }[]
+      reason?: string
+    }
+  | { kind: 'clarify'; question: string; reason?: string }
+
+/** Decides about a turn. The same context should have the same plan. A throw, or what is no plan, calls the model, with a warning. */
+export type PlanFunction = (context: PlanContext) => Plan | Promise<Plan>
+
+/** A planner with its settings. */
+export interface PlannerOptions {
+  /** The engine's heuristic (see {@link AssembledContext.planner}), or a function of the host. */
+  plan: 'heuristic' | PlanFunction
+  /**
+   * For the heuristic: words that stand for a tool, or for the tools of a server by what is before `__` in their names. A message with such a
+   * word runs the `search`, `list` or `query` of it.
+   */
+  keywords?: Readonly<Record<string, string>>
+  /** Decides again after each round of tools. Planned calls are steps, so `maxIterations` bounds them. Default false. */
+  replan?: boolean
+}
+
+/** Decides before the model is called. */
+export type Planner = 'heuristic' | PlanFunction | PlannerOptions
+
 /** The broker interface's six events. */
 export type CoreStreamEvent = Extract<
   StreamEvent,
@@ -749,6 +819,7 @@ export type RunDefaults = {
     keyof AssembledContext,
     | 'currentMessage'
     | 'history'
+    | 'currentTurn'
     | 'abortSignal'
     | 'runId'
     | 'parentTurnId'
@@ -969,9 +1040,21 @@ export interface ResumeOptions extends RunHooks {
   events?: EventsOption
   /** What becomes of the run if a call waits for a decision. Default `wait`. */
   onApproval?: 'wait' | 'return'
+  /** The planner. Default: the one with which the turn began; a function of it must be passed again, here or in the engine's options. */
+  planner?: Planner
   /** The library's schema with which the turn began: without it the answer is compared with its JSON Schema only. */
   output?: StandardSchema<any, any>
 }
+
+/** For which context a toolset is: its fields, as far as it has them. */
+export type ToolsetScope = Readonly<
+  Partial<
+    Pick<
+      AssembledContext,
+      'sessionLabel' | 'toolsetName' | 'role' | 'workspacePath' | 'permissionsGranted' | 'metadata'
+    >
+  >
+>
 
 /** The outcome for an interrupted turn when the engine was opened. */
 export type RecoveredTurn =
@@ -987,6 +1070,16 @@ export interface AgentEngineOptions extends RunHooks {
    * new AgentEngine({ defaults: { model: 'anthropic/claude-haiku-4-5', systemPrompt: 'Be brief.' } })
    */
   defaults?: RunDefaults
+  /**
+   * Tools by name: a context that passes no `tools` has those that its `toolsetName` names, and without one those of `default`. A function is called
+   * for each such context.
+   *
+   * @example
+   * toolsets: { coding: createCodingTools('/work'), support: ({ sessionLabel }) => toolsOf(sessionLabel) }
+   */
+  toolsets?: Readonly<
+    Record<string, readonly AgentTool[] | ((scope: ToolsetScope) => readonly AgentTool[])>
+  >
   /** Where turns are stored. Without it they are not stored. */
   ledger?: LedgerOptions
   /**
@@ -1041,6 +1134,8 @@ export interface AgentEngineOptions extends RunHooks {
    * budgets: [{ per: 'run', maxTokens: 500_000 }, { per: 'day', maxCost: 20 }]
    */
   budgets?: readonly BudgetOptions[]
+  /** Decides before the first call of the model of each run whose context has no `planner`. */
+  planner?: Planner
   /**
    * What every run may do at most. A run's own `policy` can only narrow it.
    *
@@ -2312,6 +2407,8 @@ export interface AgentsConfig<Config extends AgentConfig = AgentConfig> {
         >
       >
     | undefined
+  /** Which session the direct messages of events go to. Default `main`: all to the agent's main session. */
+  dmScope?: DmScope | undefined
 }
 
 /** The ids of all agents, in alphabetical order. */
@@ -2376,6 +2473,19 @@ export interface BrokerAgent extends AgentConfig {
   reset?: SessionReset | ((sessionLabel: string) => SessionReset | null | undefined) | undefined
   /** What it may do with other agents. Default: nothing; it has none of the tools for it. */
   subagents?: SubagentOptions | undefined
+  /** What one of its turns may spend, with the tasks that it gives. Default: no limit but the engine's `budgets`. */
+  budgets?: AgentBudget | undefined
+}
+
+/**
+ * A hard limit of a turn, in tokens, in US dollars, or in both. A task that the turn gives is reserved in it before it starts: it gets the
+ * smaller of its own agent's budget and of what is left. What it has used is settled when it ends.
+ */
+export interface AgentBudget {
+  /** Tokens, prompt and answer, as the provider counts them. */
+  maxTokens?: number | null | undefined
+  /** US dollars. A model without a price cannot be called then. */
+  maxCost?: number | null | undefined
 }
 
 /**
@@ -2430,7 +2540,7 @@ export interface ContextOptions {
   /**
    * Replaces, adds or removes layers of a context. `workspace`, `persona` and `session` are the system prompt, in the order of the list; a
    * text for `cortex` or `event` is put into a tag of its own before the message's text. A throw, or 30 s of silence, fails the messages of
-   * the turn as `context_failed`.
+   * the turn as `context_failed`. A message that is to enter a running turn has its own layers only, and only `cortex` and `event` count.
    */
   layers?:
     | ((
@@ -2461,6 +2571,8 @@ export interface QueueOptions {
   mode?: QueueMode | undefined
   /** The mode of messages of a source, where a message has none. */
   bySource?: Readonly<Record<string, QueueMode>> | undefined
+  /** What a `steer` message does: it enters the running turn (`inject`, the default), or is an `interrupt`. */
+  steerPolicy?: 'inject' | 'interrupt' | undefined
   /** How long a `collect` message of a busy session waits for others, in milliseconds. Default 1,000. */
   debounceMs?: number | undefined
   /** How many messages of a session wait at most. Default 20. */
@@ -2499,6 +2611,8 @@ export interface BrokerOptions extends AgentsConfig<BrokerAgent> {
   /** From this confidence on a smart route is taken. Default 0.5. */
   smartRouteConfidence?: number | undefined
   context?: ContextOptions | undefined
+  /** Decides about the tool calls of all turns, as {@link RunHooks.beforeToolCall}; in place of that of the engine. */
+  beforeToolCall?: RunHooks['beforeToolCall'] | undefined
 }
 
 /** The event that a message came with, as the model reads it. */
@@ -2683,6 +2797,14 @@ export interface Schedule {
   createdAt: number
 }
 
+/** The last event that a reader of a session has had. */
+export interface SubscribeOptions {
+  /** Its run. Default: none; then the reader has missed nothing. */
+  runId?: string | undefined
+  /** Its number in that run. Default 0: the run from its begin. */
+  afterSeq?: number | undefined
+}
+
 /** What a {@link Broker} emits. */
 export interface BrokerEvents {
   /** A turn has begun here. */
@@ -2711,6 +2833,11 @@ export interface BrokerEvents {
     usage: TokenUsage
     cost: number | null
   }
+  /**
+   * A call of a turn of this process waits for a decision, or was decided about: the row, as {@link Broker.approvals} has it. A turn
+   * that ended in another process while it waited is only in the ledger.
+   */
+  approval: { phase: ApprovalPhase; approval: Approval }
   /** The ledger failed, or a turn could not begin. */
   error: Error
 }
@@ -2780,8 +2907,13 @@ export declare class Broker {
   approve(approvalId: string, options?: ApproveOptions & CallOptions): Promise<Approval>
   /** Refuses a call that waits for an approval, with a reason for the model. See {@link AgentEngine.deny}. */
   deny(approvalId: string, options?: string | (DenyOptions & CallOptions)): Promise<Approval>
-  /** The events of all runs in a session, in any process. See {@link Ledger.watch}. */
-  subscribe(label: string): AsyncIterableIterator<SessionEvent>
+  /**
+   * The events of all runs in a session, in any process, from those of the run under way on. See {@link Ledger.watch}. With the last event
+   * that a reader has had, what it has missed comes first, from the ledger.
+   *
+   * @throws {AgentEngineError} `invalid_options`; `unknown_run`, `events_expired` of the first `next()`
+   */
+  subscribe(label: string, options?: SubscribeOptions): AsyncIterableIterator<SessionEvent>
   /** Calls back with what the broker emits. Returns a function that ends it. */
   on<Name extends keyof BrokerEvents>(
     name: Name,

@@ -855,6 +855,10 @@ warnings: Array<RunWarning>,
  */
 cacheBreaks: Array<CacheBreak>, 
 /**
+ * The decisions of the run's planner, in order; absent where it has none.
+ */
+plans?: Array<PlanRecord>, 
+/**
  * With `onApproval: 'return'`: the calls that wait for a decision. The turn has not ended; resume it after the decision.
  */
 pendingApprovals?: Array<Approval>, 
@@ -862,6 +866,41 @@ pendingApprovals?: Array<Approval>,
  * The permissions that calls of the run needed; absent where none needed one.
  */
 permissionsUsed?: Permission[], };
+
+/**
+ * What was decided.
+ */
+export type PlanKind = "direct" | "tools" | "clarify";
+
+/**
+ * Who decides.
+ */
+export type PlannerKind = "heuristic" | "function";
+
+/**
+ * A decision of a planner, as it is in the result and, with its attempt, in the ledger's `attempts_json`.
+ */
+export type PlanRecord = { 
+/**
+ * What was decided.
+ */
+kind: PlanKind, 
+/**
+ * Why, as the planner says.
+ */
+reason: string, 
+/**
+ * The hash of all that the planner decides by: the same input and settings have the same hash.
+ */
+inputHash: string, 
+/**
+ * Who decided.
+ */
+planner: PlannerKind, 
+/**
+ * The assistant message with the planned calls, or the question; absent for `direct`.
+ */
+messageId?: string, };
 
 /**
  * Why the agent stopped.
@@ -1039,12 +1078,16 @@ cost?: number,
 /**
  * How long it waited for its provider's rate limits before it was sent; absent where it did not. Not part of `ms`.
  */
-heldMs?: number, };
+heldMs?: number, 
+/**
+ * The decision, with the purpose `plan`.
+ */
+plan?: PlanRecord, };
 
 /**
  * The purpose of a call of a model.
  */
-export type CallPurpose = "run" | "summary" | "count" | "embed";
+export type CallPurpose = "run" | "summary" | "count" | "plan" | "embed";
 
 /**
  * A model by name. Read from `"model"` as well.
@@ -4362,7 +4405,15 @@ createdAt: number,
 /**
  * Unix milliseconds.
  */
-endedAt: number | null, };
+endedAt: number | null, 
+/**
+ * The tokens that it may spend, with the tasks that it gives; null for no limit of its own.
+ */
+maxTokens: number | null, 
+/**
+ * The same in US dollars.
+ */
+maxCost: number | null, };
 
 /**
  * What a message from an agent is.

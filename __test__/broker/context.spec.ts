@@ -4,17 +4,12 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test, vi } from 'vitest'
-import {
-  AgentEngine,
-  type AgentTool,
-  type Broker,
-  type ContextLayer,
-  type LayerChange,
-} from '../../index.js'
+import { AgentEngine, type Broker, type ContextLayer, type LayerChange } from '../../index.js'
 import { askedServer, brokerAt, echoing, userTexts } from '../support/broker.js'
 import { closing, folder, serving } from '../support/cleanup.js'
 import { context, engineAt } from '../support/engine.js'
 import { wireApis } from '../support/servers/wire-apis.js'
+import { waitingTool } from '../support/tools.js'
 
 const to = { session: 'agent:main:main' }
 const agent = { model: 'test-model', provider: 'test' }
@@ -280,28 +275,14 @@ test('a host that does not answer for 30 seconds fails the message', async () =>
 
 test('a steered message enters the turn with its event', async () => {
   const { server, next } = await askedServer()
-  let begun = () => {}
-  let finish = () => {}
-  const running = new Promise<void>((resolve) => {
-    begun = resolve
-  })
-  const tool: AgentTool = {
-    name: 'wait',
-    description: 'Waits.',
-    run: () => {
-      begun()
-      return new Promise((resolve) => {
-        finish = () => resolve('waited')
-      })
-    },
-  }
+  const { wait, begun, finish } = waitingTool()
   const { broker, engine } = brokerAt(server.url, {
     agents: { main: { ...agent, toolset: 'house' } },
-    toolsets: { house: [tool] },
+    toolsets: { house: [wait] },
   })
   const first = broker.execute({ to, message: 'a' })
   ;(await next()).calls(['call_1', 'wait', {}])
-  await running
+  await begun
   const steered = broker.execute({ to, message: 'b', mode: 'steer', event: { from: 'ann', time } })
   expect((await steered.receipt).disposition).toBe('steered')
   finish()

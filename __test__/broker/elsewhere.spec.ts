@@ -2,9 +2,11 @@
 // provider.
 
 import { expect, test } from 'vitest'
-import type { QueuedMessage } from '../../index.js'
+import { Broker, type QueuedMessage, type SessionEvent } from '../../index.js'
 import { askedServer, brokerAt, echoing } from '../support/broker.js'
+import { afterwards } from '../support/cleanup.js'
 import { killable } from '../support/processes/killable.js'
+import { noise } from '../support/values/incompressible.js'
 
 const label = 'agent:main:main'
 const to = { session: label }
@@ -99,4 +101,103 @@ test('a message is poisoned after seven failures of its own, and the queue goes 
   expect(asked.texts).toEqual(['b'])
   asked.answer('to b')
   expect((await behind.result).text).toBe('to b')
+})
+
+test('two brokers of one process share the sessions: each message begins one turn, by the broker that has queued it', async () => {
+  const server = await echoing()
+  const { broker, engine } = brokerAt(server.url, { queue: { cap: 100 } })
+  const agents = { main: { model: 'test-model', provider: 'test' } }
+  const other = new Broker(engine, { agents, queue: { cap: 100 } })
+  afterwards(() => other.close({ drainMs: 0 }))
+  const runs: string[][] = [[], []]
+  const errors: unknown[] = []
+  for (const [at, each] of [broker, other].entries()) {
+    each.on('run', ({ itemIds }) => runs[at]?.push(...itemIds))
+    each.on('error', (error) => errors.push(error))
+  }
+  const executions = Array.from({ length: 20 }, (_, number) => {
+    const sender = number % 2 === 0 ? broker : other
+    return sender.execute({ to, message: `message ${number}` })
+  })
+  const results = await Promise.all(executions.map(({ result }) => result))
+  expect(results.map(({ text }) => text)).toEqual(
+    Array.from({ length: 20 }, (_, number) => `to message ${number}`),
+  )
+  const ids = await Promise.all(executions.map(async ({ receipt }) => (await receipt).itemId))
+  expect(runs.map((begun) => begun.toSorted())).toEqual([
+    ids.filter((_, number) => number % 2 === 0).toSorted(),
+    ids.filter((_, number) => number % 2 === 1).toSorted(),
+  ])
+  expect(errors).toEqual([])
+  const { rows } = await engine.ledger.query('SELECT count(*) AS turns FROM runs')
+  expect(rows).toEqual([{ turns: 20 }])
+})
+
+test('an image of a message that waits is in `blobs`, and is sent whole', async () => {
+  const server = await echoing()
+  const { broker, engine } = brokerAt(server.url)
+  await broker.suspendQueue(label)
+  const data = Buffer.from(noise('image', 50_000)).toString('base64')
+  const content = [
+    { type: 'image', mimeType: 'image/png', data },
+    { type: 'text', text: 'What is this?' },
+  ] as const
+  const execution = broker.execute({ to, message: { role: 'user', content: [...content] } })
+  await execution.receipt
+  const [waiting] = await broker.queue(label)
+  expect(waiting?.message.content).toEqual(content)
+  const sizes = `SELECT length(message_json) < 1000 AS isSmall, blobs_json IS NOT NULL AS hasBlob,
+    (SELECT count(*) FROM blobs) AS blobs FROM queue_items`
+  const stored = { isSmall: 1, hasBlob: 1, blobs: 1 }
+  expect((await engine.ledger.query(sizes)).rows).toEqual([stored])
+  expect((await engine.ledger.verify()).problems).toEqual([])
+  await broker.resumeQueue(label)
+  const { turnId } = await execution.result
+  expect(JSON.stringify(server.seen[0]?.body)).toContain(data)
+  // The message of the turn shares the blob, which stays after a vacuum, and goes with both.
+  await engine.ledger.vacuum()
+  expect((await engine.ledger.query(sizes)).rows).toEqual([stored])
+  expect((await engine.ledger.turn(turnId))?.messages[0]?.blocks[0]).toMatchObject({ data })
+  await engine.ledger.deleteSession(label, { turns: true })
+  expect((await engine.ledger.query('SELECT count(*) AS n FROM blobs')).rows).toEqual([{ n: 0 }])
+})
+
+test('a reader of a session that was away gets what it has missed, and then what happens, each event once', async () => {
+  const { server, next } = await askedServer()
+  const { broker, engine } = brokerAt(server.url)
+  const shown = ({ runId, event }: SessionEvent) => `${runId} ${event.seq} ${event.type}`
+  const all: string[] = []
+  const reader = broker.subscribe(label)
+  const [first, second, third] = ['a', 'b', 'c'].map((message) => broker.execute({ to, message }))
+  ;(await next()).answer('to a')
+  // It reads a part of the first run, and leaves.
+  while (all.length < 2) {
+    const { value } = await reader.next()
+    all.push(shown(value))
+  }
+  await reader.return?.()
+  await first?.result
+  const [runId = '', seq] = (all.at(-1) ?? '').split(' ')
+  ;(await next()).answer('to b')
+  await second?.result
+  const asked = await next()
+  for await (const item of broker.subscribe(label, { runId, afterSeq: Number(seq) })) {
+    all.push(shown(item))
+    const { event } = item
+    if (event.type === 'stream_start' && all.filter((it) => it.includes('_start')).length === 3) {
+      asked.answer('to c')
+    }
+    if (event.type === 'stream_end' && item.runId === third?.runId) break
+  }
+  const expected: string[] = []
+  for (const execution of [first, second, third]) {
+    const id = execution?.runId ?? ''
+    for await (const event of engine.attach(id)) {
+      expected.push(shown({ runId: id, turnId: '', event }))
+    }
+  }
+  expect(all).toEqual(expected)
+  const other = broker.subscribe(label, { runId: 'unknown' })
+  await expect(other.next()).rejects.toMatchObject({ code: 'unknown_run' })
+  expect(() => broker.subscribe(label, { afterSeq: 3 })).toThrow(/runId/)
 })

@@ -7,7 +7,7 @@ import { userTexts } from '../support/broker.js'
 import { folder, serving } from '../support/cleanup.js'
 import { expectSound } from '../support/ledger/invariants.js'
 import { sqlite3 } from '../support/ledger/sqlite3.js'
-import { killable } from '../support/processes/killable.js'
+import { killRound } from '../support/processes/kill-rounds.js'
 import { anthropic } from '../support/servers/anthropic.js'
 
 /** The kills of each test; `npm run proof:broker` sets more. */
@@ -58,29 +58,15 @@ for (const processes of [1, 3]) {
     const server = await model()
     for (let round = 0; round < kills; round++) {
       const { file } = folder()
-      const receipts = new Map<string, string>()
-      const take = (lines: string[]) => {
-        for (const line of lines) {
-          const [, id, text] = /^receipt (\S+) (.+)$/.exec(line) ?? []
-          if (id !== undefined && text !== undefined) receipts.set(id, text)
-        }
-      }
-      const children = Array.from({ length: processes }, (_, number) =>
-        killable(script, [file, server.url, `r${round}p${number}`, '8', 'stay']),
-      )
-      await Promise.all(
-        children.map(async (child, number) => {
-          // Another step in each round and process.
-          await Promise.race([child.count(1 + ((round * 7 + number * 5) % 40)), child.line('sent')])
-          child.kill()
-          await child.ended
-          take(child.lines)
-        }),
-      )
-      const last = killable(script, [file, server.url, `r${round}last`, '2', 'end'])
-      await last.line('ended')
-      await last.ended
-      take(last.lines)
+      const receipts = await killRound({
+        script,
+        processes,
+        args: (name, count, until) => [file, server.url, `r${round}${name}`, String(count), until],
+        messages: [8, 2],
+        // Another step in each round and process.
+        step: (number) => 1 + ((round * 7 + number * 5) % 40),
+        sendsFirst: false,
+      })
       await check(file, receipts)
     }
   })

@@ -6,6 +6,7 @@ import { onlyPending, paying } from '../support/approvals.js'
 import { askedServer, brokerAt } from '../support/broker.js'
 import { afterwards, closing } from '../support/cleanup.js'
 import { engineAt } from '../support/engine.js'
+import { deferred } from '../support/tools.js'
 
 const [a, b] = ['agent:main:main', 'agent:main:dm:guest']
 const call: [string, string, unknown] = ['call_1', 'pay', { to: 'shop', amount: 7 }]
@@ -26,6 +27,10 @@ test('a parked turn holds no slot of its lane, and the messages to its session w
   const first = broker.execute({ to: { session: a }, message: 'pay' })
   ;(await next()).calls(call)
   const approval = await onlyPending(engine)
+  const events: string[] = []
+  broker.on('approval', ({ phase, approval: { id, status } }) => {
+    events.push(`${phase} ${status} ${id}`)
+  })
   const second = broker.execute({ to: { session: a }, message: 'and?' })
   expect((await second.receipt).disposition).toBe('queued')
   const other = broker.execute({ to: { session: b }, message: 'hi' })
@@ -44,6 +49,28 @@ test('a parked turn holds no slot of its lane, and the messages to its session w
   expect(last.texts).toEqual(['pay', 'and?'])
   last.answer('that is all')
   expect((await second.result).text).toBe('that is all')
+  // The listener came after the request.
+  expect(events).toEqual([])
+})
+
+test('the event `approval` has a call when it waits, and when it is decided', async () => {
+  const { server, next } = await askedServer()
+  const { broker, engine } = brokerAt(server.url, options([]))
+  const events: string[] = []
+  const requested = new Promise<void>((resolve) => {
+    broker.on('approval', ({ phase, approval: { toolName, status } }) => {
+      events.push(`${phase} ${toolName} ${status}`)
+      if (phase === 'requested') resolve()
+    })
+  })
+  const { result } = broker.execute({ to: { session: a }, message: 'pay' })
+  ;(await next()).calls(call)
+  const { id } = await onlyPending(engine)
+  await requested
+  await broker.approve(id)
+  ;(await next()).answer('paid')
+  await result
+  expect(events).toEqual(['requested pay pending', 'decided pay approved'])
 })
 
 test('a denied call goes on with the reason', async () => {
@@ -60,13 +87,21 @@ test('a denied call goes on with the reason', async () => {
   expect([(await first.result).text, ran]).toEqual(['I did not pay', []])
 })
 
-test('an interrupt ends a parked turn, whose call is never run', async () => {
+test('an interrupt denies the call of a parked turn, which is never run, and aborts it', async () => {
   const { server, next } = await askedServer()
   const ran: unknown[] = []
   const { broker, engine } = brokerAt(server.url, options(ran))
+  const events: string[] = []
+  const [requested, denied] = [deferred<void>(), deferred<void>()]
+  broker.on('approval', ({ phase, approval: { id, status } }) => {
+    events.push(`${phase} ${status} ${id}`)
+    if (phase === 'requested') requested.resolve()
+    else denied.resolve()
+  })
   const first = broker.execute({ to: { session: a }, message: 'pay' })
   ;(await next()).calls(call)
   const { id } = await onlyPending(engine)
+  await requested.promise
   const second = broker.execute({ to: { session: a }, message: 'stop', mode: 'interrupt' })
   expect((await first.result).stopReason).toBe('aborted')
   const asked = await next()
@@ -74,7 +109,14 @@ test('an interrupt ends a parked turn, whose call is never run', async () => {
   asked.answer('stopped')
   expect((await second.result).text).toBe('stopped')
   const [decided] = (await broker.approvals()).items
-  expect([decided?.id, decided?.status, ran]).toEqual([id, 'cancelled', []])
+  expect([decided?.id, decided?.status, decided?.reason, ran]).toEqual([
+    id,
+    'denied',
+    'A message interrupted the turn.',
+    [],
+  ])
+  await denied.promise
+  expect(events).toEqual([`requested pending ${id}`, `decided denied ${id}`])
 })
 
 for (const mode of ['queue', 'interrupt'] as const) {

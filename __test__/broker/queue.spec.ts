@@ -2,11 +2,12 @@
 // request of the model.
 
 import { expect, test } from 'vitest'
-import { type AgentTool, Broker, type QueuedMessage } from '../../index.js'
+import { Broker, type QueuedMessage } from '../../index.js'
 import { type Asked, askedServer, brokerAt, echoing, userTexts } from '../support/broker.js'
 import { afterwards, closing, serving } from '../support/cleanup.js'
 import { engineAt } from '../support/engine.js'
 import { anthropic } from '../support/servers/anthropic.js'
+import { waitingTool } from '../support/tools.js'
 
 const label = 'agent:main:main'
 const to = { session: label }
@@ -125,28 +126,14 @@ test('an interrupt aborts the turn and takes the backlog of its sender with it',
 for (const mode of ['steer', 'steer-backlog'] as const) {
   test(`a message with the mode ${mode} enters the running turn after its tool`, async () => {
     const { server, next } = await askedServer()
-    let begun = () => {}
-    let finish = () => {}
-    const running = new Promise<void>((resolve) => {
-      begun = resolve
-    })
-    const tool: AgentTool = {
-      name: 'wait',
-      description: 'Waits.',
-      run: () => {
-        begun()
-        return new Promise((resolve) => {
-          finish = () => resolve('waited')
-        })
-      },
-    }
+    const { wait, begun, finish } = waitingTool()
     const { broker, engine } = brokerAt(server.url, {
       agents: { main: { model: 'test-model', provider: 'test', toolset: 'house' } },
-      toolsets: { house: () => [tool] },
+      toolsets: { house: () => [wait] },
     })
     const first = broker.execute({ to, message: 'a' })
     ;(await next()).calls(['call_1', 'wait', {}])
-    await running
+    await begun
     const steered = broker.execute({ to, message: 'b', mode })
     expect((await steered.receipt).disposition).toBe('steered')
     expect(await broker.cancel((await steered.receipt).itemId)).toBe(false)

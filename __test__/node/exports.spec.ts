@@ -12,7 +12,7 @@ import { expect, test } from 'vitest'
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const declarations = join(root, 'index.d.ts')
 /** The published files: the package and its subpaths. */
-const faces = ['index', 'web', 'testing', 'ai-sdk', 'run-agent']
+const faces = ['index', 'web', 'testing', 'ai-sdk', 'run-agent', 'pi-ai', 'pi-agent', 'pi-session']
 
 /** The values in the types: classes, functions, constants and enums, not interfaces and aliases. */
 function declaredValues(face: string): string[] {

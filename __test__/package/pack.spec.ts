@@ -272,6 +272,51 @@ test('the subpath `/ai-sdk` runs from require and from a named ESM import, witho
   expect(run('ai-sdk.mjs')).toBe(`0 ${prints}`)
 })
 
+test('the subpath `/pi-ai` runs from require and from a named ESM import, without pi', () => {
+  const use = `
+    const model = getModel('anthropic', 'claude-haiku-4-5')
+    const args = validateToolArguments(
+      { name: 't', description: '', parameters: { type: 'object', properties: { n: { type: 'number' } } } },
+      { type: 'toolCall', id: 'c', name: 't', arguments: { n: '5' } },
+    )
+    ;(async () => {
+      const { stopReason } = await streamSimple(model, { messages: [] }, { apiKey: 'x' }).result()
+      console.log(model.api, args.n, stopReason)
+    })()`
+  const names = '{ getModel, streamSimple, validateToolArguments }'
+  writeFileSync(
+    join(project, 'pi-ai.cjs'),
+    `const ${names} = require('@nexus/agent-engine/pi-ai')${use}`,
+  )
+  writeFileSync(
+    join(project, 'pi-ai.mjs'),
+    `import ${names} from '@nexus/agent-engine/pi-ai'${use}`,
+  )
+  expect(run('pi-ai.cjs')).toBe('anthropic-messages 5 error\n')
+  expect(run('pi-ai.mjs')).toBe('anthropic-messages 5 error\n')
+})
+
+test('the subpaths `/pi-agent` and `/pi-session` run from require and from a named ESM import', () => {
+  const use = `
+    const session = SessionManager.inMemory('/work')
+    const agent = new Agent({ streamFn: () => { throw new Error('no model') } })
+    agent.prompt('hi').then(() => {
+      for (const message of agent.state.messages) session.appendMessage(message)
+      console.log(agent.state.error, session.buildSessionContext().messages.length)
+    })`
+  for (const [file, line] of [
+    ['pi.cjs', (name: string, path: string) => `const { ${name} } = require('${path}')`],
+    ['pi.mjs', (name: string, path: string) => `import { ${name} } from '${path}'`],
+  ] as const) {
+    const lines = [
+      line('Agent', '@nexus/agent-engine/pi-agent'),
+      line('SessionManager', '@nexus/agent-engine/pi-session'),
+    ]
+    writeFileSync(join(project, file), `${lines.join('\n')}${use}`)
+    expect(run(file)).toBe('no model 2\n')
+  }
+})
+
 /** A run of a scripted model, to its end. */
 const TESTING = `
   const engine = new AgentEngine({ providers: { test: scriptedProvider([['One ', 'two.']]) } })
@@ -324,6 +369,26 @@ test('the subpath `/run-agent` runs from require and from a named ESM import, wi
   )
   const prints = 'error model_error logs sessions workspace\n'
   expect([run('run-agent.cjs'), run('run-agent.mjs')]).toEqual([prints, prints])
+})
+
+test('the program runs by its name, and as the only program of the package', () => {
+  const { version } = createRequire(import.meta.url)('../../package.json')
+  const bin = join(project, 'node_modules', '.bin', 'nexus-agent')
+  const options = { cwd: project, env: environment, encoding: 'utf8' } as const
+  expect(execFileSync(bin, ['--version'], options)).toBe(`${version}\n`)
+  // npm starts programs with the system's shell.
+  const env = { ...environment, PATH: `${environment.PATH}${delimiter}/bin` }
+  const exec = [npmScript(), 'exec', '--', '@nexus/agent-engine', '--version']
+  expect(execFileSync(process.execPath, exec, { ...options, env })).toBe(`${version}\n`)
+  const none = join(project, 'none.db')
+  const failure = (() => {
+    try {
+      return execFileSync(bin, ['sessions', '--ledger', none], { ...options, stdio: 'pipe' })
+    } catch (error) {
+      return error as { status: number; stderr: string }
+    }
+  })()
+  expect(failure).toMatchObject({ status: 3, stderr: expect.stringContaining(none) })
 })
 
 test('on a machine without its platform package the error names the missing one', () => {

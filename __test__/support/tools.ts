@@ -102,3 +102,17 @@ export function deferred<T>() {
   })
   return { promise, resolve, reject }
 }
+
+/** A tool `wait` that runs until the test lets it end; `begun` resolves when its first call runs. */
+export function waitingTool() {
+  const [begun, finished] = [deferred<void>(), deferred<string>()]
+  const wait = tool(
+    'wait',
+    () => {
+      begun.resolve()
+      return finished.promise
+    },
+    { description: 'Waits.' },
+  )
+  return { wait, begun: begun.promise, finish: () => finished.resolve('waited') }
+}

@@ -45,7 +45,7 @@ test.each<[string, object, string, string]>([
     'a field that nobody knows',
     { run, needsApproval: true },
     'needsApproval',
-    'is not a field of a tool; its fields are name, label, description, parameters, run, executionMode, timeoutMs, replay, retries, permission, reconcile, guidelines',
+    'is not a field of a tool; its fields are name, label, description, parameters, run, executionMode, timeoutMs, maxResultChars, replay, retries, permission, reconcile, guidelines',
   ],
   [
     'what tool() reads',

@@ -1,7 +1,6 @@
 // The page of examples/web in a real browser: chat, a tool, a lost connection, steering, a reload, abort, a failure. It must never sleep: gates
 // of the scripted model hold each state until the page shows it. Without a Chromium it reports that it is skipped.
 
-import { execFileSync } from 'node:child_process'
 import type { AddressInfo } from 'node:net'
 import { type Browser, chromium, type Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -9,21 +8,9 @@ import { chatServer } from '../../examples/web/chat-server.mjs'
 import type { ScriptedReply } from '../../index.js'
 import { afterwards, closing, folder } from '../support/cleanup.js'
 import { scriptedEngine } from '../support/engine.js'
+import { chromiumFor } from '../support/processes/chromium.js'
 
-/** The path of an installed Chromium; undefined without one. */
-function installed(): string | undefined {
-  if (process.env.CHROMIUM) return process.env.CHROMIUM
-  try {
-    return execFileSync('which', ['chromium'], { encoding: 'utf8' }).trim()
-  } catch {
-    return undefined
-  }
-}
-
-const executablePath = installed()
-if (executablePath === undefined) {
-  console.log('skipped: no Chromium is installed, so the page of examples/web was not opened')
-}
+const executablePath = chromiumFor('examples/web')
 
 const thermometer = { name: 'thermometer', run: () => '11' }
 const heating = { name: 'heating', permission: 'ask' as const, run: () => 'on' }

@@ -2,6 +2,7 @@
 // waits for a person. It must never be exposed as it is: whoever reaches it may do everything.
 
 import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { Broker } from '../../index.js'
 import { fromRequest } from '../../web.js'
@@ -23,12 +24,15 @@ const refund = {
   run: ({ order, euros }) => `Order ${order}: ${euros} € were paid back.`,
 }
 
-/** Three agents: who answers depends on where a message comes from. */
+/** Three agents: who answers depends on where a message comes from. The first one has a worker: it gives tasks to the last. */
 function agents(model, workspace) {
   return {
     defaults: { ...model, workspace },
     agents: {
-      main: { identity: 'You are Atlas, the assistant of the house.' },
+      main: {
+        identity: 'You are Atlas, the assistant of the house.',
+        subagents: { allowAgents: ['coder'] },
+      },
       support: { identity: 'You help the customers of a shop.', toolset: 'shop' },
       coder: { identity: 'You fix code.', role: 'worker' },
     },
@@ -61,20 +65,35 @@ export function brokerHost(engine, { model, workspace, memory = () => undefined 
   })
   broker.on('error', (error) => console.error(error))
 
+  const page = (name, type) => async (_, response) => {
+    response.writeHead(200, { 'content-type': `${type}; charset=utf-8` })
+    response.end(await readFile(new URL(name, import.meta.url)))
+  }
+  const from = (channel, id) => ({ event: { channel, peer: { kind: 'group', id } } })
+
   const routes = {
+    'GET /': page('page.html', 'text/html'),
+    'GET /page.js': page('page.js', 'text/javascript'),
+
+    // The session of whoever writes in a channel: its events are watched before its first message.
+    'GET /session': async (_, response, url) => {
+      const [channel, id] = ['channel', 'from'].map((name) => url.searchParams.get(name) ?? '')
+      json(response, 200, broker.route(from(channel, id)))
+    },
+
     // A message, from a webhook for example: its id makes it idempotent.
     'POST /messages': async (request, response) => {
       const { body } = await fromRequest(request, {
         response,
         schema: texts('id', 'channel', 'from', 'text'),
       })
-      const { id, channel, from, text } = body
+      const { id, channel, from: author, text } = body
       const receipt = await broker.send({
-        to: { event: { channel, peer: { kind: 'group', id: from } } },
+        to: from(channel, author),
         message: text,
-        event: { from },
+        event: { from: author },
         eventId: id,
-        identity: from,
+        identity: author,
       })
       json(response, receipt.disposition === 'duplicate' ? 200 : 202, receipt)
     },

@@ -29,6 +29,7 @@ import type {
   SendReceipt,
   SessionEvent,
   StoredDelivery,
+  SubscribeOptions,
 } from '../../index.d.ts'
 import { type AgentEngine, type EngineParts, enginePartsOf } from '../engine/engine.ts'
 import * as addon from '../native/addon.ts'
@@ -36,19 +37,23 @@ import * as hub from '../native/hub.ts'
 import { AgentEngineError, guarded, messageOf, refusal } from '../values/errors.ts'
 import { readFields, readName } from '../values/reader.ts'
 import { AgentStore } from './agents/store.ts'
+import { Approvals } from './approvals.ts'
 import { Deliveries } from './deliveries.ts'
 import { Execution } from './execution.ts'
 import { type ReadOptions, readBrokerOptions } from './options.ts'
 import { type ReadRequest, readRequest } from './requests.ts'
 import { type Routed, route, smartRoute } from './routes.ts'
 import { Schedules, type StoredSchedule } from './schedules/schedules.ts'
-import { type BegunTurn, type StartTurn, type TurnItem, Turns } from './turns.ts'
+import { subscribe } from './subscription.ts'
+import { type BegunTurn, type StartTurn, type TurnBudget, type TurnItem, Turns } from './turns.ts'
 
 /** What the native side emits. */
 type NativeEvent =
   | ({ type: 'start' } & StartTurn)
-  | { type: 'resume'; turnId: string; sessionLabel: string }
+  | { type: 'resume'; turnId: string; sessionLabel: string; budget: TurnBudget | null }
+  | { type: 'compose'; turnId: string; sessionLabel: string; items: TurnItem[] }
   | { type: 'steered'; turnId: string; items: string[] }
+  | { type: 'approvals'; turnId: string; sessionLabel: string }
   | { type: 'ended'; turnId: string; items: TurnItem[] }
   | { type: 'failed'; items: TurnItem[] }
   | { type: 'deliver'; delivery: StoredDelivery }
@@ -69,12 +74,15 @@ class Broker implements Declared {
   #turns: Turns
   #deliveries: Deliveries
   #schedules: Schedules
+  #approvals: Approvals
   #native: NativeBroker
   #number: number
   /** The messages that are followed, by id. */
   #executions = new Map<string, Execution>()
   /** The runs that have not ended, by turn. */
   #runs = new Map<string, AgentRun>()
+  /** The messages that are composed for running turns, by turn: they enter in their order. */
+  #composing = new Map<string, Promise<void>>()
   /** The turns that this process has tried to resume. */
   #resumed = new Set<string>()
   #listeners: Listeners = {
@@ -83,6 +91,7 @@ class Broker implements Declared {
     deliveryParked: new Set(),
     session: new Set(),
     usage: new Set(),
+    approval: new Set(),
     error: new Set(),
   }
   #closing: Promise<void> | undefined
@@ -99,6 +108,7 @@ class Broker implements Declared {
       () => this.#native,
       () => parts.native.newId(),
     )
+    this.#approvals = new Approvals(this.#engine, (event) => this.#emit('approval', event))
     this.#agents = new AgentStore(() => this.#native)
     this.#turns = new Turns(this.#engine, parts, this.#options, this.#agents)
     this.#number = hub.addBroker((event) => this.#receive(event as NativeEvent))
@@ -268,8 +278,8 @@ class Broker implements Declared {
     return this.#engine.deny(approvalId, given)
   }
 
-  subscribe(label: string): AsyncIterableIterator<SessionEvent> {
-    return this.#engine.ledger.watch(label)
+  subscribe(label: string, options?: SubscribeOptions): AsyncIterableIterator<SessionEvent> {
+    return subscribe(this.#engine, label, options)
   }
 
   on<Name extends keyof BrokerEvents>(
@@ -333,7 +343,13 @@ class Broker implements Declared {
         this.#start(event)
         break
       case 'resume':
-        this.#resume(event.turnId, event.sessionLabel)
+        this.#resume(event.turnId, event.sessionLabel, event.budget)
+        break
+      case 'compose':
+        this.#compose(event.turnId, event.sessionLabel, event.items)
+        break
+      case 'approvals':
+        this.#approvalsChanged(event.turnId)
         break
       case 'steered':
         this.#follow(event.items, this.#runs.get(event.turnId))
@@ -379,14 +395,14 @@ class Broker implements Declared {
       .finally(hub.releaseProcess)
   }
 
-  #resume(turnId: string, sessionLabel: string): void {
+  #resume(turnId: string, sessionLabel: string, budget: TurnBudget | null): void {
     // One that could not be stored again is closed: what it has is visible then.
     const isSecond = this.#resumed.has(turnId)
     this.#resumed.add(turnId)
     hub.holdProcess()
     const resuming = isSecond
       ? Promise.resolve(undefined)
-      : this.#turns.resume(this.#native, turnId, sessionLabel)
+      : this.#turns.resume(this.#native, turnId, sessionLabel, budget)
     resuming
       .then((begun) => {
         if (begun === undefined) this.#native.closeTurn(sessionLabel, turnId)
@@ -398,6 +414,28 @@ class Broker implements Declared {
         this.#native.closeTurn(sessionLabel, turnId)
       })
       .finally(hub.releaseProcess)
+  }
+
+  #compose(turnId: string, sessionLabel: string, items: TurnItem[]): void {
+    const before = this.#composing.get(turnId) ?? Promise.resolve()
+    const composed = before
+      .then(() => this.#turns.compose(sessionLabel, turnId, items))
+      .then((messages) => this.#native.enterTurn(sessionLabel, turnId, messages))
+      // They wait for the end of the turn, and fail in their own with the reason.
+      .catch((error) => this.#emit('error', error))
+      .finally(() => {
+        if (this.#composing.get(turnId) === composed) this.#composing.delete(turnId)
+      })
+    this.#composing.set(turnId, composed)
+  }
+
+  #approvalsChanged(turnId: string): void {
+    const run = this.#runs.get(turnId)
+    // Without a listener, nothing is read for it.
+    if (run === undefined || this.#listeners.approval.size === 0) return
+    this.#approvals.changed(turnId, run.id).catch((error) => {
+      if (!closes(error)) this.#emit('error', error)
+    })
   }
 
   #begun(turnId: string, sessionLabel: string, itemIds: string[], begun: BegunTurn): void {
@@ -444,6 +482,7 @@ class Broker implements Declared {
       this.#executions.get(item.id)?.end(item, turnId, () => this.#resultOf(item.turnId))
     }
     if (turnId !== null) {
+      if (this.#approvals.awaits(turnId)) this.#approvalsChanged(turnId)
       this.#runs.delete(turnId)
       if (all.every(({ status }) => status !== 'processing')) this.#resumed.delete(turnId)
     }

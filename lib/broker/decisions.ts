@@ -18,7 +18,14 @@ const CODE = 'invalid_options'
 /** The fields of an agent that the native side reads. */
 const MODEL_FIELDS = ['model', 'provider', 'fallbacks'] as const
 const PERSONA_FIELDS = ['agentId', 'mainSession', 'files'] as const
-const CONFIG_FIELDS = ['agents', 'defaults', 'defaultAgent', 'bindings', 'personas'] as const
+const CONFIG_FIELDS = [
+  'agents',
+  'defaults',
+  'defaultAgent',
+  'bindings',
+  'personas',
+  'dmScope',
+] as const
 
 /** The label of an event's session. */
 function buildSessionKey(event: RoutedEvent, options: SessionKeyOptions = {}): string {

@@ -92,6 +92,19 @@ async function memoryLayers({ memory, options, scope, message }: LayerInput): Pr
   }
 }
 
+/** A message that enters a running turn: its system prompt is given already, and what a memory has for the message comes with it. */
+async function compose(
+  { layers: change }: ReadOptions,
+  scope: TurnScope,
+  message: Message,
+): Promise<Message> {
+  if (change === undefined) return message
+  const given = measured(partsOf(message).parts.filter(isInjected).map(layerOf))
+  const copies = given.map((layer) => ({ ...layer }))
+  const changed = await changedBy(change, copies, { ...scope, message, text: textOf(message) })
+  return composed(message, given, measured(changed)).message
+}
+
 /** The layers of the system prompt. */
 async function promptLayers(input: LayerInput): Promise<ContextLayer[]> {
   const { agent, session, scope, tools, options, native } = input
@@ -261,4 +274,4 @@ function json(args: unknown): string {
   )
 }
 
-export { assemble }
+export { assemble, compose }

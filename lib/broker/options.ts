@@ -11,7 +11,7 @@ import type {
 } from '../../index.d.ts'
 import { refusal } from '../values/errors.ts'
 import { type Fields, readFields, readList, readName } from '../values/reader.ts'
-import { type ReadSubagents, readSubagents } from './agents/options.ts'
+import { checkBudgets, type ReadSubagents, readSubagents } from './agents/options.ts'
 import { listAgentIds } from './decisions.ts'
 import { readReset } from './resets.ts'
 
@@ -22,6 +22,7 @@ const FIELDS = [
   'defaultAgent',
   'bindings',
   'personas',
+  'dmScope',
   'toolsets',
   'queue',
   'outbox',
@@ -29,11 +30,13 @@ const FIELDS = [
   'smartRoute',
   'smartRouteConfidence',
   'context',
+  'beforeToolCall',
 ] satisfies (keyof BrokerOptions)[]
 const CONTEXT = ['layers', 'memory', 'timeZone'] satisfies (keyof ContextOptions)[]
 const QUEUE = [
   'mode',
   'bySource',
+  'steerPolicy',
   'debounceMs',
   'cap',
   'drop',
@@ -48,6 +51,7 @@ const MODES: readonly unknown[] = [
   'steer-backlog',
 ] satisfies QueueMode[]
 const SILENT: readonly string[] = ['NO_REPLY', 'HEARTBEAT_OK']
+const STEERS: readonly unknown[] = ['inject', 'interrupt']
 const DROPS: readonly unknown[] = ['old', 'new', 'summarize']
 /** Messages of users interrupt a manager, those of workers and timers follow. */
 const NEXUS: QueueOptions = {
@@ -64,6 +68,10 @@ interface ReadOptions {
   subagents: ReadonlyMap<string, ReadSubagents>
   mode: QueueMode
   bySource: Readonly<Record<string, QueueMode>>
+  /** Whether a message with the mode `steer` interrupts. */
+  steerInterrupts: boolean
+  /** Decides about the calls of all turns. */
+  beforeToolCall: BrokerOptions['beforeToolCall']
   smartRoute: BrokerOptions['smartRoute']
   confidence: number | undefined
   /** What the host makes of the layers of a context. */
@@ -81,8 +89,9 @@ interface ReadOptions {
 function readBrokerOptions(options: unknown): ReadOptions {
   const fields = readFields(options, 'options', CODE)
   known(fields, FIELDS, '')
-  const { agents, defaults, defaultAgent, bindings, personas, smartRoute } = fields
-  const config = { agents, defaults, defaultAgent, bindings, personas } as AgentsConfig<BrokerAgent>
+  const { agents, defaults, defaultAgent, bindings, personas, dmScope, smartRoute } = fields
+  const directory = { agents, defaults, defaultAgent, bindings, personas, dmScope }
+  const config = directory as AgentsConfig<BrokerAgent>
   // Reads everything that routes depend on, and refuses what is wrong in it.
   const ids = listAgentIds(config)
   if (ids.length === 0) throw refusal(CODE, 'agents', 'has no agent')
@@ -92,12 +101,22 @@ function readBrokerOptions(options: unknown): ReadOptions {
   if (smartRoute !== undefined && smartRoute !== null && typeof smartRoute !== 'function') {
     throw refusal(CODE, 'smartRoute', 'is not a function')
   }
+  const { beforeToolCall } = fields
+  if (
+    beforeToolCall !== undefined &&
+    beforeToolCall !== null &&
+    typeof beforeToolCall !== 'function'
+  ) {
+    throw refusal(CODE, 'beforeToolCall', 'is not a function')
+  }
   const toolsets = readToolsets(fields.toolsets)
   const subagents = new Map<string, ReadSubagents>()
   for (const id of ids) {
     checkAgent(config, id, toolsets)
     checkReset(config, id)
-    const read = readSubagents({ ...config.defaults, ...config.agents[id] }, id, ids)
+    const whole = { ...config.defaults, ...config.agents[id] }
+    checkBudgets(whole, id)
+    const read = readSubagents(whole, id, ids)
     if (read !== undefined) subagents.set(id, read)
   }
   const queue = readQueue(fields.queue)
@@ -110,15 +129,18 @@ function readBrokerOptions(options: unknown): ReadOptions {
   ) {
     throw refusal(CODE, 'smartRouteConfidence', 'is not a number from 0 to 1')
   }
+  const context = readContextOptions(fields.context)
   return {
     config,
     toolsets,
     subagents,
     mode: queue.mode ?? 'queue',
     bySource: queue.bySource ?? {},
+    steerInterrupts: queue.steerPolicy === 'interrupt',
+    beforeToolCall: (beforeToolCall ?? undefined) as BrokerOptions['beforeToolCall'],
     smartRoute: (smartRoute ?? undefined) as BrokerOptions['smartRoute'],
     confidence,
-    ...readContextOptions(fields.context),
+    ...context,
     silent: readSilent(fields.outbox),
     native: JSON.stringify({
       cap: count(queue.cap, 'queue.cap', 20, 1),
@@ -127,6 +149,7 @@ function readBrokerOptions(options: unknown): ReadOptions {
       pulseMs: count(queue.pulseMs, 'queue.pulseMs', 2_000, 1),
       main: count(lanes.main, 'lanes.main', 4, 1),
       worker: count(lanes.worker, 'lanes.worker', 8, 1),
+      composes: context.layers !== undefined,
     }),
   }
 }
@@ -177,6 +200,9 @@ function readQueue(given: unknown): QueueOptions {
   readMode(queue.mode, 'queue.mode')
   if (queue.drop !== undefined && !DROPS.includes(queue.drop)) {
     throw refusal(CODE, 'queue.drop', `is not one of ${DROPS.join(', ')}`)
+  }
+  if (queue.steerPolicy !== undefined && !STEERS.includes(queue.steerPolicy)) {
+    throw refusal(CODE, 'queue.steerPolicy', `is not one of ${STEERS.join(', ')}`)
   }
   if (queue.bySource !== undefined) {
     const path = 'queue.bySource'

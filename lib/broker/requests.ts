@@ -59,7 +59,8 @@ function readRequest(request: unknown, options: ReadOptions, delivers: boolean):
   const to = readFields(fields.to, 'to', 'invalid_target', 'to.') as RoutingTarget
   const given = readMessage(fields.message)
   const source = fields.source === undefined ? 'user' : readName(fields.source, 'source', CODE)
-  const mode = readMode(fields.mode, 'mode') ?? options.bySource[source] ?? options.mode
+  const wanted = readMode(fields.mode, 'mode') ?? options.bySource[source] ?? options.mode
+  const mode = wanted === 'steer' && options.steerInterrupts ? 'interrupt' : wanted
   const eventId =
     fields.eventId === undefined ? undefined : readName(fields.eventId, 'eventId', CODE)
   const { identity, permissions, target, outbox = delivers } = fields

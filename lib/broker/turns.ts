@@ -26,7 +26,7 @@ import {
   type SessionScope,
   sessionScope,
 } from './decisions.ts'
-import { assemble } from './layers.ts'
+import { assemble, compose } from './layers.ts'
 import type { ReadOptions } from './options.ts'
 import type { StoredRequest } from './requests.ts'
 import { readReset } from './resets.ts'
@@ -46,12 +46,28 @@ interface StartTurn {
   note: string | null
   /** The time that the task of another agent has left. */
   timeoutMs: number | null
+  /** What that task may spend. */
+  budget: TurnBudget | null
+}
+
+/** What a turn may spend, and the account in which it is counted. */
+interface TurnBudget {
+  account: string
+  maxTokens?: number | null
+  maxCost?: number | null
 }
 
 /** A run that has begun, and whose it is. */
 interface BegunTurn {
   run: AgentRun
   agentId: string
+}
+
+/** The agent of a session. */
+interface FoundAgent {
+  agent: BrokerAgent
+  agentId: string
+  session: SessionScope
 }
 
 class Turns {
@@ -82,7 +98,12 @@ class Turns {
     // What was dropped came before what waited.
     if (note !== null) earlier.unshift({ role: 'user', content: note })
     const request = { ...last.request, eventId: last.eventId ?? undefined }
-    const { context, agentId } = await this.context(sessionLabel, turnId, last.message, request)
+    const found = await this.agent(sessionLabel)
+    const budget = turn.budget ?? ownBudget(found.agent, turnId)
+    const { context, agentId } = await this.#context(found, sessionLabel, turnId, last.message, {
+      ...request,
+      budget,
+    })
     const leaves = await this.#threadToLeave(sessionLabel)
     if (timeoutMs !== null) context.timeoutMs = Math.min(context.timeoutMs as number, timeoutMs)
     const taken = {
@@ -91,6 +112,7 @@ class Turns {
       items: [...items.map(({ id }) => id), ...dropped],
       earlier: toJson(earlier, 'message', () => 'invalid_context'),
       ...(leaves !== undefined && { leaves }),
+      ...(budget !== undefined && { budget: crossing(budget) }),
       lastEvent: 0,
     }
     const start: Start = (number, json, known, flags) =>
@@ -103,19 +125,44 @@ class Turns {
     native: NativeBroker,
     turnId: string,
     sessionLabel: string,
+    given: TurnBudget | null,
   ): Promise<BegunTurn | undefined> {
     const found = (await this.#engine.recover()).find((turn) => turn.turnId === turnId)
     if (found === undefined || !found.resumable) return undefined
     const { agent, agentId } = await this.agent(sessionLabel)
     const scope = { sessionLabel, agentId, turnId, identity: undefined, permissions: undefined }
-    const tools = await this.#tools(agent, scope)
+    const budget = given ?? ownBudget(agent, turnId)
+    const tools = await this.#tools(agent, scope, budget)
     const engine = this.#parts.native
     const persisted = await request<Fields>((id) => engine.interruptedContext(id, turnId))
     const lastEvent = await request<number>((id) => engine.lastEvent(id, turnId))
-    const taken = { turnId, sessionLabel, items: [], earlier: '[]', lastEvent }
+    const taken = {
+      ...{ turnId, sessionLabel, items: [], earlier: '[]', lastEvent },
+      ...(budget !== undefined && { budget: crossing(budget) }),
+    }
     const start: Start = (number, json, known, flags) =>
       native.resume(engine, number, taken, json, known, flags)
-    return { run: this.#parts.begin({ ...persisted, tools }, start, drainLater), agentId }
+    const { beforeToolCall } = this.#options
+    const context = { ...persisted, tools, ...(beforeToolCall !== undefined && { beforeToolCall }) }
+    return { run: this.#parts.begin(context, start, drainLater), agentId }
+  }
+
+  /** The messages that enter a running turn, as the host's function changes them: each is its id and its JSON. */
+  async compose(
+    sessionLabel: string,
+    turnId: string,
+    items: readonly TurnItem[],
+  ): Promise<[string, string][]> {
+    const { agentId } = await this.agent(sessionLabel)
+    const composed: [string, string][] = []
+    // In their order: one may depend on what the function did for another one.
+    for (const { id, message, request } of items) {
+      const { identity, permissions } = request
+      const scope = { sessionLabel, agentId, turnId, identity, permissions }
+      const changed = await compose(this.#options, scope, message)
+      composed.push([id, toJson(changed, 'message', () => 'context_failed')])
+    }
+    return composed
   }
 
   /** The head of a session whose thread is over by its agent's `reset`. */
@@ -131,9 +178,7 @@ class Turns {
   }
 
   /** The agent of a session. */
-  async agent(
-    sessionLabel: string,
-  ): Promise<{ agent: BrokerAgent; agentId: string; session: SessionScope }> {
+  async agent(sessionLabel: string): Promise<FoundAgent> {
     const { config } = this.#options
     const spawned = await this.#agents.spawned(sessionLabel)
     const session = sessionScope(config, sessionLabel)
@@ -158,11 +203,27 @@ class Turns {
     sessionLabel: string,
     turnId: string,
     given: Message,
-    { identity, permissions, target, eventId }: StoredRequest & { eventId: string | undefined },
+    request: StoredRequest & { eventId: string | undefined },
   ): Promise<{ context: Fields; agentId: string }> {
-    const { agent, agentId, session } = await this.agent(sessionLabel)
+    const found = await this.agent(sessionLabel)
+    return await this.#context(found, sessionLabel, turnId, given, request)
+  }
+
+  async #context(
+    { agent, agentId, session }: FoundAgent,
+    sessionLabel: string,
+    turnId: string,
+    given: Message,
+    {
+      identity,
+      permissions,
+      target,
+      eventId,
+      budget,
+    }: StoredRequest & { eventId: string | undefined; budget?: TurnBudget | undefined },
+  ): Promise<{ context: Fields; agentId: string }> {
     const scope = { sessionLabel, agentId, turnId, identity, permissions }
-    const tools = await this.#tools(agent, scope)
+    const tools = await this.#tools(agent, scope, budget)
     const { native, defaults, memory } = this.#parts
     const options = this.#options
     const { systemPrompt, message, layers } = await assemble({
@@ -186,16 +247,25 @@ class Turns {
       temperature: agent.temperature,
       timeoutMs: agent.timeoutMs,
       policy: agent.policy,
+      beforeToolCall: options.beforeToolCall,
       permissionsGranted: Array.isArray(permissions) ? permissions : undefined,
       sourceEventId: eventId,
       target,
     })
     // The engine's defaults complete it, as those of any other run.
-    const { context } = readInput(message, fields, defaults, () => native.newId())
+    const { context } = readInput(message, fields, {
+      defaults,
+      newId: () => native.newId(),
+      toolsets: undefined,
+    })
     return { context, agentId }
   }
 
-  async #tools(agent: BrokerAgent, scope: TurnScope): Promise<readonly AgentTool[]> {
+  async #tools(
+    agent: BrokerAgent,
+    scope: TurnScope,
+    budget: TurnBudget | undefined,
+  ): Promise<readonly AgentTool[]> {
     const subagents = this.#options.subagents.get(scope.agentId)
     const own = await this.#toolset(agent, scope)
     if (subagents === undefined) return own
@@ -203,6 +273,8 @@ class Turns {
       agentId: scope.agentId,
       role: agent.role ?? 'unified',
       subagents,
+      budget,
+      budgetOf: (agentId) => resolveAgentConfig(this.#options.config, agentId)?.budgets,
       modelsOf: (agentId) => this.#modelsOf(agentId),
       parentOf: (sessionLabel, turnId) => this.#parentOf(sessionLabel, turnId),
       store: this.#agents,
@@ -241,6 +313,20 @@ class Turns {
   }
 }
 
+/** The budget of a turn that is no task. */
+function ownBudget({ budgets }: BrokerAgent, turnId: string): TurnBudget | undefined {
+  return budgets ? { ...budgets, account: `turn:${turnId}` } : undefined
+}
+
+/** A budget for the native side, which knows no null. */
+function crossing({ account, maxTokens, maxCost }: TurnBudget) {
+  return {
+    account,
+    ...(typeof maxTokens === 'number' && { maxTokens }),
+    ...(typeof maxCost === 'number' && { maxCost }),
+  }
+}
+
 /** The fields that have a value. */
 function defined<Value extends object>(fields: Value): Partial<Value> {
   return Object.fromEntries(
@@ -248,5 +334,5 @@ function defined<Value extends object>(fields: Value): Partial<Value> {
   ) as Partial<Value>
 }
 
-export type { BegunTurn, StartTurn, TurnItem }
+export type { BegunTurn, StartTurn, TurnBudget, TurnItem }
 export { Turns }

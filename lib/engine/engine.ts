@@ -36,7 +36,6 @@ import type {
   RecoveredTurn,
   ResumeOptions,
   RunFilter,
-  RunHooks,
   RunInfo,
   RunOptions,
   StreamEvent,
@@ -54,6 +53,7 @@ import { noteProblems, readCallbacks, readContext } from '../run/context.ts'
 import { GROUPS } from '../run/event-groups.ts'
 import { abortSession, attach, steerSession } from '../run/follow.ts'
 import { GivenHistories } from '../run/given-histories.ts'
+import type { OwnHooks } from '../run/hooks.ts'
 import { AgentRun } from '../run/run.ts'
 import {
   ABORTED,
@@ -67,7 +67,7 @@ import {
   STOPS,
   TIMED_OUT,
 } from '../run/run-flags.ts'
-import { type RunInput, readInput } from '../run/run-input.ts'
+import { type OfEngine, type RunInput, readInput } from '../run/run-input.ts'
 import { SMALLEST } from '../run/smallest-context.ts'
 import { offers } from '../tools/coding/native.ts'
 import { AgentEngineError, guarded, refusal } from '../values/errors.ts'
@@ -80,7 +80,7 @@ import { compact } from './compaction.ts'
 import { requestKey } from './key-functions.ts'
 import { mcpServers } from './mcp-servers.ts'
 import { noteOptionProblems, readOptions } from './options.ts'
-import { readResumption, recoverAtOpen } from './recovery.ts'
+import { readResumption, recoverAtOpen, resumedPlanner } from './recovery.ts'
 import { resultOf, runInfo, runs } from './runs.ts'
 import { ScriptedProvider } from './scripted-provider.ts'
 
@@ -117,7 +117,7 @@ class AgentEngine implements Declared {
   #given = new GivenHistories((number) => this.#native.forgetHistory(number))
   #onRequest: OnRequest | undefined
   /** The hooks of runs whose context has none of that name. */
-  #hooks: RunHooks | undefined
+  #hooks: OwnHooks | undefined
   /** The groups of events that are left out, where a context does not decide. */
   #skipped: number
   #closing: Promise<void> | undefined
@@ -129,6 +129,8 @@ class AgentEngine implements Declared {
   /** Its MCP servers. */
   readonly mcp: McpServers
   #defaults: Readonly<Fields>
+  /** What it adds to contexts. */
+  #ofContexts: OfEngine
   /** The number that identifies the key functions for the native side; 0 where no key is a function. */
   #keys = 0
   readonly recovered: Promise<RecoveredTurn[]>
@@ -145,6 +147,7 @@ class AgentEngine implements Declared {
     this.#skipped = skipped
     this.#hooks = hooks
     this.#defaults = defaults
+    this.#ofContexts = { defaults, newId: () => this.#native.newId(), toolsets: read.toolsets }
     if (functions.size > 0 || embed !== undefined) {
       this.#keys = hub.addKeySource(
         (number, index, refused) => {
@@ -230,12 +233,11 @@ class AgentEngine implements Declared {
   }
 
   #input(first: unknown, second: unknown): RunInput {
-    return readInput(first, second, this.#defaults, () => this.#native.newId())
+    return readInput(first, second, this.#ofContexts)
   }
 
   #noteProblems(first: unknown, second: unknown, problems: Problems): void {
-    const newId = () => this.#native.newId()
-    const { context, callbacks } = readInput(first, second, this.#defaults, newId, problems.note)
+    const { context, callbacks } = readInput(first, second, this.#ofContexts, problems.note)
     noted(problems.note, () => readCallbacks(callbacks, problems.note))
     noteProblems(context, problems, (json) => this.#native.contextProblems(json))
   }
@@ -373,7 +375,12 @@ class AgentEngine implements Declared {
       const from = { turn: turnId, lastEvent }
       const start: Start = (number, json, known, flags) =>
         this.#native.resume(number, from, json, known, flags)
-      return this.#begin({ ...persisted, ...fields }, callbacks, start, hub.drainLater)
+      const { toolsets } = this.#ofContexts
+      const tools = options.tools === undefined ? toolsets?.ofResumed(persisted) : undefined
+      const planner = resumedPlanner(persisted.planner, this.#hooks?.plan)
+      const context: Fields = { ...persisted, planner, ...fields }
+      if (tools !== undefined) context.tools = tools
+      return this.#begin(context, callbacks, start, hub.drainLater)
     } catch (error) {
       throw listed(error, (problems) => {
         const { fields } = readResumption(turnId, options, problems.note)

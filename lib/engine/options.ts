@@ -1,13 +1,13 @@
 // The engine's options, prepared for the native side: refuses what it would misread; it checks everything else itself.
 // It must never store or print a key.
 
-import type { OnRequest, RunHooks } from '../../index.d.ts'
+import type { OnRequest } from '../../index.d.ts'
 import type { EmbedFunction } from '../memory/embedder.ts'
 import { readMemory } from '../memory/options.ts'
 import { NativeEngine } from '../native/addon.ts'
 import { readHook } from '../run/context.ts'
 import { BY_DEFAULT, readSkipped } from '../run/event-groups.ts'
-import { takeHooks } from '../run/hooks.ts'
+import { type OwnHooks, takeHooks } from '../run/hooks.ts'
 import { NO_DEFAULTS, readDefaults } from '../run/run-input.ts'
 import type { Code } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
@@ -21,6 +21,7 @@ import {
 } from '../values/reader.ts'
 import { type KeyFunction, readProfiles, readServers } from './key-functions.ts'
 import { type Recovery, readRecovery } from './recovery.ts'
+import { Toolsets } from './toolsets.ts'
 
 const CODE = 'invalid_options'
 
@@ -34,12 +35,14 @@ interface ReadOptions {
   /** Whether the engine has a memory. */
   hasMemory: boolean
   onRequest: OnRequest | undefined
-  hooks: RunHooks | undefined
+  hooks: OwnHooks | undefined
   /** The groups of events that are left out, as bits. */
   skipped: number
   /** The providers as they were passed. */
   providers: Fields
   recovery: Recovery & { ledger: boolean }
+  /** The tools of contexts that pass none. */
+  toolsets: Toolsets | undefined
   /** The defaults of contexts. */
   defaults: Readonly<Fields>
 }
@@ -51,7 +54,7 @@ function readOptions(given: unknown, refuse: Refuse = throwing): ReadOptions {
   const none = { recovery: {}, rest: others }
   const { recovery, rest } = noted(refuse, () => readRecovery(read), none)
   const hooks = takeHooks(rest, CODE, refuse)
-  const { onRequest, events, defaults, ...options } = rest
+  const { onRequest, events, defaults, toolsets, ...options } = rest
   for (const [field, value] of Object.entries(options)) {
     try {
       refuseLost(value, field, CODE)
@@ -81,6 +84,7 @@ function readOptions(given: unknown, refuse: Refuse = throwing): ReadOptions {
     skipped: noted(refuse, () => readSkipped(events, CODE), BY_DEFAULT),
     providers: isObject(providers) ? providers : {},
     recovery: { ...recovery, ledger: isObject(options.ledger) },
+    toolsets: noted(refuse, () => Toolsets.read(toolsets, refuse), undefined),
     defaults: noted(refuse, () => readDefaults(defaults, refuse), NO_DEFAULTS),
   }
 }
@@ -106,6 +110,7 @@ function refuseLists(options: Fields, refuse: Refuse): void {
     'failover',
     'rateGovernor',
     'pruning',
+    'planner',
     'memory',
   ]) {
     refuseList(options[field], field, CODE)

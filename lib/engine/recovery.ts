@@ -5,13 +5,14 @@ import type {
   AgentEngine,
   AgentEngineCallbacks,
   AgentEngineOptions,
+  PlanFunction,
   RecoveredTurn,
   ResumeOptions,
 } from '../../index.d.ts'
 import { readCallbacks } from '../run/context.ts'
 import { refusal } from '../values/errors.ts'
 import { noted, type Refuse, throwing } from '../values/problems.ts'
-import { type Fields, readFields, readName } from '../values/reader.ts'
+import { type Fields, isObject, readFields, readName } from '../values/reader.ts'
 
 const POLICIES: readonly unknown[] = ['list', 'resume', 'discard']
 /** The parts of a turn's context that a host may replace. All others are those with which it began. */
@@ -28,6 +29,7 @@ const CHANGES: readonly string[] = [
   'afterToolCall',
   'stopWhen',
   'prepareStep',
+  'planner',
   'output',
   'onApproval',
 ] satisfies (keyof ResumeOptions)[]
@@ -52,6 +54,12 @@ function readResumption(
   const read = noted(refuse, () => readCallbacks(callbacks, refuse), {})
   // Functions are not persisted: without them the turn continues without tools, and calls in doubt are reported as such.
   return { callbacks: read, fields: { tools: [], ...fields } }
+}
+
+/** The stored planner of a turn, with its function: that of the engine, or one that has no plan, so that the model is called. */
+function resumedPlanner(stored: unknown, ofEngine: PlanFunction | undefined): unknown {
+  if (!isObject(stored) || stored.plan !== 'function') return stored
+  return { ...stored, plan: ofEngine ?? (() => undefined) }
 }
 
 /** Checks the engine's `recovery` and `toolsFor`, and removes them from the options for the native side. */
@@ -101,4 +109,4 @@ async function recoverAtOpen(
 }
 
 export type { Recovery }
-export { readRecovery, readResumption, recoverAtOpen }
+export { readRecovery, readResumption, recoverAtOpen, resumedPlanner }

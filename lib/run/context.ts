@@ -1,7 +1,7 @@
 // A caller's context, prepared for the native side: JSON text, and separately the values that JSON cannot hold.
 // It must never treat a value that JSON would drop or change as absent.
 
-import type { AgentEngineCallbacks, AssembledContext, OnRequest, RunHooks } from '../../index.d.ts'
+import type { AgentEngineCallbacks, AssembledContext, OnRequest } from '../../index.d.ts'
 import { readTools, type Tool } from '../tools/tools.ts'
 import { type Code, refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
@@ -17,7 +17,7 @@ import {
 } from '../values/reader.ts'
 import { readSignal, type Signal } from '../values/signals.ts'
 import { readSkipped } from './event-groups.ts'
-import { takeHooks } from './hooks.ts'
+import { type OwnHooks, takeHooks } from './hooks.ts'
 import { type Output, takeOutput } from './output.ts'
 
 const CODE = 'invalid_context'
@@ -25,6 +25,7 @@ const CODE = 'invalid_context'
 /** Fields that JSON.stringify would leave out or turn into null where they are a function, a symbol, NaN or Infinity. */
 const OPTIONAL: ReadonlySet<string> = new Set<keyof AssembledContext>([
   'history',
+  'currentTurn',
   'fallbacks',
   'authProfileId',
   'thinkingConfig',
@@ -53,6 +54,7 @@ const OPTIONAL: ReadonlySet<string> = new Set<keyof AssembledContext>([
   'approvalExpiresMs',
   'policy',
   'mcp',
+  'planner',
 ])
 /** Fields that are objects: native parsing would read a list as their fields in order. */
 const OBJECTS: ReadonlySet<string> = new Set<keyof AssembledContext>([
@@ -63,9 +65,11 @@ const OBJECTS: ReadonlySet<string> = new Set<keyof AssembledContext>([
   'metadata',
   'requestMetadata',
   'headers',
+  'planner',
 ])
 /** Texts of users, tools and models. A lone surrogate in them must not lose the turn: it becomes U+FFFD. */
-const CONTENT = /^(?:context\.)?(?:systemPrompt|currentMessage|history|tools|target)\b|^result\b/
+const CONTENT =
+  /^(?:context\.)?(?:systemPrompt|currentMessage|currentTurn|history|tools|target)\b|^result\b/
 /** Except ids. */
 const IDENTIFIERS = new Set<string | number | undefined>([
   'id',
@@ -90,7 +94,7 @@ interface ReadContext {
   tools: Map<string, Tool>
   signal: Signal | undefined
   onRequest: OnRequest | undefined
-  hooks: RunHooks | undefined
+  hooks: OwnHooks | undefined
   /** Whether the run attaches to another one with its id. */
   attaches: boolean
   /** Undefined where the run requests none. */

@@ -1,11 +1,18 @@
 // The caller's hooks of a run: `beforeToolCall` decides about a call, `afterToolCall` may replace a result, `stopWhen` ends the run,
-// `prepareStep` changes its next call.
+// `prepareStep` changes its next call, and `planner` decides before its first.
 // A throw of the gate must never let a tool run; a throw of the others must never fail a run.
 
-import type { NextStep, RunHooks, RunStep, ToolCallRequest } from '../../index.d.ts'
+import type {
+  NextStep,
+  PlanContext,
+  PlanFunction,
+  RunHooks,
+  RunStep,
+  ToolCallRequest,
+} from '../../index.d.ts'
 import { type Code, messageOf, refusal } from '../values/errors.ts'
-import type { Refuse } from '../values/problems.ts'
-import type { Fields } from '../values/reader.ts'
+import { noted, type Refuse } from '../values/problems.ts'
+import { type Fields, isObject, readFields } from '../values/reader.ts'
 
 const HOOKS = [
   'beforeToolCall',
@@ -16,9 +23,16 @@ const HOOKS = [
 
 type Warn = (error: unknown) => void
 
+/** The hooks, and the function of a planner. */
+type OwnHooks = RunHooks & { plan?: PlanFunction }
+
 /** Takes the hooks out of `fields`; the result has those that are there, each a function. Undefined where there is none. */
-function takeHooks(fields: Fields, code: Code, refuse: Refuse): RunHooks | undefined {
+function takeHooks(fields: Fields, code: Code, refuse: Refuse): OwnHooks | undefined {
   let hooks: Fields | undefined
+  if (fields.planner !== undefined && fields.planner !== null) {
+    const plan = noted(refuse, () => takePlanner(fields, code))
+    if (plan !== undefined) hooks = { plan }
+  }
   for (const name of HOOKS) {
     const hook = fields[name]
     if (hook === undefined) continue
@@ -33,6 +47,26 @@ function takeHooks(fields: Fields, code: Code, refuse: Refuse): RunHooks | undef
     hooks[name] = hook
   }
   return hooks
+}
+
+/**
+ * Replaces the `planner` of `fields` by what the native side reads: `{ plan, keywords, replan }`. Returns its function, where it has one.
+ */
+function takePlanner(fields: Fields, code: Code): PlanFunction | undefined {
+  const { planner } = fields
+  fields.planner = undefined
+  const given = isObject(planner) ? readFields(planner, 'planner', code) : { plan: planner }
+  const { plan } = given
+  if (typeof plan === 'function') {
+    fields.planner = { ...given, plan: 'function' }
+    return plan as PlanFunction
+  }
+  if (plan !== 'heuristic') {
+    const path = isObject(planner) ? 'planner.plan' : 'planner'
+    throw refusal(code, path, "is neither 'heuristic' nor a function that returns a plan")
+  }
+  fields.planner = given
+  return undefined
 }
 
 /** The decision of `beforeToolCall` as JSON for the native side. Never rejects: whatever is no decision is a deny. */
@@ -123,4 +157,21 @@ async function prepares(
   return JSON.stringify({ decision: { prepare: plan ?? null } })
 }
 
-export { afterCall, decide, prepares, stops, takeHooks }
+/** The plan of the planner's function as JSON for the native side. Never rejects: a throw is a warning, and the model is called. */
+async function plans(
+  hook: PlanFunction | undefined,
+  context: PlanContext,
+  warn: Warn,
+): Promise<string> {
+  let plan: string | undefined
+  try {
+    const given: unknown = await hook?.(context)
+    if (given !== undefined && given !== null) plan = JSON.stringify(given)
+  } catch (error) {
+    warn(error)
+  }
+  return JSON.stringify({ decision: { plan: plan ?? null } })
+}
+
+export type { OwnHooks }
+export { afterCall, decide, plans, prepares, stops, takeHooks }

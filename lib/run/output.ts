@@ -58,7 +58,9 @@ async function checkOutput({ check }: Output, json: string): Promise<Checked> {
 }
 
 /** Whether a result is one with an output, where it was requested. */
-function hasOutput({ stopReason, error }: AgentResult): boolean {
+function hasOutput({ stopReason, error, messages }: AgentResult): boolean {
+  // The question of a planner is no output.
+  if (messages.at(-1)?.provenance?.api === 'planned') return false
   return error === undefined && (stopReason === 'end_turn' || stopReason === 'max_tokens')
 }
 

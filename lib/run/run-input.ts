@@ -2,6 +2,7 @@
 // It must never treat an unknown field of the short form as absent.
 
 import type { AssembledContext, RunDefaults, RunOptions } from '../../index.d.ts'
+import type { Toolsets } from '../engine/toolsets.ts'
 import { NativeEngine } from '../native/addon.ts'
 import { isPlain } from '../values/bounded-json.ts'
 import { clip, refusal } from '../values/errors.ts'
@@ -17,6 +18,7 @@ const CODE = 'invalid_context'
 const FIELDS: Readonly<Record<keyof AssembledContext, true>> = {
   systemPrompt: true,
   history: true,
+  currentTurn: true,
   currentMessage: true,
   tools: true,
   model: true,
@@ -66,6 +68,7 @@ const FIELDS: Readonly<Record<keyof AssembledContext, true>> = {
   approvalExpiresMs: true,
   policy: true,
   mcp: true,
+  planner: true,
 }
 const CONTEXT: readonly string[] = Object.keys(FIELDS)
 const KNOWN: ReadonlySet<string> = new Set(CONTEXT)
@@ -75,6 +78,7 @@ const NO_DEFAULTS: Readonly<Fields> = Object.freeze({})
 const OF_ONE_RUN: readonly string[] = [
   'currentMessage',
   'history',
+  'currentTurn',
   'abortSignal',
   'runId',
   'parentTurnId',
@@ -112,6 +116,8 @@ const MAX_WARNED = 1_000
 interface RunInput {
   context: Fields
   callbacks: unknown
+  /** Fields of the context were left out. */
+  isShort: boolean
 }
 
 /** Reads the engine's `defaults`. */
@@ -145,19 +151,40 @@ function readDefaults(given: unknown, refuse: Refuse = throwing): Readonly<Field
 function readInput(
   first: unknown,
   second: unknown,
-  defaults: Readonly<Fields>,
-  newId: () => string,
+  { defaults, newId, toolsets }: OfEngine,
   refuse: Refuse = throwing,
 ): RunInput {
+  const input = readForm(first, second, defaults, refuse)
+  const { context } = input
+  if (toolsets !== undefined && (context.tools === undefined || context.tools === null)) {
+    context.tools = noted(refuse, () => toolsets.of(context))
+  }
+  if (input.isShort) fillShort(context, newId())
+  return input
+}
+
+/** What an engine adds to what it is called with. */
+interface OfEngine {
+  defaults: Readonly<Fields>
+  newId: () => string
+  toolsets: Toolsets | undefined
+}
+
+function readForm(
+  first: unknown,
+  second: unknown,
+  defaults: Readonly<Fields>,
+  refuse: Refuse,
+): RunInput {
   if (typeof first === 'string') {
-    return short({ role: 'user', content: first }, second, defaults, newId, refuse)
+    return short({ role: 'user', content: first }, second, defaults, refuse)
   }
   const fields = readFields(first, 'context', CODE)
   if ('content' in fields && !('currentMessage' in fields)) {
-    return short(fields, second, defaults, newId, refuse)
+    return short(fields, second, defaults, refuse)
   }
   dropUnknown(fields, first as object)
-  return { context: merged(defaults, fields), callbacks: second }
+  return { context: merged(defaults, fields), callbacks: second, isShort: false }
 }
 
 /** The context of a message with options. */
@@ -165,7 +192,6 @@ function short(
   currentMessage: Fields,
   second: unknown,
   defaults: Readonly<Fields>,
-  newId: () => string,
   refuse: Refuse,
 ): RunInput {
   const given = second === undefined ? {} : readFields(second, 'options', CODE)
@@ -177,8 +203,11 @@ function short(
   const { callbacks, ...fields } = given
   noted(refuse, () => renamed(fields, 'session', 'sessionLabel'))
   noted(refuse, () => renamed(fields, 'signal', 'abortSignal'))
-  const context = { ...merged(defaults, fields), currentMessage }
-  const id = newId()
+  return { context: { ...merged(defaults, fields), currentMessage }, callbacks, isShort: true }
+}
+
+/** What a context of the short form leaves out. */
+function fillShort(context: Fields, id: string): void {
   fill(context, 'systemPrompt', '')
   fill(context, 'tools', [])
   fill(context, 'role', 'unified')
@@ -189,7 +218,6 @@ function short(
   fill(context, 'runId', id)
   // In no session: docs/rules/sessions-and-ledger.md#runs-without-a-session.
   fill(context, 'sessionLabel', `run:${id}`)
-  return { context, callbacks }
 }
 
 /** The fields of `fields`, and the defaults of those that it does not have. `fields` is not used afterwards. */
@@ -250,5 +278,5 @@ function warnOfUnknown(name: string): void {
   )
 }
 
-export type { RunInput }
+export type { OfEngine, RunInput }
 export { NO_DEFAULTS, readDefaults, readInput }

@@ -10,7 +10,7 @@ import type {
   NextStep,
   OnRequest,
   OutgoingRequest,
-  RunHooks,
+  PlanContext,
   RunStep,
   StreamEvent,
   ToolCallRequest,
@@ -25,7 +25,7 @@ import { type EventsFrom, readAfterSeq } from './after-seq.ts'
 import type { Attachment } from './attachment.ts'
 import { GROUPS } from './event-groups.ts'
 import { EventLog, type EventReader } from './event-log.ts'
-import { afterCall, decide, prepares, stops } from './hooks.ts'
+import { afterCall, decide, type OwnHooks, plans, prepares, stops } from './hooks.ts'
 import { checkOutput, hasOutput, jsonOf, type Output } from './output.ts'
 import {
   DEFECT,
@@ -56,6 +56,7 @@ type Asked =
   | ToolCall
   | { execution: number; step: RunStep; prepares?: false }
   | { execution: number; step: NextStep; prepares: true }
+  | { execution: number; plan: PlanContext }
   | { execution: number; output: string }
 
 /** A call as hooks receive it. */
@@ -75,7 +76,7 @@ interface RunOptions {
   coalesce: boolean
   signal: signals.Signal | undefined
   onRequest: OnRequest | undefined
-  hooks: RunHooks | undefined
+  hooks: OwnHooks | undefined
   /** The groups of events that are left out, as bits. */
   skipped: number
   /** Undefined where it requests none. */
@@ -118,7 +119,7 @@ class AgentRun implements Declared, hub.RecordTarget {
   #coalesce: boolean
   #signal: signals.Signal | undefined
   #onRequest: OnRequest | undefined
-  #hooks: RunHooks | undefined
+  #hooks: OwnHooks | undefined
   #onEnd: (run: AgentRun) => void
   #progress: boolean
   #output: Output | undefined
@@ -348,8 +349,9 @@ class AgentRun implements Declared, hub.RecordTarget {
       case TOOL: {
         const asked: ToolCall | Asked = JSON.parse(text.slice(start, end))
         if ('output' in asked) this.#checkOutput(asked)
-        else if ('step' in asked || asked.instead === 'decide') this.#decide(asked)
-        else this.#runTool(asked)
+        else if ('step' in asked || 'plan' in asked || asked.instead === 'decide') {
+          this.#decide(asked)
+        } else this.#runTool(asked)
         break
       }
       case TOOL_CANCEL:
@@ -498,14 +500,15 @@ class AgentRun implements Declared, hub.RecordTarget {
     const { execution } = asked
     const controller = toolController((error) => this.#warn(error))
     this.#executions.set(execution, controller)
-    const { beforeToolCall, stopWhen, prepareStep } = this.#hooks ?? {}
+    const { beforeToolCall, stopWhen, prepareStep, plan } = this.#hooks ?? {}
     const warn = (error: unknown) => this.#warn(error)
-    const deciding = !('step' in asked)
-      ? decide(beforeToolCall, requestOf(asked, controller.signal))
-      : asked.prepares
-        ? prepares(prepareStep, asked.step, warn)
-        : stops(stopWhen, asked.step, warn)
-    deciding
+    const deciding = (): Promise<string> => {
+      if ('plan' in asked) return plans(plan, asked.plan, warn)
+      if (!('step' in asked)) return decide(beforeToolCall, requestOf(asked, controller.signal))
+      if (asked.prepares) return prepares(prepareStep, asked.step, warn)
+      return stops(stopWhen, asked.step, warn)
+    }
+    deciding()
       .then((json) => {
         if (this.#executions.delete(execution)) {
           this.#native.answerTool(this.#number, execution, json)

@@ -12,6 +12,7 @@ const CODE = 'invalid_tool'
 const POLICY = [
   'executionMode',
   'timeoutMs',
+  'maxResultChars',
   'replay',
   'retries',
   'permission',

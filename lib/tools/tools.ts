@@ -18,6 +18,7 @@ const DEFINED = [
   'parameters',
   'executionMode',
   'timeoutMs',
+  'maxResultChars',
   'replay',
   'retries',
   'permission',

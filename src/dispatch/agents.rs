@@ -7,10 +7,11 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use super::dispatcher::Dispatcher;
+use super::state::Entrance;
 use crate::engine::RunControl;
 use model::{
     AgentSent, Dispatch, DispatchCancel, DispatchStatus, DispatchStore, ItemStatus,
-    NewAgentMessage, SessionCommand, StorageError, StorageErrorKind, StoredItem,
+    NewAgentMessage, SessionCommand, StorageError, StorageErrorKind, StoredItem, TurnBudget,
 };
 
 /// The task that a message was, once it has ended.
@@ -93,7 +94,7 @@ impl Away {
                 entry.remove();
             }
         }
-        state.step_in(&self.label, &self.turn_id)
+        state.step_in(&self.label, &self.turn_id, Entrance::InTurn)
     }
 }
 
@@ -276,18 +277,28 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// The time that the tasks among a turn's messages have left, in milliseconds.
-    pub(super) async fn time_of(&self, items: &[StoredItem]) -> Result<Option<i64>, StorageError> {
-        let mut left: Option<i64> = None;
+    /// What the tasks among a turn's messages limit.
+    pub(super) async fn limits_of(&self, items: &[StoredItem]) -> Result<TaskLimits, StorageError> {
+        let mut limits = TaskLimits::default();
         for id in items.iter().filter_map(|it| it.sender.as_ref()?.task()) {
-            let dispatch = self.dispatches().dispatch(id).await?;
-            if let Some(deadline) = dispatch.and_then(|it| it.deadline) {
+            let Some(dispatch) = self.dispatches().dispatch(id).await? else { continue };
+            // One turn has one account: that of its first task with a budget.
+            limits.budget = limits.budget.or_else(|| dispatch.budget());
+            if let Some(deadline) = dispatch.deadline {
                 let own = deadline.saturating_sub(self.now()).max(1);
-                left = Some(left.map_or(own, |left| left.min(own)));
+                limits.timeout_ms = Some(limits.timeout_ms.map_or(own, |left| left.min(own)));
             }
         }
-        Ok(left)
+        Ok(limits)
     }
+}
+
+/// The limits of a turn that its tasks set.
+#[derive(Debug, Default)]
+pub(super) struct TaskLimits {
+    /// The time that is left, in milliseconds.
+    pub(super) timeout_ms: Option<i64>,
+    pub(super) budget: Option<TurnBudget>,
 }
 
 /// What a turn that waits finds.

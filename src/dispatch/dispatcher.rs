@@ -33,6 +33,8 @@ pub(crate) struct DispatchParts {
     pub(crate) lanes: LaneLimits,
     /// How often sessions of other processes are looked at.
     pub(crate) pulse: Duration,
+    /// Whether the host composes a message before it enters a running turn.
+    pub(crate) composes: bool,
 }
 
 /// Drives the queues of a ledger's sessions in this process.
@@ -62,6 +64,7 @@ impl Dispatcher {
             ended: CancellationToken::new(),
             changed: Arc::default(),
         });
+        dispatcher.join_peers();
         let pulse = Arc::clone(&dispatcher);
         dispatcher.parts.tasks.spawn(async move { pulse.beat().await });
         dispatcher
@@ -217,7 +220,7 @@ impl Dispatcher {
         };
         match &turn.control {
             Some(control) if control.is_compacting() => SessionState::Compacting,
-            Some(control) if control.is_streaming() => SessionState::Streaming,
+            Some(control) if control.is_answering() => SessionState::Streaming,
             Some(_) | None => SessionState::Running,
         }
     }

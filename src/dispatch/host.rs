@@ -1,6 +1,6 @@
 //! The port to what begins turns and hears what became of messages. It must never be awaited.
 
-use model::{StoredDelivery, StoredItem, StoredSchedule};
+use model::{StoredDelivery, StoredItem, StoredSchedule, TurnBudget};
 
 /// A turn that is to begin.
 pub(crate) struct StartTurn {
@@ -16,6 +16,8 @@ pub(crate) struct StartTurn {
     pub(crate) note: Option<String>,
     /// The time that the task of another agent has left, in milliseconds.
     pub(crate) timeout_ms: Option<i64>,
+    /// What that task may spend.
+    pub(crate) budget: Option<TurnBudget>,
 }
 
 /// A turn that has ended, or could not begin.
@@ -39,8 +41,14 @@ pub(crate) trait TurnHost: Send + Sync {
     /// Begins a turn. The host registers its run with [`super::Dispatcher::begun`], or refuses the turn.
     fn start(&self, turn: StartTurn);
 
-    /// Resumes an interrupted turn: the host registers its run, or closes the turn.
-    fn resume(&self, turn_id: &str, session_label: &str);
+    /// Resumes an interrupted turn, with the budget of its task: the host registers its run, or closes the turn.
+    fn resume(&self, turn_id: &str, session_label: &str, budget: Option<TurnBudget>);
+
+    /// Composes messages that are offered to a running turn. The host answers with [`super::Dispatcher::enter_turn`].
+    fn compose(&self, session_label: &str, turn_id: &str, items: Vec<StoredItem>);
+
+    /// A turn waits for decisions, or waits no longer.
+    fn approvals_changed(&self, session_label: &str, turn_id: &str);
 
     /// Messages are entering a running turn.
     fn steered(&self, steered: SteeredItems);

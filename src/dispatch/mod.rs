@@ -8,6 +8,7 @@ mod dispatcher;
 mod host;
 mod lanes;
 mod outbox;
+mod peers;
 mod recovery;
 mod schedules;
 mod sending;

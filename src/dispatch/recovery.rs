@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::dispatcher::{Dispatcher, millis};
 use super::state::ActiveTurn;
-use model::{Approval, ApprovalStatus, ItemStatus, StorageError};
+use model::{Approval, ApprovalStatus, ItemStatus, StorageError, StoredItem};
 
 impl Dispatcher {
     /// Has an interrupted turn of the session resumed.
@@ -30,8 +30,9 @@ impl Dispatcher {
             }
         }
         let waiting = self.parts.store.waiting_items(label).await?;
-        let taken: Vec<_> =
-            waiting.iter().filter(|it| it.status == ItemStatus::Processing).collect();
+        let is_taken = |it: &StoredItem| it.status == ItemStatus::Processing;
+        let taken: Vec<StoredItem> = waiting.into_iter().filter(is_taken).collect();
+        let budget = self.limits_of(&taken).await?.budget;
         let active = ActiveTurn::new(
             turn_id.to_owned(),
             taken.first().map(|it| it.item.principal.clone()).unwrap_or_default(),
@@ -44,7 +45,7 @@ impl Dispatcher {
             }
             state.session(label).turn = Some(active);
         }
-        self.parts.host.resume(turn_id, label);
+        self.parts.host.resume(turn_id, label, budget);
         Ok(())
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use broker::queue::{Decision, SessionRun, decide, overflow_note};
 use serde::Deserialize;
 
+use super::agents::TaskLimits;
 use super::dispatcher::{Dispatcher, millis};
 use super::host::{StartTurn, SteeredItems};
 use super::state::ActiveTurn;
@@ -174,6 +175,9 @@ impl Dispatcher {
     /// Whether this process begins a turn with these messages: it has queued them, or has the session's lease, or no other
     /// process has begun them within a pulse; within three where a living one has the lease.
     fn is_ours(&self, label: &str, items: &[StoredItem], lease: QueueLease) -> bool {
+        if self.is_of_peer(label, items) {
+            return false;
+        }
         let pulses = match lease {
             QueueLease::Here => return true,
             QueueLease::Free => 1,
@@ -200,7 +204,7 @@ impl Dispatcher {
             self.pass_lane(label);
             return Ok(());
         }
-        let timeout_ms = self.time_of(&items).await?;
+        let TaskLimits { timeout_ms, budget } = self.limits_of(&items).await?;
         let clock = &self.parts.clock;
         let texts: Vec<String> = queue.dropped.iter().map(|it| text_of(&it.message)).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
@@ -212,6 +216,7 @@ impl Dispatcher {
             note: overflow_note(&texts, self.parts.limits.cap),
             items: items.clone(),
             timeout_ms,
+            budget,
         };
         let active = ActiveTurn::new(
             turn.turn_id.clone(),
@@ -238,14 +243,12 @@ impl Dispatcher {
         ids: &[String],
         pending: &[StoredItem],
     ) -> Result<(), StorageError> {
-        let Some((turn_id, control)) = self.running(label) else { return Ok(()) };
+        let Some((turn_id, _)) = self.running(label) else { return Ok(()) };
         // A run takes texts: a message with anything else runs in its order.
-        let blocks = |id: &String| {
-            let message = &pending.iter().find(|it| it.item.id == *id)?.message;
-            Some((id.clone(), text_blocks(message)?))
-        };
-        let messages: Vec<(String, Vec<Block>)> = ids.iter().filter_map(blocks).collect();
-        let ids: Vec<String> = messages.iter().map(|(id, _)| id.clone()).collect();
+        let has_texts = |it: &&StoredItem| text_blocks(&it.message).is_some();
+        let of_id = |id: &String| pending.iter().find(|it| it.item.id == *id);
+        let messages: Vec<&StoredItem> = ids.iter().filter_map(of_id).filter(has_texts).collect();
+        let ids: Vec<String> = messages.iter().map(|it| it.item.id.clone()).collect();
         if ids.is_empty() {
             return Ok(());
         }
@@ -257,20 +260,32 @@ impl Dispatcher {
                 state.session(label).own.retain(|id| !offered.contains(id));
             }
         }
+        let is_offered = |it: &&StoredItem| offered.contains(&it.item.id);
+        let offered: Vec<StoredItem> = messages.into_iter().filter(is_offered).cloned().collect();
+        if !self.parts.composes {
+            let texts = offered.into_iter().map(|it| (it.item.id, it.message)).collect();
+            self.enter_turn(label, turn_id, texts);
+        } else if !offered.is_empty() {
+            self.parts.host.compose(label, &turn_id, offered);
+        }
+        Ok(())
+    }
+
+    /// Messages that were offered to a running turn enter it: each with its id and its JSON.
+    pub(crate) fn enter_turn(&self, label: &str, turn_id: String, messages: Vec<(String, String)>) {
+        let Some((running, control)) = self.running(label) else { return };
         let mut steered = Vec::new();
-        for id in &offered {
-            let Some((_, blocks)) = messages.iter().find(|(of, _)| of == id) else { continue };
-            let message = Steered { blocks: blocks.clone(), item: Some(id.clone()) };
-            if !control.steer_with(message) {
+        for (id, message) in messages {
+            let Some(blocks) = text_blocks(&message).filter(|_| running == turn_id) else { break };
+            if !control.steer_with(Steered { blocks, item: Some(id.clone()) }) {
                 // The run takes no more: the message waits again when it has ended.
                 break;
             }
-            steered.push(id.clone());
+            steered.push(id);
         }
         if !steered.is_empty() {
             self.parts.host.steered(SteeredItems { turn_id, items: steered });
         }
-        Ok(())
     }
 
     fn running(&self, label: &str) -> Option<(String, Arc<crate::engine::RunControl>)> {

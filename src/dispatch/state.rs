@@ -89,6 +89,15 @@ impl Session {
     }
 }
 
+/// How a turn that has waited outside of its lane gets a slot again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Entrance {
+    /// When one is free.
+    InTurn,
+    /// Also over the limit: its run continues without asking.
+    AtOnce,
+}
+
 /// What a session is doing, as a host sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SessionState {
@@ -153,28 +162,28 @@ impl State {
     }
 
     /// The turn waits for one thing less. `Some` where it wants its slot back, and waits for it.
-    pub(super) fn step_in(&mut self, label: &str, turn_id: &str) -> Option<Arc<Notify>> {
+    pub(super) fn step_in(
+        &mut self,
+        label: &str,
+        turn_id: &str,
+        entrance: Entrance,
+    ) -> Option<Arc<Notify>> {
         let turn = self.turn(label, turn_id)?;
         turn.waits = turn.waits.saturating_sub(1);
-        if turn.waits > 0 {
+        if turn.waits > 0 || turn.has_slot {
             return None;
         }
-        if self.lanes.come_back(label) {
-            self.turn(label, turn_id)?.has_slot = true;
-            return None;
-        }
+        let has_slot = match entrance {
+            Entrance::InTurn => self.lanes.come_back(label),
+            Entrance::AtOnce => {
+                self.lanes.enter_again(label);
+                true
+            }
+        };
         let turn = self.turn(label, turn_id)?;
-        turn.is_returning = true;
-        Some(Arc::clone(&turn.slot_back))
-    }
-
-    /// The turn continues after a decision: it has a slot again, also over the limit, because it is open and does not wait.
-    pub(super) fn step_in_at_once(&mut self, label: &str, turn_id: &str) {
-        let Some(turn) = self.turn(label, turn_id) else { return };
-        turn.waits = turn.waits.saturating_sub(1);
-        if turn.waits == 0 && !std::mem::replace(&mut turn.has_slot, true) {
-            self.lanes.enter_again(label);
-        }
+        turn.has_slot = has_slot;
+        turn.is_returning = !has_slot;
+        (!has_slot).then(|| Arc::clone(&turn.slot_back))
     }
 
     /// The turn has ended. Returns the session that has its slot now, and is to be woken.

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::agents::ended_task;
 use super::dispatcher::Dispatcher;
 use super::host::EndedTurn;
-use crate::engine::RunControl;
+use super::state::Entrance;
+use crate::engine::{ParkingStep, RunControl};
 use model::{ItemStatus, StorageError, StoredItem};
 
 /// How long a session waits after a turn that could not be stored, in milliseconds.
@@ -71,13 +72,12 @@ impl Dispatcher {
             if turn.is_ending {
                 control.abort();
             }
-            control.watch(Arc::clone(&self.changed));
             turn.control = Some(Arc::clone(&control));
         }
         let (dispatcher, of, id) = (Arc::downgrade(self), label.to_owned(), turn_id.to_owned());
-        control.observe_parking(move |is_parked| {
+        control.observe_parking(move |step| {
             if let Some(dispatcher) = dispatcher.upgrade() {
-                dispatcher.parks(&of, &id, is_parked);
+                dispatcher.parks(&of, &id, step);
             }
         });
         // A message may have come meanwhile that enters it, or ends it.
@@ -85,7 +85,13 @@ impl Dispatcher {
     }
 
     /// A turn waits for a decision from now on, or continues: it has no slot of its lane meanwhile.
-    fn parks(self: &Arc<Self>, label: &str, turn_id: &str, is_parked: bool) {
+    fn parks(self: &Arc<Self>, label: &str, turn_id: &str, step: ParkingStep) {
+        if step == ParkingStep::Stored {
+            self.parts.host.approvals_changed(label, turn_id);
+            self.changed.notify_waiters();
+            return;
+        }
+        let is_parked = step == ParkingStep::Begins;
         let next = {
             let mut state = self.lock();
             let Some(turn) = state.turn(label, turn_id) else { return };
@@ -95,10 +101,14 @@ impl Dispatcher {
             if is_parked {
                 state.step_out(label, turn_id)
             } else {
-                state.step_in_at_once(label, turn_id);
+                state.step_in(label, turn_id, Entrance::AtOnce);
                 None
             }
         };
+        if !is_parked {
+            self.parts.host.approvals_changed(label, turn_id);
+            self.changed.notify_waiters();
+        }
         if let Some(next) = next {
             self.wake(&next);
         }
@@ -139,6 +149,8 @@ impl Dispatcher {
                     format!("turn `{turn_id}` cannot be closed: {error}"),
                 ));
             }
+            // No run of it ends here, so that nothing else removes the account of its budget.
+            dispatcher.parts.journal.close_account(format!("turn:{turn_id}"));
             dispatcher.turn_ended(&label, &turn_id);
         });
     }
@@ -210,6 +222,7 @@ impl Dispatcher {
         };
         self.changed.notify_waiters();
         self.wake_outbox();
+        self.wake_peers(label);
         if let Some(next) = next {
             self.wake(&next);
         }

@@ -92,6 +92,7 @@ impl ActiveRun {
             turn_id: Some(&self.run.turn_id),
             session_label: &self.run.context.session_label,
             follows: self.run.context.parent_turn_id.as_deref(),
+            budget: self.run.budget(),
         }
     }
 

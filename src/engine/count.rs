@@ -15,7 +15,7 @@ use super::state::{Bounds, ModelTarget, RequestTemplate};
 use base::error::EngineError;
 use model::{
     AssembledContext, CallPurpose, Failure, FailureKind, GivenHistory, HistoryTurn, Journal,
-    ModelInfo, StorageError, TokenCount,
+    Message, ModelInfo, StorageError, TokenCount,
 };
 use provider::ModelRequest;
 use tools::ToolSet;
@@ -192,7 +192,8 @@ async fn conversation(
             .await
         }
     };
-    let current = std::slice::from_ref(&context.current_message);
-    conversation.push_current(current, target.provider.as_ref());
+    let current: Vec<Message> =
+        context.current_turn.iter().chain([&context.current_message]).cloned().collect();
+    conversation.push_current(&current, target.provider.as_ref());
     conversation
 }

@@ -83,7 +83,12 @@ pub(super) async fn embed(
             prompt,
             number: 1,
             claim: Priority::Compaction.into(),
-            payer: Some(Payer { turn_id: None, session_label: SESSION, follows: None }),
+            payer: Some(Payer {
+                turn_id: None,
+                session_label: SESSION,
+                follows: None,
+                budget: None,
+            }),
             hook: None,
             bounds: &bounds,
             events: None,

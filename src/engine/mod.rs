@@ -30,7 +30,7 @@ pub(crate) use limits::{Budgets, GovernorOptions};
 pub(crate) use parts::{EngineParts, QueuedTurn, RunHandles};
 pub(crate) use providers::ProviderEntry;
 pub(crate) use shared::JournalMode;
-pub(crate) use state::{RunControl, Steered};
+pub(crate) use state::{ParkingStep, RunControl, Steered};
 pub(crate) use tasks::Tasks;
 
 #[cfg(test)]

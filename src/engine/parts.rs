@@ -4,7 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use base::clock::Clock;
-use model::{ApprovalStore, Catalogue, Journal, Message, ProfileStore, RatioStore, RunPolicy};
+use model::{
+    ApprovalStore, Catalogue, Journal, Message, PlannerSettings, ProfileStore, RatioStore,
+    RunPolicy, TurnBudget,
+};
 use provider::RequestHost;
 
 use super::compaction::{CompactionOptions, PruningOptions};
@@ -44,6 +47,8 @@ pub(crate) struct QueuedTurn {
     pub earlier: Vec<Message>,
     /// If the session's head is this turn, the new one starts a thread of its own under the same label.
     pub leaves: Option<String>,
+    /// What it may spend.
+    pub budget: Option<TurnBudget>,
     /// Dropped when the run has ended.
     pub ended: Box<dyn Send>,
 }
@@ -76,6 +81,8 @@ pub(crate) struct EngineParts {
     pub budgets: Budgets,
     /// What every run may do at most.
     pub policies: Vec<RunPolicy>,
+    /// Who decides before a model is called, where a context does not say.
+    pub planner: Option<Box<PlannerSettings>>,
     /// How runs continue when a profile or a model fails.
     pub failover: FailoverOptions,
     /// The options of the rate governor; `None` for off.

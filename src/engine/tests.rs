@@ -257,6 +257,7 @@ fn engine(entry: ProviderEntry, journal: Option<Arc<dyn Journal>>, clock: Clock)
         guard: ContextGuard::default(),
         budgets: Budgets::default(),
         policies: Vec::new(),
+        planner: None,
         failover: FailoverOptions::default(),
         governor: Some(GovernorOptions { max_wait: Duration::from_secs(60) }),
         profiles: None,

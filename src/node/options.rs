@@ -38,6 +38,8 @@ pub(super) struct Options<'a> {
     #[serde(borrow, default)]
     pub(super) policy: Option<&'a RawValue>,
     #[serde(borrow, default)]
+    pub(super) planner: Option<&'a RawValue>,
+    #[serde(borrow, default)]
     pub(super) mcp: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) memory: Option<&'a RawValue>,
@@ -51,6 +53,9 @@ pub(super) struct Options<'a> {
     #[serde(default)]
     #[expect(dead_code, reason = "only its name matters")]
     pub(super) tools_for: Option<IgnoredAny>,
+    #[serde(default)]
+    #[expect(dead_code, reason = "only its name matters")]
+    pub(super) toolsets: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]

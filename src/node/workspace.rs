@@ -27,7 +27,7 @@ pub struct NativeWorkspace {
 
 #[napi]
 impl NativeWorkspace {
-    /// `options`: the JSON of `{ workspace, readRoots, protect, shell }`, with absolute paths.
+    /// `options`: the JSON of `{ workspace, readRoots, protect, shell, temporary }`, with absolute paths.
     #[napi(constructor, catch_unwind)]
     pub fn new(options: String) -> Result<Self> {
         let options: WorkspaceOptions = from_json(&options).map_err(refused)?;

@@ -235,3 +235,27 @@ test('a task to a session that is busy waits there, and a task that a full queue
   long.answer('done')
   await busy.result
 })
+
+test('a task whose session is deleted is reported as aborted, and none of it is left', async () => {
+  const { broker, engine, manager, worker } = await dispatching()
+  const other = 'agent:coder:main'
+  const before = broker.execute({ to: { session: other }, message: 'Hello' })
+  ;(await worker()).answer('Hi')
+  await before.result
+  await broker.suspendQueue(other)
+  const { result } = broker.execute({ to: { session: label }, message: 'go' })
+  const params = { op: 'dispatch', target: other, content: 'Work' }
+  ;(await manager()).calls(['1', 'agent_send', params])
+  const again = await manager()
+  await engine.ledger.deleteSession(other, { turns: true })
+  again.answer('It is on its way')
+  await result
+  const asked = await manager()
+  expect(asked.texts.at(-1)).toMatch(/status="aborted">\nThe session of the task was deleted\./)
+  const delivered = ended(broker, isResult)
+  asked.answer('A pity')
+  await delivered
+  const [dispatch] = await broker.dispatches(label)
+  expect([dispatch?.status, dispatch?.turnId]).toEqual(['aborted', null])
+  expect(await broker.queue(other)).toEqual([])
+})

@@ -7,7 +7,7 @@ import { userTexts } from '../../support/broker.js'
 import { folder, serving } from '../../support/cleanup.js'
 import { expectSound } from '../../support/ledger/invariants.js'
 import { sqlite3 } from '../../support/ledger/sqlite3.js'
-import { killable } from '../../support/processes/killable.js'
+import { killRound } from '../../support/processes/kill-rounds.js'
 import { anthropic } from '../../support/servers/anthropic.js'
 
 /** The kills of each test; `npm run proof:agents` sets more. */
@@ -83,30 +83,15 @@ for (const processes of [1, 3]) {
     let tasks = 0
     for (let round = 0; round < kills; round++) {
       const { file } = folder()
-      const receipts = new Map<string, string>()
-      const take = (lines: string[]) => {
-        for (const line of lines) {
-          const [, id, text] = /^receipt (\S+) (.+)$/.exec(line) ?? []
-          if (id !== undefined && text !== undefined) receipts.set(id, text)
-        }
-      }
-      const children = Array.from({ length: processes }, (_, number) =>
-        killable(script, [file, server.url, `r${round}p${number}`, '4', 'stay']),
-      )
-      await Promise.all(
-        children.map(async (child, number) => {
-          // Another step in each round and process.
-          await child.line('sent')
-          await child.count(5 + ((round * 11 + number * 7) % 30))
-          child.kill()
-          await child.ended
-          take(child.lines)
-        }),
-      )
-      const last = killable(script, [file, server.url, `r${round}last`, '2', 'end'])
-      await last.line('ended')
-      await last.ended
-      take(last.lines)
+      const receipts = await killRound({
+        script,
+        processes,
+        args: (name, count, until) => [file, server.url, `r${round}${name}`, String(count), until],
+        messages: [4, 2],
+        // Another step in each round and process.
+        step: (number) => 5 + ((round * 11 + number * 7) % 30),
+        sendsFirst: true,
+      })
       tasks += await check(file, receipts)
       if (sqlite3) expectSound(file)
     }

@@ -5,7 +5,15 @@ import { writeSync } from 'node:fs'
 import { context, scripted } from '../common.mjs'
 
 const [file, url, mode, turnId, changes = '{}'] = process.argv.slice(2)
-const { replies, rounds = 2, stopAt, leaseMs, timeoutMs = 60_000, history } = JSON.parse(changes)
+const {
+  replies,
+  rounds = 2,
+  stopAt,
+  leaseMs,
+  timeoutMs = 60_000,
+  history,
+  planned,
+} = JSON.parse(changes)
 
 /** In one write, so that a kill never leaves a partial line. */
 const print = (line) => writeSync(1, `${line}\n`)
@@ -46,13 +54,16 @@ const tools = classes.map((name) => ({
   },
 }))
 
-// The part of the script that a resumed turn has used already.
-const skip = mode === 'resume' ? Number(process.env.SKIP ?? 0) : 0
+// The part of the script that a resumed turn has used already. A planned round is none of it.
+const used = Number(process.env.SKIP ?? 0) - (planned ? 1 : 0)
+const skip = mode === 'resume' ? Math.max(0, used) : 0
+const calls = classes.map((toolName) => ({ toolName, params: { of: 'planned' } }))
+const planner = planned ? () => ({ kind: 'tools', calls, reason: 'all of them' }) : undefined
 const { engine } = scripted(script.slice(skip), { ledger: { path: file, leaseMs } })
 const run =
   mode === 'resume'
     ? await engine.resume(turnId, { tools })
-    : engine.run(context({ tools, timeoutMs, history, sessionLabel: turnId ?? 'main' }))
+    : engine.run(context({ tools, timeoutMs, history, planner, sessionLabel: turnId ?? 'main' }))
 run.stream.onEvent((event) => {
   if (event.type === 'stream_start') print('at stream_start')
   if (event.type === 'stream_end') print(`at stream_end ${event.final}`)

@@ -167,6 +167,12 @@ test("a model may name its provider, and the agent's model and provider are stro
     return `${provider} ${model}`
   }
   expect(model({ provider: { model: 'groq/llama/70b' } })).toBe('groq llama/70b')
+  expect(model({ provider: { name: 'openrouter', model: 'openai/gpt-5' } })).toBe(
+    'openrouter openai/gpt-5',
+  )
+  expect(model({ provider: { name: 'anthropic' }, agent: { model: 'openai/gpt-5' } })).toBe(
+    'openai gpt-5',
+  )
   expect(
     model({
       provider: { name: 'openai', model: 'gpt-5' },

@@ -118,6 +118,7 @@ pub fn turn(id: &str, label: &str, parent: Option<&str>) -> TurnEnd {
             purpose: CallPurpose::Run,
             usage_estimated: false,
             held_ms: None,
+            plan: None,
             provider: "anthropic".to_owned(),
             model: "claude".to_owned(),
             profile_id: None,

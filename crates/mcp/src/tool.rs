@@ -149,6 +149,7 @@ impl McpTool {
                 (false, true) => ReplayClass::Idempotent,
                 (false, false) => ReplayClass::Unsafe,
             },
+            max_result_chars: None,
             retries: 0,
             permission,
             external: false,

@@ -26,6 +26,9 @@ pub use data::call::cache::{
     CacheBreak, CacheBreakCause, CacheChain, CacheChange, CachePart, CacheStep,
 };
 pub use data::call::options::{CacheTtl, PromptCache, RequestOptions, ResponseFormat, ToolChoice};
+pub use data::call::plan::{
+    PLANNED, PLANNER, Plan, PlanKind, PlanRecord, PlannedCall, PlannerKind, PlannerSettings,
+};
 pub use data::call::rate::{LimitState, RateLimit, RateLimitState, RateLimits};
 pub use data::call::response::{BlockStart, Completion, Delta, DeltaSink, ReportedUsage, Stop};
 pub use data::call::usage::{TokenCount, TokenUsage};
@@ -103,7 +106,7 @@ pub use data::ledger::turn_diff::{DiffOptions, DiffSide, TurnDiff};
 pub use data::ledger::usage_report::{UsageBy, UsageFilter, UsageRow};
 pub use data::limits::budget::{
     BudgetOptions, BudgetPer, BudgetState, CallCost, Expense, Overdrawn, Reservation,
-    ReservedAccount, SpentBy,
+    ReservedAccount, SpendingLimits, SpentBy, TurnBudget,
 };
 pub use data::limits::policy::RunPolicy;
 pub use data::message::{AgentMessage, Message, Provenance, Role, summary_of, summary_text};

@@ -81,24 +81,34 @@ impl ToolAnswer {
         out
     }
 
+    /// The characters of its text.
+    fn chars(&self) -> usize {
+        let texts = self.content.iter().filter_map(Block::as_text);
+        texts.map(|text| text.chars().count()).fold(0, usize::saturating_add)
+    }
+
+    /// Whether a model reads it only in part.
+    pub(crate) fn exceeds(&self, max_chars: usize) -> bool {
+        let bytes = self.content.iter().filter_map(Block::as_text).map(str::len);
+        // A text has as many bytes as characters at least, and bytes need not be counted.
+        bytes.fold(0, usize::saturating_add) > max_chars && self.chars() > max_chars
+    }
+
     /// Cuts the content to `max_chars` characters of text, and images to the limit of a request. Other blocks than text and
     /// images are left out, and so are images that no provider accepts; returns the number of those. Idempotent.
     pub fn cap(&mut self, max_chars: usize) -> usize {
-        let total: usize = self
-            .content
-            .iter()
-            .map(|block| match block {
-                Block::Text { text, .. } => text.chars().count(),
-                _ => 0,
-            })
-            .fold(0, usize::saturating_add);
+        self.cap_noting(max_chars, None)
+    }
+
+    /// The same; `spilled` says how the model reads the whole.
+    pub(crate) fn cap_noting(&mut self, max_chars: usize, spilled: Option<&str>) -> usize {
+        let total = self.chars();
+        let stored = spilled.unwrap_or("the full result is stored");
+        let marker_chars = MARKER_CHARS + spilled.map_or(0, |text| text.chars().count());
         let mut room =
-            if total > max_chars { max_chars.saturating_sub(MARKER_CHARS) } else { total };
+            if total > max_chars { max_chars.saturating_sub(marker_chars) } else { total };
         let mut marker = (total > max_chars).then(|| {
-            format!(
-                "\n[… {} of {total} characters were cut here; the full result is stored …]\n",
-                total - room
-            )
+            format!("\n[… {} of {total} characters were cut here; {stored} …]\n", total - room)
         });
         let mut image_room = MAX_IMAGE_BYTES;
         let mut unreadable = 0;

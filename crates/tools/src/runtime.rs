@@ -124,6 +124,18 @@ pub trait ToolHost: Send + Sync {
         Box::pin(std::future::ready(None))
     }
 
+    /// The plan for `context`, both JSON text; `None` where the host has none.
+    fn plan(&self, context: String) -> StepFuture {
+        drop(context);
+        Box::pin(std::future::ready(None))
+    }
+
+    /// Stores a result of `tool` that is too long for the model, and how the model reads it; `None` where it cannot.
+    fn spill(&self, tool: String, text: String) -> Option<StepFuture> {
+        drop((tool, text));
+        None
+    }
+
     /// Why the host does not accept the text of an answer as the run's output; `None` where it does.
     fn output_problems(&self, text: String) -> OutputFuture {
         drop(text);
@@ -189,7 +201,11 @@ impl Limits {
                 ReplayClass::Pure | ReplayClass::Idempotent => tool.retries,
                 ReplayClass::Reconcilable | ReplayClass::Unsafe => 0,
             },
-            result_chars: result_cap(window_tokens),
+            result_chars: tool
+                .max_result_chars
+                .and_then(|chars| usize::try_from(chars).ok())
+                .unwrap_or(usize::MAX)
+                .min(result_cap(window_tokens)),
         }
     }
 }
@@ -328,7 +344,9 @@ async fn attempt(
             unwanted.disarm();
             match answer {
                 Ok(mut answer) => {
-                    let unreadable_images = answer.cap(limits.result_chars);
+                    let spilled = spilled(host, &tool_name, &answer, limits).await;
+                    let unreadable_images =
+                        answer.cap_noting(limits.result_chars, spilled.as_deref());
                     if answer.is_error {
                         let ending = Ending::Failed;
                         Attempt::Failed(CallEnd { ending, answer, unreadable_images })
@@ -356,6 +374,19 @@ async fn attempt(
             format!("Tool {tool_name} timed out after {millis} ms."),
         )),
     }
+}
+
+/// Puts a result that the model would read only in part where it can read the whole, and says how.
+async fn spilled(
+    host: &dyn ToolHost,
+    tool: &str,
+    answer: &ToolAnswer,
+    limits: Limits,
+) -> Option<String> {
+    if !answer.exceeds(limits.result_chars) {
+        return None;
+    }
+    host.spill(tool.to_owned(), answer.message())?.await
 }
 
 async fn elapsed(limit: Option<Duration>) -> u128 {

@@ -23,6 +23,9 @@ pub struct WorkspaceOptions {
     /// The shells of `bash`; without them there is no such tool.
     #[serde(default)]
     pub shell: Option<ShellOptions>,
+    /// Where the directory of its temporary files is made, absolute. Without it there is no `bash`, and no result is put into a file.
+    #[serde(default)]
+    pub temporary: PathBuf,
 }
 
 /// How `bash` runs commands.
@@ -41,8 +44,6 @@ pub struct ShellOptions {
     pub environment: BTreeMap<String, String>,
     /// A restricted shell has a `HOME` of its own: it could not read the user's.
     pub own_home: bool,
-    /// Where that directory is made, absolute.
-    pub temporary: PathBuf,
 }
 
 /// Whether shells are restricted.

@@ -64,6 +64,28 @@ function readSubagents(
   }
 }
 
+/** What the turns of agent `id` may spend. */
+function checkBudgets(agent: BrokerAgent, id: string): void {
+  const { budgets } = agent
+  if (budgets === undefined || budgets === null) return
+  const path = `agents.${id}.budgets`
+  const fields = readFields(budgets, path, CODE, `${path}.`)
+  for (const name of Object.keys(fields)) {
+    if (name !== 'maxTokens' && name !== 'maxCost') {
+      throw refusal(CODE, `${path}.${name}`, 'is not one of maxTokens, maxCost')
+    }
+  }
+  const { maxTokens, maxCost } = fields
+  count(maxTokens, `${path}.maxTokens`, Number.MAX_SAFE_INTEGER)
+  const isCost = typeof maxCost === 'number' && Number.isFinite(maxCost) && maxCost > 0
+  if (maxCost !== undefined && maxCost !== null && !isCost) {
+    throw refusal(CODE, `${path}.maxCost`, 'is no amount of US dollars')
+  }
+  if ((maxTokens ?? maxCost ?? undefined) === undefined) {
+    throw refusal(CODE, path, 'has neither maxTokens nor maxCost')
+  }
+}
+
 function names(given: unknown, path: string): string[] | undefined {
   if (given === undefined || given === null) return undefined
   const list = readList(given, path, CODE)
@@ -76,13 +98,13 @@ function names(given: unknown, path: string): string[] | undefined {
   return list as string[]
 }
 
-function count(given: unknown, path: string): number | undefined {
+function count(given: unknown, path: string, most = 2 ** 31 - 1): number | undefined {
   if (given === undefined || given === null) return undefined
-  if (typeof given === 'number' && Number.isInteger(given) && given >= 1 && given < 2 ** 31) {
+  if (typeof given === 'number' && Number.isInteger(given) && given >= 1 && given <= most) {
     return given
   }
   throw refusal(CODE, path, 'is not a whole number from 1 on')
 }
 
 export type { ReadSubagents }
-export { readSubagents }
+export { checkBudgets, readSubagents }

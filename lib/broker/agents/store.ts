@@ -1,7 +1,7 @@
 // The messages between agents on the native side: sent, awaited, read and cancelled. It must never decide what may be sent.
 
 import type { NativeBroker } from '../../../binding.d.ts'
-import type { Dispatch, QueuedMessage, QueueMode } from '../../../index.d.ts'
+import type { AgentBudget, Dispatch, QueuedMessage, QueueMode } from '../../../index.d.ts'
 import { request } from '../../native/hub.ts'
 
 /** A message of an agent, for the native side. */
@@ -22,6 +22,9 @@ interface NewAgentMessage {
     model?: string | undefined
     timeoutMs?: number | undefined
     isDetached: boolean
+    /** The budget of the agent that gets it, and that of the turn that gives it. */
+    budget?: AgentBudget | undefined
+    parentBudget?: ({ account: string } & AgentBudget) | undefined
   }
 }
 

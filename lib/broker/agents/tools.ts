@@ -1,7 +1,7 @@
 // The tools with which agents start and write to each other, as their role allows. It must never offer what a role or an agent's
 // options do not allow.
 
-import type { AgentRole, AgentTool, Dispatch, ToolCallInfo } from '../../../index.d.ts'
+import type { AgentBudget, AgentRole, AgentTool, Dispatch, ToolCallInfo } from '../../../index.d.ts'
 import { SPAWNED } from '../../tools/result.ts'
 import type { ReadSubagents } from './options.ts'
 import type { AgentStore, NewAgentMessage } from './store.ts'
@@ -16,6 +16,9 @@ interface Scope {
   agentId: string
   role: AgentRole
   subagents: ReadSubagents
+  /** What the turn may spend, and what each agent may. */
+  budget: ({ account: string } & AgentBudget) | undefined
+  budgetOf: (agentId: string) => AgentBudget | undefined
   /** The models of an agent: those that a task may name where no list is set. */
   modelsOf: (agentId: string) => readonly string[]
   /** The session that has given the turn its task. */
@@ -105,6 +108,7 @@ function spawnAgent(scope: Scope): AgentTool {
           model,
           timeoutMs: least(timeoutMs, subagents.timeoutMs),
           isDetached: false,
+          ...budgets(scope, agent),
         },
       })
       return await wait(call)
@@ -170,6 +174,7 @@ function agentSend(scope: Scope): AgentTool {
             isFork: false,
             timeoutMs: least(timeoutMs, subagents.timeoutMs),
             isDetached: detached ?? false,
+            ...budgets(scope, agentId),
           },
         }),
       })
@@ -280,6 +285,11 @@ async function sent(store: AgentStore, message: NewAgentMessage): Promise<string
 function about({ agentId }: Scope, call: ToolCallInfo) {
   const { idempotencyKey: id, sessionLabel: fromSession, turnId: fromTurn } = call
   return { id, fromSession, fromTurn, fromAgent: agentId }
+}
+
+/** The budget of the agent that gets a task, and that of the turn that gives it. */
+function budgets({ budget, budgetOf }: Scope, agentId: string) {
+  return { budget: budgetOf(agentId), parentBudget: budget }
 }
 
 async function fromOf({ subagents, parentOf }: Scope, call: ToolCallInfo): Promise<From> {

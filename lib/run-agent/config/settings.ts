@@ -25,6 +25,8 @@ const DEFAULT_MODELS = [
     model: 'gemini-pro-latest',
   },
 ] as const
+/** Services whose models have no `/` in their names: a model with one names another service. */
+const WITHOUT_SLASH: readonly unknown[] = ['anthropic', 'openai', 'google']
 const TOOLS: readonly CodingToolName[] = ['read', 'write', 'edit', 'bash', 'apply_patch']
 
 /** A config with its defaults. */
@@ -173,11 +175,11 @@ function modelOf(
 ): { name: string; id: string } {
   const model = overrides.model ?? agent.model ?? provider.model
   const name = overrides.provider ?? agent.provider ?? provider.name
+  const [, service, id] = /^([^/]+)\/(.+)$/.exec(model ?? '') ?? []
+  const namesBoth =
+    name === undefined || (overrides.provider === undefined && WITHOUT_SLASH.includes(name))
+  if (service !== undefined && id !== undefined && namesBoth) return { name: service, id }
   if (model !== undefined && name !== undefined) return { name, id: model }
-  if (model !== undefined) {
-    const [, before, id] = /^([^/]+)\/(.+)$/.exec(model) ?? []
-    if (before !== undefined && id !== undefined) return { name: before, id }
-  }
   const found = DEFAULT_MODELS.find(
     (each) =>
       (name === undefined || each.provider === name) &&

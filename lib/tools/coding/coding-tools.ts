@@ -44,6 +44,7 @@ function createCodingTools(workspace: string, options: CodingToolsOptions = {}):
       readRoots: paths(given.readRoots, 'readRoots'),
       protect: paths(given.protect, 'protect'),
       shell: names.includes('bash') ? shell(given.bash) : undefined,
+      temporary: resolve(tmpdir()),
     },
     'options',
     () => CODE,
@@ -156,7 +157,6 @@ function shell(given: unknown): Record<string, unknown> {
     timeoutMs,
     environment,
     ownHome: named.HOME === undefined,
-    temporary: resolve(tmpdir()),
   }
 }
 

@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 
 use crate::engine::events::{EventQueue, RecordKind};
 use crate::engine::limits::RatePermit;
+use crate::engine::state::RunControl;
 use base::clock::Clock;
 use model::{
     AgentPhase, BlockStart, Delta, DeltaSink, EventGroup, Failure, RateLimits, StreamEvent,
@@ -20,6 +21,8 @@ pub(super) struct Reader {
     pub(super) queue: Arc<EventQueue>,
     pub(super) clock: Clock,
     pub(super) message_id: String,
+    /// The run that answers.
+    pub(super) run: Option<Arc<RunControl>>,
 }
 
 /// Receives the deltas of one call.
@@ -58,6 +61,9 @@ impl CallDeltas {
         let Some(reader) = self.reader.as_ref().filter(|_| !text.is_empty()) else { return };
         if !self.emitted {
             self.emitted = true;
+            if let Some(run) = &reader.run {
+                run.set_answering(true);
+            }
             reader.queue.phase(AgentPhase::Streaming, reader.clock.now_ms());
             reader.queue.message(&reader.message_id);
         }

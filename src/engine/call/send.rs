@@ -124,6 +124,7 @@ async fn send(
         queue: Arc::clone(queue),
         clock: clock.clone(),
         message_id: message_id.clone(),
+        run: call.bounds.run.clone(),
     });
     permit.sent();
     let mut sink = CallDeltas::new(reader, permit);
@@ -136,7 +137,7 @@ async fn send(
     );
     let calling = async {
         match call.purpose {
-            CallPurpose::Run | CallPurpose::Summary => {
+            CallPurpose::Run | CallPurpose::Summary | CallPurpose::Plan => {
                 let streamed = target.provider.stream(&request, credential, &mut sink).await;
                 streamed.map_or_else(Ending::Failed, Ending::Completed)
             }
@@ -165,12 +166,17 @@ async fn send(
     }
     let ms = millis(clock.instant().saturating_duration_since(began));
     let emitted = sink.emitted();
+    if let Some(run) = call.bounds.run.as_ref().filter(|_| emitted) {
+        run.set_answering(false);
+    }
     let (accumulator, permit) = sink.into_parts();
     let received = accumulator.finish();
     let Judged { usage, estimated } = match call.purpose {
         CallPurpose::Count => Judged::default(),
         CallPurpose::Embed => embedded(call.prompt.estimate, &ending),
-        CallPurpose::Run | CallPurpose::Summary => used(&received, call.prompt.estimate, &ending),
+        CallPurpose::Run | CallPurpose::Summary | CallPurpose::Plan => {
+            used(&received, call.prompt.estimate, &ending)
+        }
     };
     let tokens = TokenUsage::from(usage);
     let cost = target.model.cost_of(&tokens, usage.cache_write_hour);
@@ -203,6 +209,7 @@ async fn send(
         usage_estimated: estimated,
         cost: cost.filter(|_| was_used),
         held_ms: (held > 0).then_some(held),
+        plan: None,
     };
     let reply = Reply {
         message_id,

@@ -196,7 +196,12 @@ async fn manual_plan(
             let limit = Duration::from_millis(compactor.options.timeout_ms);
             let by = Requester {
                 shared,
-                payer: Payer { turn_id: None, session_label: names.label, follows: None },
+                payer: Payer {
+                    turn_id: None,
+                    session_label: names.label,
+                    follows: None,
+                    budget: None,
+                },
                 hook: host.as_ref().map(|host| HookHost { host, run_id: names.run_id }),
                 // Never reached: the limit of the compaction ends first.
                 bounds: Bounds {

@@ -57,6 +57,7 @@ pub(crate) fn offer_recall(context: &mut AssembledContext) -> Result<(), EngineE
         execution_mode: ExecutionMode::Parallel,
         timeout_ms: None,
         replay: ReplayClass::Pure,
+        max_result_chars: None,
         retries: 0,
         permission: model::ToolPermission::Allow,
         external: false,

@@ -121,6 +121,7 @@ pub(crate) fn result(
         compaction: ended.compaction,
         persisted: false,
         persist_error: None,
+        plans: Attempt::plans(&ended.attempts),
         attempts: ended.attempts,
         undelivered_steering: ended.undelivered_steering,
         token_budget: ended.token_budget,

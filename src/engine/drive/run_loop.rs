@@ -15,7 +15,7 @@ use super::parked::{
     Wakes, continued, deliver_end, end_parked, reject_closed, reject_failed, return_parked, wait,
 };
 use super::refusal::refuse;
-use super::step::{may_stop, prepare, stops};
+use super::step::{Planned, PlannedAt, is_question, may_stop, plan, prepare, stops};
 use super::tool_batch::{self, BatchEnd};
 use crate::engine::active_run::ActiveRun;
 use crate::engine::call::{NextCall, announce_wait};
@@ -82,8 +82,10 @@ async fn drive_once(
 ) -> Option<ParkedRun> {
     let run = &driver.active.run;
     let mut machine = match &run.queued {
-        None => Machine::new(run.context.current_message.clone(), run.context.max_iterations),
-        Some(_) => Machine::with_queries(run.queries(), run.context.max_iterations),
+        None if run.context.current_turn.is_empty() => {
+            Machine::new(run.context.current_message.clone(), run.context.max_iterations)
+        }
+        None | Some(_) => Machine::with_queries(run.queries(), run.context.max_iterations),
     };
     let entered = match follow_alias(driver, ticket).await {
         // Boxed, as the end is: what lasts is the loop, and the memory of a run should be that of the loop.
@@ -120,7 +122,7 @@ async fn drive_once(
                 active
                     .shared
                     .budgets
-                    .run_ended(active.shared.journal.as_ref(), &active.run.turn_id);
+                    .run_parked(active.shared.journal.as_ref(), &active.run.turn_id);
                 if active.run.context.on_approval == OnApproval::Return {
                     Box::pin(return_parked(active, machine, *usage, approvals)).await;
                     return None;
@@ -131,7 +133,8 @@ async fn drive_once(
     }
     let active = &driver.active;
     undelivered.extend(texts(&active.run.control.close()));
-    active.shared.budgets.run_ended(active.shared.journal.as_ref(), &active.run.turn_id);
+    let (shared, run) = (&active.shared, &active.run);
+    shared.budgets.run_ended(shared.journal.as_ref(), &run.turn_id, run.budget());
     Box::pin(finish(active, machine, session, *usage, undelivered)).await;
     None
 }
@@ -162,7 +165,7 @@ async fn run_turn(
 ) -> TurnPause {
     let mut sent = 0;
     let mut entered = machine.messages().len();
-    let (mut failed, mut prepared) = (None, None);
+    let (mut failed, mut prepared, mut planned) = (None, None, PlannedAt::default());
     let mut step = machine.step();
     loop {
         let active = &driver.active;
@@ -182,6 +185,13 @@ async fn run_turn(
                 active.feed(machine, Event::Stopped)
             }
             Step::CallModel => {
+                if planned.is_due(driver, machine)
+                    && let Planned::Next(next) = plan(driver, machine, usage).await
+                {
+                    record_step(&driver.active, machine, session, usage, &next);
+                    step = next;
+                    continue;
+                }
                 if driver.host.prepares() && prepared != Some(answers(machine)) {
                     // Once for each answer: a retry is the same step.
                     prepared = Some(answers(machine));
@@ -219,12 +229,7 @@ async fn run_turn(
                     | AttemptOutcome::Broken(_) => None,
                 };
                 let next = active.feed(machine, outcome.into_event());
-                if matches!(next, Step::RunTools(_) | Step::CallModel) {
-                    if let JournalState::Open(recorder) = &mut session.head.journal {
-                        recorder.count(&usage.progress(machine));
-                    }
-                    message_ended(active, machine);
-                }
+                record_step(active, machine, session, usage, &next);
                 next
             }
             Step::RunTools(calls) => {
@@ -254,6 +259,7 @@ async fn run_turn(
                     return TurnPause::Ended(Vec::new());
                 }
                 let mut undelivered = Vec::new();
+                let is_question = active.run.context.planner.is_some() && is_question(machine);
                 if driver.output.is_some() {
                     // It is not the last answer where a message was sent meanwhile.
                     let steered = active.run.control.take();
@@ -262,7 +268,9 @@ async fn run_turn(
                         continue;
                     }
                 }
-                let (check, host) = (driver.output.as_deref(), driver.host.as_ref());
+                // A question is no attempt at the output.
+                let check = driver.output.as_deref().filter(|_| !is_question);
+                let host = driver.host.as_ref();
                 let invalid = match settle(active, check, host, machine).await {
                     Settled::Ends(invalid) => invalid,
                     Settled::Continues(next) => {
@@ -284,6 +292,23 @@ async fn run_turn(
             }
         };
     }
+}
+
+/// After an answer that is not the last: its counters go with the next write, and its end is emitted.
+fn record_step(
+    active: &ActiveRun,
+    machine: &Machine,
+    session: &mut Session,
+    usage: &RunUsage,
+    next: &Step,
+) {
+    if !matches!(next, Step::RunTools(_) | Step::CallModel) {
+        return;
+    }
+    if let JournalState::Open(recorder) = &mut session.head.journal {
+        recorder.count(&usage.progress(machine));
+    }
+    message_ended(active, machine);
 }
 
 fn blocks(steered: Vec<Steered>) -> Vec<Vec<Block>> {

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::outcome;
 use crate::engine::events::EventQueue;
 use model::{AgentToolCall, RunWarning, StreamEvent, ToolStatus};
-use tools::{Invocation, ReconcileFuture, ToolFuture, ToolHost};
+use tools::{Invocation, ReconcileFuture, StepFuture, ToolFuture, ToolHost};
 use turn::machine::{Machine, PendingCall};
 
 /// A warning for images that were left out of an answer.
@@ -53,6 +53,10 @@ impl ToolHost for Announcing<'_> {
 
     fn reconcile(&self, invocation: Invocation, cancel: CancellationToken) -> ReconcileFuture {
         self.host.reconcile(invocation, cancel)
+    }
+
+    fn spill(&self, tool: String, text: String) -> Option<StepFuture> {
+        self.host.spill(tool, text)
     }
 }
 

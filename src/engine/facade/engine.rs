@@ -22,7 +22,7 @@ use super::super::tasks::Tasks;
 use base::error::EngineError;
 use model::{
     BudgetState, CompactionResult, InterruptedTurn, LimitState, ModelFilter, ModelInfo,
-    ProfileState, RunPolicy,
+    PlannerSettings, ProfileState, RunPolicy,
 };
 use provider::RequestHost;
 use tools::ToolSetCache;
@@ -37,6 +37,8 @@ pub(crate) struct Engine {
     pub(super) tool_timeout_ms: Option<u64>,
     /// What every run may do at most.
     pub(super) policies: Vec<RunPolicy>,
+    /// Who decides before a model is called, where a context does not say.
+    pub(super) planner: Option<Box<PlannerSettings>>,
     pub(super) tool_sets: Arc<ToolSetCache>,
     pub(super) tasks: Tasks,
     pub(super) closed: AtomicBool,
@@ -80,6 +82,7 @@ impl Engine {
             failover: parts.failover,
             tool_timeout_ms: parts.tool_timeout_ms,
             policies: parts.policies,
+            planner: parts.planner,
             tool_sets: Arc::default(),
             tasks: parts.tasks,
             closed: AtomicBool::new(false),

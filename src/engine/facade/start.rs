@@ -70,6 +70,14 @@ impl Engine {
                 message: "is empty; pass a text or an image".to_owned(),
             }));
         }
+        if !context.current_turn.is_empty() && self.shared.journal.is_some() {
+            return Err(EngineError::context(InputError {
+                path: "currentTurn".to_owned(),
+                message:
+                    "is for an engine without a ledger, which stores whole turns; leave it out"
+                        .to_owned(),
+            }));
+        }
         self.spawn(context, None, handles)
     }
 
@@ -116,13 +124,16 @@ impl Engine {
     ) -> Result<(), EngineError> {
         self.check_external(&context)?;
         self.prepare_tools(&mut context)?;
+        if context.planner.is_none() {
+            context.planner.clone_from(&self.planner);
+        }
         let resolved = self.resolve(&context)?;
         self.shared.guard.admits(&context, &resolved.model)?;
         let queue = Arc::clone(&handles.queue);
         let mut handles = handles;
         let (queued, ended) = match handles.queued.take() {
-            Some(QueuedTurn { turn_id, items, earlier, leaves, ended }) => {
-                (Some((turn_id, TurnItems { items, earlier, leaves })), Some(ended))
+            Some(QueuedTurn { turn_id, items, earlier, leaves, budget, ended }) => {
+                (Some((turn_id, TurnItems { items, earlier, leaves, budget })), Some(ended))
             }
             None => (None, None),
         };

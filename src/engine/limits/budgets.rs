@@ -3,6 +3,7 @@
 //! It owns the limits, the accounts of a call, and the maximum cost of a call. It must never let a call be sent without a
 //! reservation, and never count one twice.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::value::RawValue;
@@ -11,11 +12,13 @@ use base::clock::{self, Clock};
 use model::{
     BudgetOptions, BudgetPer, BudgetState, CallCost, Failure, FailureKind, InputError, Journal,
     ModelInfo, Overdrawn, Reservation, ReservedAccount, SessionKey, SpentBy, StorageError,
-    TokenUsage, typed,
+    TokenUsage, TurnBudget, typed,
 };
 use turn::spend::{Amount, Ceiling, Refusal, SpendAccounts, dollars, nanos};
 
 const DAY_MS: i64 = 86_400_000;
+/// In place of a limit's index: the budget of the turn itself.
+const OF_TURN: usize = usize::MAX;
 
 /// The key of an account: one limit, and one run, session, agent or day.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,6 +50,8 @@ pub(crate) struct Budgets {
     spend: Mutex<SpendAccounts<BudgetAccount>>,
     /// Locked while earlier spending is read, so that an account is opened once.
     opening: tokio::sync::Mutex<()>,
+    /// The turn at the top of the tree of each turn under way that has been charged, if a budget is per tree.
+    roots: Mutex<HashMap<String, String>>,
 }
 
 /// The run, session and agent that a call is charged to.
@@ -57,6 +62,8 @@ pub(crate) struct Payer<'a> {
     pub(crate) session_label: &'a str,
     /// The turn at which a new session begins.
     pub(crate) follows: Option<&'a str>,
+    /// The budget of the turn itself.
+    pub(crate) budget: Option<&'a TurnBudget>,
 }
 
 /// The reservation of one call. If it is dropped unsettled, the call counts at its maximum.
@@ -78,11 +85,14 @@ impl Hold<'_> {
     }
 
     fn end(&mut self, used: Amount) {
-        if !std::mem::replace(&mut self.settled, true) && !self.accounts.is_empty() {
+        if std::mem::replace(&mut self.settled, true) {
+            return;
+        }
+        if !self.accounts.is_empty() {
             self.budgets.spend().settle(&self.accounts, self.worst, used);
-            if let Some((journal, call_id)) = self.stored.take() {
-                journal.settle(call_id, cost_of(used));
-            }
+        }
+        if let Some((journal, call_id)) = self.stored.take() {
+            journal.settle(call_id, cost_of(used));
         }
     }
 }
@@ -159,15 +169,47 @@ impl Budgets {
         states.into_iter().map(|(_, state)| state).collect()
     }
 
+    fn roots(&self) -> MutexGuard<'_, HashMap<String, String>> {
+        self.roots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Closes the accounts of an ended run.
-    pub(crate) fn run_ended(&self, journal: Option<&Arc<dyn Journal>>, turn_id: &str) {
+    pub(crate) fn run_ended(
+        &self,
+        journal: Option<&Arc<dyn Journal>>,
+        turn_id: &str,
+        budget: Option<&TurnBudget>,
+    ) {
+        // That of a task ends with the task.
+        if let (Some(budget), Some(journal)) = (budget, journal)
+            && budget.account.starts_with("turn:")
+        {
+            journal.close_account(budget.account.clone());
+        }
+        if self.limits.is_empty() {
+            return;
+        }
+        let root = self.roots().remove(turn_id).unwrap_or_else(|| turn_id.to_owned());
+        self.run_parked(journal, turn_id);
+        if self.limits.iter().any(|limit| limit.per == BudgetPer::Tree) {
+            // The ledger has the account until the tree has ended.
+            self.close(BudgetPer::Tree, &root, journal.filter(|_| root == turn_id));
+        }
+    }
+
+    /// Closes the account of a run that waits for a decision: it is opened again with what was spent.
+    pub(crate) fn run_parked(&self, journal: Option<&Arc<dyn Journal>>, turn_id: &str) {
+        self.roots().remove(turn_id);
         if self.limits.iter().any(|limit| limit.per == BudgetPer::Run) {
-            let is_run =
-                |at: usize| self.limits.get(at).is_some_and(|limit| limit.per == BudgetPer::Run);
-            self.spend().close(|account| is_run(account.limit) && account.key == turn_id);
-            if let Some(journal) = journal {
-                journal.close_account(format!("{}:{turn_id}", BudgetPer::Run.as_str()));
-            }
+            self.close(BudgetPer::Run, turn_id, journal);
+        }
+    }
+
+    fn close(&self, per: BudgetPer, key: &str, journal: Option<&Arc<dyn Journal>>) {
+        let is_of = |at: usize| self.limits.get(at).is_some_and(|limit| limit.per == per);
+        self.spend().close(|account| is_of(account.limit) && account.key == key);
+        if let Some(journal) = journal {
+            journal.close_account(format!("{}:{key}", per.as_str()));
         }
     }
 
@@ -197,9 +239,15 @@ impl Budgets {
             return Ok(None);
         }
         let Some(turn_id) = payer.turn_id else { return Ok(None) };
-        Ok(Some(match record.journal {
-            Some(journal) => journal.root_of(turn_id.to_owned()).await?,
-            None => turn_id.to_owned(),
+        let known = self.roots().get(turn_id).cloned();
+        Ok(Some(match (known, record.journal) {
+            (Some(root), _) => root,
+            (None, Some(journal)) => {
+                let root = journal.root_of(turn_id.to_owned()).await?;
+                self.roots().insert(turn_id.to_owned(), root.clone());
+                root
+            }
+            (None, None) => turn_id.to_owned(),
         }))
     }
 
@@ -283,13 +331,17 @@ impl Budgets {
             admitted: false,
             stored: None,
         };
-        if self.limits.is_empty() {
+        if self.limits.is_empty() && payer.budget.is_none() {
             return Ok(hold);
         }
         let stored = |error: StorageError| {
             Failure::new(FailureKind::Storage, error.kind.code(), error.message)
         };
-        let accounts = self.accounts(record, payer).await.map_err(stored)?;
+        let accounts = if self.limits.is_empty() {
+            Vec::new()
+        } else {
+            self.accounts(record, payer).await.map_err(stored)?
+        };
         let WorstCase { prompt_tokens, answer_tokens } = worst;
         let tokens = prompt_tokens.saturating_add(answer_tokens);
         hold.worst = Amount::of(tokens, worst_cost(model, prompt_tokens, answer_tokens));
@@ -298,12 +350,14 @@ impl Budgets {
             return Err(self.exceeded(at, why));
         }
         hold.accounts = accounts;
+        if payer.budget.is_some_and(|it| it.limits.nanos.is_some()) && hold.worst.nanos.is_none() {
+            return Err(self.exceeded(OF_TURN, Refusal::NoPrice));
+        }
+        let (at, reservation) = self.reservation(&hold, payer.budget, record.clock);
         if let Some(journal) = record.journal
-            && !hold.accounts.is_empty()
+            && !at.is_empty()
         {
-            let call_id = record.clock.new_id();
-            let (at, reservation) = self.reservation(&hold, call_id.clone());
-            hold.stored = Some((Arc::clone(journal), call_id));
+            hold.stored = Some((Arc::clone(journal), reservation.call_id.clone()));
             if let Some(Err(over)) = journal.reserve(Box::new(reservation)).await.map_err(stored)? {
                 let Overdrawn { account, left, is_cost } = over;
                 let why = if is_cost {
@@ -321,7 +375,12 @@ impl Budgets {
 
     /// The reservation of a call over all processes, and the limit of each of its accounts. Limits of the same session, agent, run
     /// or day share an account.
-    fn reservation(&self, hold: &Hold<'_>, call_id: String) -> (Vec<usize>, Reservation) {
+    fn reservation(
+        &self,
+        hold: &Hold<'_>,
+        budget: Option<&TurnBudget>,
+        clock: &Clock,
+    ) -> (Vec<usize>, Reservation) {
         let least = |one: Option<u64>, other: Option<u64>| match (one, other) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
@@ -349,22 +408,35 @@ impl Budgets {
                 }
             }
         }
+        if let Some(TurnBudget { account, limits }) = budget {
+            at.push(OF_TURN);
+            accounts.push(ReservedAccount {
+                id: account.clone(),
+                max_tokens: limits.tokens,
+                max_nanos: limits.nanos,
+                spent: CallCost::default(),
+            });
+        }
+        let call_id = clock.new_id();
         (at, Reservation { call_id, most: cost_of(hold.worst), accounts })
     }
 
     fn exceeded(&self, at: usize, why: Refusal) -> Failure {
-        let per = self.limits.get(at).map_or("run", |limit| limit.per.as_str());
+        let (per, options) = match self.limits.get(at) {
+            Some(limit) => (limit.per.as_str(), format!("budgets[{at}]")),
+            None => ("turn", "agents.*.budgets".to_owned()),
+        };
         let (code, message) = match why {
             Refusal::Tokens { wanted, left } => (
                 "budget_tokens",
                 format!(
-                    "the call may take `{wanted}` tokens, and the budget of the {per} has `{left}` left (`budgets[{at}].maxTokens`)"
+                    "the call may take `{wanted}` tokens, and the budget of the {per} has `{left}` left (`{options}.maxTokens`)"
                 ),
             ),
             Refusal::Cost { wanted, left } => (
                 "budget_cost",
                 format!(
-                    "the call may cost `{:.6}` US dollars, and the budget of the {per} has `{:.6}` left (`budgets[{at}].maxCost`)",
+                    "the call may cost `{:.6}` US dollars, and the budget of the {per} has `{:.6}` left (`{options}.maxCost`)",
                     dollars(wanted),
                     dollars(left)
                 ),
@@ -372,7 +444,7 @@ impl Budgets {
             Refusal::NoPrice => (
                 "budget_no_price",
                 format!(
-                    "the model's price is unknown, and the {per} has a budget in money (`budgets[{at}].maxCost`); declare its `cost` in the engine's `models`"
+                    "the model's price is unknown, and the {per} has a budget in money (`{options}.maxCost`); declare its `cost` in the engine's `models`"
                 ),
             ),
         };

@@ -4,10 +4,9 @@
 //! arrived in time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use model::{Block, StorageError};
-use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -55,17 +54,27 @@ pub(crate) struct RunControl {
     turn_id: OnceLock<String>,
     /// The abort is that of a time limit of the caller.
     timed_out: AtomicBool,
+    /// A call of its model streams its answer.
+    answering: AtomicBool,
     /// Why the run has no turn: the ledger has a run with its id.
     refusal: OnceLock<StorageError>,
     /// Called when its turn parks, and when it continues.
     parking: OnceLock<ParkingObserver>,
-    /// Who is notified when the turn parks or goes on.
-    watcher: OnceLock<Arc<Notify>>,
     pauses: Pauses,
 }
 
-/// Whether a turn is parked now.
-type ParkingObserver = Box<dyn Fn(bool) + Send + Sync>;
+/// A step of a turn that waits for a decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ParkingStep {
+    /// It is about to wait, and needs its lane no more.
+    Begins,
+    /// Whoever reads the ledger sees that it waits.
+    Stored,
+    /// It waits no longer.
+    Ends,
+}
+
+type ParkingObserver = Box<dyn Fn(ParkingStep) + Send + Sync>;
 
 impl RunControl {
     /// Ends the run as aborted. Later calls change nothing.
@@ -73,17 +82,15 @@ impl RunControl {
         self.abort.cancel();
     }
 
-    /// Notifies `watcher` when the turn parks or goes on.
-    pub(crate) fn watch(&self, watcher: Arc<Notify>) {
-        // A run is begun once.
-        let _ = self.watcher.set(watcher);
+    fn observed(&self, step: ParkingStep) {
+        if let Some(observer) = self.parking.get() {
+            observer(step);
+        }
     }
 
-    /// The turn has parked, or goes on.
-    pub(crate) fn parking_changed(&self) {
-        if let Some(watcher) = self.watcher.get() {
-            watcher.notify_waiters();
-        }
+    /// The turn is stored as one that waits for a decision.
+    pub(crate) fn parked(&self) {
+        self.observed(ParkingStep::Stored);
     }
 
     /// The run's time stands still, until [`Self::go_on`] was called as often.
@@ -192,6 +199,15 @@ impl RunControl {
         !self.lock().closed
     }
 
+    /// Whether its answer streams right now.
+    pub(crate) fn is_answering(&self) -> bool {
+        self.answering.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_answering(&self, now: bool) {
+        self.answering.store(now, Ordering::Relaxed);
+    }
+
     /// Whether the context is being compacted.
     pub(crate) fn is_compacting(&self) -> bool {
         self.lock().compacting
@@ -208,29 +224,25 @@ impl RunControl {
             steering.parked = steering.queue.is_empty();
             steering.parked
         };
-        if let Some(observer) = self.parking.get().filter(|_| parked) {
-            observer(true);
+        if parked {
+            self.observed(ParkingStep::Begins);
         }
         parked
     }
 
     /// Has an observer called when the turn parks, and when it continues. One observer per run.
-    pub(crate) fn observe_parking(&self, observer: impl Fn(bool) + Send + Sync + 'static) {
-        if self.parking.set(Box::new(observer)).is_ok()
-            && self.is_parked()
-            && let Some(observer) = self.parking.get()
-        {
-            observer(true);
+    pub(crate) fn observe_parking(&self, observer: impl Fn(ParkingStep) + Send + Sync + 'static) {
+        if self.parking.set(Box::new(observer)).is_ok() && self.is_parked() {
+            self.observed(ParkingStep::Begins);
+            // It may be stored already; if not, this comes again.
+            self.observed(ParkingStep::Stored);
         }
     }
 
     /// The turn waits no longer.
     pub(crate) fn unpark(&self) {
         self.lock().parked = false;
-        if let Some(observer) = self.parking.get() {
-            observer(false);
-        }
-        self.parking_changed();
+        self.observed(ParkingStep::Ends);
     }
 
     fn lock(&self) -> MutexGuard<'_, Steering> {

@@ -14,7 +14,7 @@ mod target;
 mod usage;
 
 pub(crate) use bounds::{Bounds, Unfinished, millis};
-pub(crate) use control::{RunControl, Steered};
+pub(crate) use control::{ParkingStep, RunControl, Steered};
 pub(crate) use lanes::{LaneTicket, SessionLanes};
 pub(crate) use recorder::{
     JournalState, LeasedTurn, Recorder, Starting, arguments_hash, needs_record,

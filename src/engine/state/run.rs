@@ -12,8 +12,8 @@ use super::request_template::RequestTemplate;
 use super::session_head::SessionHead;
 use super::target::ModelTarget;
 use model::{
-    Approval, AssembledContext, Message, RunWarning, ToolChoice, ToolDefinition, TurnHeader,
-    TurnOpening, TurnSettings,
+    Approval, AssembledContext, Message, RunWarning, ToolChoice, ToolDefinition, TurnBudget,
+    TurnHeader, TurnOpening, TurnSettings,
 };
 use tools::ToolSet;
 use turn::fallback::Plan;
@@ -26,6 +26,8 @@ pub(crate) struct TurnItems {
     pub(crate) earlier: Vec<Message>,
     /// The head of the session that the turn does not follow.
     pub(crate) leaves: Option<String>,
+    /// What it may spend.
+    pub(crate) budget: Option<TurnBudget>,
 }
 
 /// What the host changes for one call of the model.
@@ -67,6 +69,11 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    /// What its turn may spend, where its queue has set that.
+    pub(crate) fn budget(&self) -> Option<&TurnBudget> {
+        self.queued.as_ref()?.budget.as_ref()
+    }
+
     /// The tools that the next call offers.
     pub(crate) fn tools(&self) -> &Arc<[ToolDefinition]> {
         self.step.tools.as_ref().unwrap_or_else(|| self.tool_set.tools())
@@ -88,20 +95,20 @@ impl Run {
         left_out
     }
 
-    /// The user messages with which its turn begins.
+    /// The messages with which its turn begins: users', or those of a turn whose tools the host runs.
     pub(crate) fn queries(&self) -> Vec<Message> {
         let current = self.context.current_message.clone();
-        match &self.queued {
-            None => vec![current],
-            Some(queued) => queued
-                .earlier
-                .iter()
-                .cloned()
-                .chain([current])
-                .zip(0..)
-                .map(|(message, sequence)| Message { sequence, ..message })
-                .collect(),
-        }
+        let earlier = match &self.queued {
+            None => &self.context.current_turn,
+            Some(queued) => &queued.earlier,
+        };
+        earlier
+            .iter()
+            .cloned()
+            .chain([current])
+            .zip(0..)
+            .map(|(message, sequence)| Message { sequence, ..message })
+            .collect()
     }
 
     /// Whether its turn follows none, where `head` is the head of its session. A resumed turn stays what it was.

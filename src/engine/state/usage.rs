@@ -65,7 +65,8 @@ impl RunUsage {
 
     /// The number of the next attempt, from 1.
     pub(crate) fn next_attempt(&self) -> u32 {
-        u32::try_from(self.attempts.len()).unwrap_or(u32::MAX).saturating_add(1)
+        let calls = self.attempts.iter().filter(|attempt| attempt.plan.is_none());
+        u32::try_from(calls.count()).unwrap_or(u32::MAX).saturating_add(1)
     }
 
     /// The attempts that failed.

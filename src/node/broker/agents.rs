@@ -13,7 +13,7 @@ use super::dispatch::{NativeBroker, checked};
 use base::error::EngineError;
 use model::{
     AgentSent, AgentTask, DispatchCancel, DispatchFilter, DispatchKind, NewAgentMessage, QueueMode,
-    SubagentLimits, from_json,
+    SpendingLimits, SubagentLimits, TurnBudget, from_json,
 };
 
 /// A message of an agent, as JSON.
@@ -44,6 +44,31 @@ struct Task {
     #[serde(default)]
     timeout_ms: Option<i64>,
     is_detached: bool,
+    #[serde(default)]
+    budget: Option<Limits>,
+    #[serde(default)]
+    parent_budget: Option<ParentBudget>,
+}
+
+/// The budget of an agent.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Limits {
+    #[serde(default)]
+    max_tokens: Option<u64>,
+    #[serde(default)]
+    max_cost: Option<f64>,
+}
+
+/// The budget of the turn that gives a task.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ParentBudget {
+    account: String,
+    #[serde(default)]
+    max_tokens: Option<u64>,
+    #[serde(default)]
+    max_cost: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -72,6 +97,13 @@ impl NativeBroker {
             model: task.model,
             timeout_ms: task.timeout_ms,
             is_detached: task.is_detached,
+            limits_of_agent: task.budget.map_or_else(SpendingLimits::default, |it| {
+                SpendingLimits::of(it.max_tokens, it.max_cost)
+            }),
+            parent_budget: task.parent_budget.map(|it| TurnBudget {
+                account: it.account,
+                limits: SpendingLimits::of(it.max_tokens, it.max_cost),
+            }),
         });
         let message = NewAgentMessage {
             id: sent.id,

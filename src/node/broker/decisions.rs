@@ -150,7 +150,7 @@ fn routed(args: RouteArgs) -> std::result::Result<Routed, InputError> {
             )
         })?,
         Target::Event(event) => {
-            build_session_key(config.event_agent_id(event), event, DmScope::default())
+            build_session_key(config.event_agent_id(event), event, config.dm_scope)
         }
     };
     let agent_id = Some(config.session_agent_id(&session_label).to_owned());

@@ -25,8 +25,8 @@ use crate::engine::{QueuedTurn, Tasks};
 use base::error::{EngineError, ErrorCode};
 use model::{
     Defaults, DropPolicy, InputError, Message, NewItem, QueueItem, QueueLimits, QueueMode,
-    QueueTarget, Role, Route, StorageError, StoredDelivery, StoredItem, StoredSchedule, from_json,
-    parse_message, session_label,
+    QueueTarget, Role, Route, SpendingLimits, StorageError, StoredDelivery, StoredItem,
+    StoredSchedule, TurnBudget, from_json, parse_message, session_label,
 };
 
 /// The options of a broker, as JSON.
@@ -39,6 +39,7 @@ struct Options {
     main: usize,
     worker: usize,
     pulse_ms: u32,
+    composes: bool,
 }
 
 /// A message that is sent, as JSON.
@@ -87,11 +88,28 @@ impl TurnHost for JsTurnHost {
         self.event(&json!({
             "type": "start", "turnId": turn.turn_id, "runId": turn.run_id, "sessionLabel": turn.session_label,
             "items": items, "dropped": turn.dropped, "note": turn.note, "timeoutMs": turn.timeout_ms,
+            "budget": turn.budget.as_ref().map(budget_json),
         }));
     }
 
-    fn resume(&self, turn_id: &str, session_label: &str) {
-        self.event(&json!({ "type": "resume", "turnId": turn_id, "sessionLabel": session_label }));
+    fn resume(&self, turn_id: &str, session_label: &str, budget: Option<TurnBudget>) {
+        let budget = budget.as_ref().map(budget_json);
+        self.event(&json!({
+            "type": "resume", "turnId": turn_id, "sessionLabel": session_label, "budget": budget,
+        }));
+    }
+
+    fn compose(&self, session_label: &str, turn_id: &str, items: Vec<StoredItem>) {
+        let items: Vec<_> = items.iter().map(item_json).collect();
+        self.event(&json!({
+            "type": "compose", "turnId": turn_id, "sessionLabel": session_label, "items": items,
+        }));
+    }
+
+    fn approvals_changed(&self, session_label: &str, turn_id: &str) {
+        self.event(
+            &json!({ "type": "approvals", "turnId": turn_id, "sessionLabel": session_label }),
+        );
     }
 
     fn steered(&self, steered: SteeredItems) {
@@ -187,6 +205,7 @@ impl NativeBroker {
             },
             lanes: LaneLimits { main: options.main, worker: options.worker },
             pulse: Duration::from_millis(u64::from(options.pulse_ms.max(1))),
+            composes: options.composes,
         });
         Ok(Self { dispatcher, hub, tasks })
     }
@@ -257,8 +276,8 @@ impl NativeBroker {
     fn queued(&self, turn: &QueuedTurnArgs, earlier: Vec<Message>) -> (QueuedTurn, Arming) {
         let (guard, arming) = self.dispatcher.guard(&turn.session_label, &turn.turn_id);
         let (turn_id, items) = (turn.turn_id.clone(), turn.items.clone());
-        let leaves = turn.leaves.clone();
-        (QueuedTurn { turn_id, items, earlier, leaves, ended: Box::new(guard) }, arming)
+        let (leaves, budget) = (turn.leaves.clone(), turn.budget.as_ref().map(budget_of));
+        (QueuedTurn { turn_id, items, earlier, leaves, budget, ended: Box::new(guard) }, arming)
     }
 
     fn begun(
@@ -277,6 +296,14 @@ impl NativeBroker {
         }
         arming.arm();
         Ok(begun)
+    }
+
+    /// Messages that were offered to a running turn enter it: each is its id and its JSON.
+    #[napi(catch_unwind)]
+    pub fn enter_turn(&self, session_label: String, turn_id: String, messages: Vec<Vec<String>>) {
+        let messages = messages.into_iter().filter_map(|pair| <[String; 2]>::try_from(pair).ok());
+        let messages = messages.map(|[id, message]| (id, message)).collect();
+        self.dispatcher.enter_turn(&session_label, turn_id, messages);
     }
 
     /// A turn cannot begin: its messages fail with this reason.
@@ -376,6 +403,28 @@ impl NativeBroker {
     }
 }
 
+/// What a turn may spend.
+/// @internal
+#[napi(object)]
+pub struct TurnBudgetArgs {
+    /// Its account.
+    pub account: String,
+    /// In tokens.
+    pub max_tokens: Option<i64>,
+    /// In US dollars.
+    pub max_cost: Option<f64>,
+}
+
+fn budget_of(args: &TurnBudgetArgs) -> TurnBudget {
+    let tokens = args.max_tokens.map(|most| u64::try_from(most).unwrap_or(0));
+    TurnBudget { account: args.account.clone(), limits: SpendingLimits::of(tokens, args.max_cost) }
+}
+
+fn budget_json(budget: &TurnBudget) -> serde_json::Value {
+    let TurnBudget { account, limits } = budget;
+    json!({ "account": account, "maxTokens": limits.tokens, "maxCost": limits.cost() })
+}
+
 /// A turn of a queue.
 /// @internal
 #[napi(object)]
@@ -390,6 +439,8 @@ pub struct QueuedTurnArgs {
     pub earlier: String,
     /// The head of its session, if the turn starts another thread in place of following it.
     pub leaves: Option<String>,
+    /// What it may spend.
+    pub budget: Option<TurnBudgetArgs>,
     /// The number of its newest stored event; 0 for a new turn.
     pub last_event: u32,
 }

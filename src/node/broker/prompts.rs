@@ -148,8 +148,12 @@ async fn read(request: FileRequest) -> std::result::Result<Option<Vec<PromptFile
     if names.is_empty() {
         return Ok(Some(Vec::new()));
     }
-    let options =
-        WorkspaceOptions { workspace, read_roots: Vec::new(), protect: Vec::new(), shell: None };
+    let options = WorkspaceOptions {
+        workspace,
+        read_roots: Vec::new(),
+        protect: Vec::new(),
+        ..WorkspaceOptions::default()
+    };
     let opened = tokio::task::spawn_blocking(move || Workspace::open(&options)).await;
     let opened = opened.map_err(|_panic| {
         EngineError::new(ErrorCode::Internal, "a workspace could not be opened; see standard error")

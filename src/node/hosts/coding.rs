@@ -10,7 +10,7 @@ use super::coding_calls::{Done, blocking, repaired};
 use crate::engine::{EventQueue, RecordKind, Tasks};
 use base::error::{EngineError, ErrorCode};
 use model::Block;
-use tools::{Invocation, Reconciled, ToolAnswer};
+use tools::{Invocation, Reconciled, StepFuture, ToolAnswer};
 use workspace::{Cancel, Outcome, Output, ToolError, Workspace};
 
 /// The coding tools of a run.
@@ -54,6 +54,27 @@ impl CodingHost {
             let (workspace, tasks) = (Arc::clone(workspace), self.tasks.clone());
             Some(CodingTool { workspace, name, updates: *updates, tasks })
         })
+    }
+}
+
+impl CodingHost {
+    /// Stores a result that is too long for the model where the run's `read` reads it; nothing where the run has none, nor for `read`
+    /// itself, which continues where it ended.
+    pub(super) fn spill(&self, tool: &str, text: String) -> Option<StepFuture> {
+        let (workspace, reader) = self.tools.iter().find_map(|tools| {
+            let (name, _) = tools.names.iter().find(|(_, own)| *own == "read")?;
+            Some((Arc::clone(&tools.workspace), name.clone()))
+        })?;
+        if self.find(tool).is_some_and(|own| own.name == "read") {
+            return None;
+        }
+        let (tasks, tool) = (self.tasks.clone(), tool.to_owned());
+        Some(Box::pin(async move {
+            let spilled =
+                on_task(tasks, workspace, false, move |workspace, _| workspace.spill(&tool, &text));
+            let path = spilled.await.ok()?.ok()?;
+            Some(format!("`{reader}` reads all of it in {}", path.display()))
+        }))
     }
 }
 

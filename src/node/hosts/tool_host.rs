@@ -64,6 +64,13 @@ struct StopRequest<'a> {
     prepares: bool,
 }
 
+/// The situation that JavaScript plans in.
+#[derive(Serialize)]
+struct PlanRequest<'a> {
+    execution: u32,
+    plan: &'a RawValue,
+}
+
 /// The text of an answer that JavaScript checks.
 #[derive(Serialize)]
 struct OutputRequest<'a> {
@@ -114,6 +121,8 @@ pub(in crate::node) enum Decision {
     Stop(bool),
     /// What changes for the next call of the model: JSON text.
     Prepare(Option<String>),
+    /// The plan for the turn: JSON text.
+    Plan(Option<String>),
     /// The answer is not the output, for these reasons; `None` where it is.
     Problems(Option<String>),
 }
@@ -274,6 +283,22 @@ impl JsToolHost {
 }
 
 impl JsToolHost {
+    async fn planned(self, context: String) -> Option<String> {
+        let plan = serde_json::from_str::<&RawValue>(&context).ok()?;
+        let (execution, answer) = self.answers.expect();
+        let mut outstanding = Outstanding { host: &self, execution, answered: false };
+        let json = serde_json::to_string(&PlanRequest { execution, plan }).unwrap_or_default();
+        self.queue.host(RecordKind::Tool, &json);
+        let answer = answer.await;
+        outstanding.answered = answer.is_ok();
+        match answer {
+            Ok(Returned { decision: Some(Decision::Plan(plan)), .. }) => {
+                plan.map(|json| repair_text(&json).into_owned())
+            }
+            Ok(_) | Err(_) => None,
+        }
+    }
+
     async fn check_output(self, output: String) -> Option<String> {
         let (execution, answer) = self.answers.expect();
         let mut outstanding = Outstanding { host: &self, execution, answered: false };
@@ -307,9 +332,13 @@ impl ToolHost for JsToolHost {
                     let params = params.map(|json| repair_text(&json).into_owned());
                     Verdict::Ask(Ask { params, question, expires_ms })
                 }
-                Some(Decision::Stop(_) | Decision::Prepare(_) | Decision::Problems(_)) | None => {
-                    Verdict::Deny(UNDECIDED.to_owned())
-                }
+                Some(
+                    Decision::Stop(_)
+                    | Decision::Prepare(_)
+                    | Decision::Plan(_)
+                    | Decision::Problems(_),
+                )
+                | None => Verdict::Deny(UNDECIDED.to_owned()),
             }
         })
     }
@@ -340,6 +369,7 @@ impl ToolHost for JsToolHost {
                     | Decision::Params(_)
                     | Decision::Ask(_)
                     | Decision::Stop(_)
+                    | Decision::Plan(_)
                     | Decision::Problems(_),
                 )
                 | None => None,
@@ -347,11 +377,19 @@ impl ToolHost for JsToolHost {
         })
     }
 
+    fn plan(&self, context: String) -> StepFuture {
+        Box::pin(self.clone().planned(context))
+    }
+
     fn output_problems(&self, text: String) -> OutputFuture {
         if !self.checks_output {
             return Box::pin(std::future::ready(None));
         }
         Box::pin(self.clone().check_output(text))
+    }
+
+    fn spill(&self, tool: String, text: String) -> Option<StepFuture> {
+        self.coding.as_ref()?.spill(&tool, text)
     }
 
     fn execute(&self, invocation: Invocation, _cancel: CancellationToken) -> ToolFuture {

@@ -14,7 +14,9 @@ use crate::retrieval::MemoryOptions;
 use base::config::Environment;
 use base::error::EngineError;
 use mcp::{ServerSettings, parse_servers};
-use model::{Catalogue, InputError, ModelDeclaration, RunPolicy, from_json, typed};
+use model::{
+    Catalogue, InputError, ModelDeclaration, PlannerSettings, RunPolicy, from_json, typed,
+};
 use provider::{Api, KeyHost, ProviderKeys, ProviderSet, ProviderSettings, parse_hosted_providers};
 
 /// The options of an engine.
@@ -28,6 +30,7 @@ pub(in crate::node) struct ReadOptions {
     pub(in crate::node) guard: ContextGuard,
     pub(in crate::node) budgets: Budgets,
     pub(in crate::node) policies: Vec<RunPolicy>,
+    pub(in crate::node) planner: Option<Box<PlannerSettings>>,
     pub(in crate::node) governor: Option<GovernorOptions>,
     pub(in crate::node) failover: FailoverOptions,
     pub(in crate::node) mcp: Vec<ServerSettings>,
@@ -104,6 +107,7 @@ impl ReadOptions {
             guard: ContextGuard::parse(options.context_guard)?,
             budgets: Budgets::parse(options.budgets)?,
             policies: RunPolicy::parse("policy", options.policy)?,
+            planner: PlannerSettings::parse("planner", options.planner)?,
             governor: GovernorOptions::parse(options.rate_governor)?,
             failover,
             mcp: parse_servers(options.mcp, environment)?,

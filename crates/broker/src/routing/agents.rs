@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::bindings::{Binding, agent_of};
 use super::event::{Peer, PeerKind, RoutedEvent};
+use super::session_keys::DmScope;
 use model::{SessionKey, SessionKind};
 
 /// The agent where none is named.
@@ -77,6 +78,9 @@ pub struct AgentDirectory {
     /// By id.
     #[serde(default)]
     pub personas: BTreeMap<String, PersonaDefinition>,
+    /// Which sessions direct messages go to.
+    #[serde(default)]
+    pub dm_scope: DmScope,
 }
 
 /// The models of an agent, in the order in which they are tried.

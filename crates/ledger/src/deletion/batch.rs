@@ -5,13 +5,12 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
 use crate::deletion::candidates::{self, Candidate};
 use crate::deletion::heads;
 use crate::deletion::owned_rows::{self, Deleted, OwnedTurn};
 use crate::deletion::plan::Plan;
-use crate::maintenance::open_blobs;
 use crate::sqlite::error::{Stored, sqlite};
 use crate::sqlite::sql;
 
@@ -116,7 +115,7 @@ fn turns(
     }
     lists.settle(connection)?;
     lower_progress(connection)?;
-    batch.blobs = unused_blobs(connection, &batch.deleted.blobs)?;
+    batch.blobs = owned_rows::unused_blobs(connection, &batch.deleted.blobs)?;
     Ok(batch)
 }
 
@@ -192,17 +191,4 @@ impl Lists {
 /// The number of a deleted turn may be given again: its messages are then not indexed yet.
 fn lower_progress(connection: &Connection) -> Stored<()> {
     crate::search::search_indexer::lower(connection)
-}
-
-/// Deletes those of the blobs that nothing names any more. Returns how many.
-fn unused_blobs(connection: &Connection, named: &[String]) -> Stored<u64> {
-    if named.is_empty() {
-        return Ok(0);
-    }
-    let list = |names: &[String]| serde_json::to_string(names).unwrap_or_else(|_| "[]".to_owned());
-    let open: Vec<String> = open_blobs(connection)?.into_iter().collect();
-    let delete = "DELETE FROM blobs WHERE hash IN (SELECT value FROM json_each(?1))
-         AND hash NOT IN (SELECT hash FROM blob_references WHERE hash IS NOT NULL)
-         AND hash NOT IN (SELECT value FROM json_each(?2))";
-    Ok(sql::exec(connection, delete, params![list(named), list(&open)], DOING)? as u64)
 }

@@ -41,7 +41,9 @@ pub(crate) fn count(connection: &Connection, plan: &Plan) -> Stored<LedgerDeleti
     }
     // The turns that name each blob.
     let names = "SELECT key >> 20, blobs_json FROM message_rows WHERE blobs_json IS NOT NULL
-         UNION ALL SELECT key >> 20, blobs_json FROM call_rows WHERE blobs_json IS NOT NULL";
+         UNION ALL SELECT key >> 20, blobs_json FROM call_rows WHERE blobs_json IS NOT NULL
+         UNION ALL SELECT coalesce(t.n, -1), q.blobs_json FROM queue_items q LEFT JOIN turn_rows t ON t.id = q.turn_id
+           WHERE q.blobs_json IS NOT NULL";
     let mut only_gone: HashMap<String, bool> = HashMap::new();
     for (n, names) in sql::all::<(i64, String)>(connection, names, (), DOING)? {
         for hash in blobs::named(&names) {

@@ -114,11 +114,11 @@ impl DeletionParts {
         let mut labels = Vec::new();
         let sessions = std::mem::take(&mut plan.sessions);
         for some in sessions.chunks(SESSIONS) {
-            let (some, now) = (some.to_vec(), self.clock.now_ms());
+            let (some, clock) = (some.to_vec(), self.clock.clone());
             let hidden = self.writer.submit(move |connection| {
                 let mut hidden = Vec::new();
                 for session in &some {
-                    if sessions::hide(connection, session, now)? {
+                    if sessions::hide(connection, session, &clock)? {
                         hidden.push((session.label.clone(), session.runs.len() as u64));
                     } else {
                         return Err(StorageError::new(

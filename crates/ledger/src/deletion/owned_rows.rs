@@ -7,6 +7,7 @@ use rusqlite::{Connection, params};
 
 use crate::journal_codec::EntryKind;
 use crate::journal_rows::{entry_rows, run_rows};
+use crate::maintenance::open_blobs;
 use crate::memory_rows::forget;
 use crate::rows::blobs;
 use crate::search::search_indexer;
@@ -186,7 +187,8 @@ fn commands(connection: &Connection, label: &str) -> Stored<()> {
 
 /// The messages of a broker that the turn had, their dispatches, which have its answer, and its delivery. Their events are still
 /// known.
-fn queued(connection: &Connection, turn: &OwnedTurn, _: &mut Deleted) -> Stored<()> {
+fn queued(connection: &Connection, turn: &OwnedTurn, deleted: &mut Deleted) -> Stored<()> {
+    deleted.blobs.extend(queued_blobs(connection, "turn_id = ?1", &turn.id)?);
     let answered =
         "DELETE FROM dispatches WHERE id IN (SELECT id FROM queue_items WHERE turn_id = ?1)";
     sql::exec(connection, answered, params![turn.id], DOING)?;
@@ -200,12 +202,36 @@ fn queued(connection: &Connection, turn: &OwnedTurn, _: &mut Deleted) -> Stored<
 
 /// The messages of a broker for the session, also those that wait.
 fn queue(connection: &Connection, label: &str) -> Stored<()> {
+    let blobs = queued_blobs(connection, "session_label = ?1", label)?;
     let items = "DELETE FROM queue_items WHERE session_label = ?1";
     sql::exec(connection, items, params![label], DOING)?;
+    unused_blobs(connection, &blobs)?;
     let deliveries = "DELETE FROM deliveries WHERE session_label = ?1";
     sql::exec(connection, deliveries, params![label], DOING)?;
-    let dispatches = "DELETE FROM dispatches WHERE parent_session = ?1 OR session_label = ?1";
+    // The tasks that nobody has answered are their givers'.
+    let dispatches = "DELETE FROM dispatches WHERE parent_session = ?1 OR (session_label = ?1 AND turn_id IS NOT NULL)";
     sql::exec(connection, dispatches, params![label], DOING)?;
     let suspension = "DELETE FROM queue_suspensions WHERE session_label = ?1";
     sql::exec(connection, suspension, params![label], DOING).map(drop)
+}
+
+/// The blobs that queued messages name.
+fn queued_blobs(connection: &Connection, condition: &str, of: &str) -> Stored<Vec<String>> {
+    let select =
+        format!("SELECT blobs_json FROM queue_items WHERE {condition} AND blobs_json IS NOT NULL");
+    let names: Vec<String> = sql::all(connection, &select, (of,), DOING)?;
+    Ok(names.iter().flat_map(|names| blobs::named(names)).collect())
+}
+
+/// Deletes those of the blobs that nothing names any more. Returns how many.
+pub(crate) fn unused_blobs(connection: &Connection, named: &[String]) -> Stored<u64> {
+    if named.is_empty() {
+        return Ok(0);
+    }
+    let list = |names: &[String]| serde_json::to_string(names).unwrap_or_else(|_| "[]".to_owned());
+    let open: Vec<String> = open_blobs(connection)?.into_iter().collect();
+    let delete = "DELETE FROM blobs WHERE hash IN (SELECT value FROM json_each(?1))
+         AND hash NOT IN (SELECT hash FROM blob_references WHERE hash IS NOT NULL)
+         AND hash NOT IN (SELECT value FROM json_each(?2))";
+    Ok(sql::exec(connection, delete, params![list(named), list(&open)], DOING)? as u64)
 }

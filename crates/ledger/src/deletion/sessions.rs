@@ -7,10 +7,12 @@ use rusqlite::Connection;
 
 use crate::deletion::owned_rows;
 use crate::journal_rows::run_rows;
+use crate::queue::dispatch_changes;
 use crate::sessions::pointers::{unknown_session, visible_head};
 use crate::sqlite::checksum::{insert, numbered, set};
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
+use base::clock::Clock;
 use model::{StorageError, StorageErrorKind};
 
 /// A session that is deleted.
@@ -108,7 +110,11 @@ pub(crate) fn refuse(connection: &Connection, label: &str) -> Stored<()> {
 }
 
 /// Hides the session. False if it is in use by now; nothing is written then.
-pub(crate) fn hide(connection: &Connection, session: &PlannedSession, now: i64) -> Stored<bool> {
+pub(crate) fn hide(
+    connection: &Connection,
+    session: &PlannedSession,
+    clock: &Clock,
+) -> Stored<bool> {
     let label = &session.label;
     if pending(connection, label)?.is_some() {
         return Ok(true);
@@ -120,6 +126,7 @@ pub(crate) fn hide(connection: &Connection, session: &PlannedSession, now: i64) 
         return Ok(false);
     }
     let doing = format_args!("delete session `{label}`");
+    dispatch_changes::session_deleted(connection, label, clock)?;
     owned_rows::of_session(connection, label)?;
     for run in &session.runs {
         owned_rows::of_run(connection, *run)?;
@@ -128,7 +135,7 @@ pub(crate) fn hide(connection: &Connection, session: &PlannedSession, now: i64) 
     sql::exec(connection, &HIDE, (label,), doing)?;
     if let Some(threads) = &session.threads {
         let threads = serde_json::to_string(threads).unwrap_or_else(|_| "[]".to_owned());
-        sql::exec(connection, &PEND, (label, threads, now), doing)?;
+        sql::exec(connection, &PEND, (label, threads, clock.now_ms()), doing)?;
     }
     Ok(true)
 }

@@ -25,7 +25,7 @@ impl DispatchStore for Ledger {
     fn dispatch<'a>(&'a self, id: &'a str) -> PortFuture<'a, Option<Dispatch>> {
         let id = id.to_owned();
         self.read_row(move |connection| {
-            Ok(dispatch_rows::of_id(connection, &id)?.map(|(dispatch, _)| dispatch))
+            Ok(dispatch_rows::of_id(connection, &id)?.map(|stored| stored.dispatch))
         })
     }
 

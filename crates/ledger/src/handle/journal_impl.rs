@@ -9,11 +9,9 @@ use crate::events::event_log;
 use crate::events::run_entry::{Added, EventWrite};
 use crate::events::trim;
 use crate::handle::ledger::Ledger;
-use crate::journal::{
-    cache_chain, commit, compaction, open_turn_reads, open_turns, profiles, reservations,
-};
+use crate::journal::{cache_chain, commit, compaction, open_turn_reads, open_turns, profiles};
 use crate::journal_rows::running::leased_run;
-use crate::journal_rows::{approval_rows, archive_rows, run_rows};
+use crate::journal_rows::{approval_rows, archive_rows, budget_rows, run_rows};
 use crate::lease::claim;
 use crate::lease::held::RunningTurn;
 use crate::lease::waits;
@@ -75,14 +73,14 @@ impl Journal for Ledger {
         reservation: Box<Reservation>,
     ) -> PortFuture<'static, Option<Result<(), Overdrawn>>> {
         let submitted = self.lease(move |connection, claim| {
-            reservations::reserve(connection, &claim.owner, &reservation)
+            budget_rows::reserve(connection, &claim.owner, &reservation)
         });
         Box::pin(async move { submitted?.1.await.map(Some) })
     }
 
     fn settle(&self, call_id: String, used: CallCost) {
         let settle = move |connection: &rusqlite::Connection, _: &claim::Claim| {
-            reservations::settle(connection, &call_id, used)
+            budget_rows::settle(connection, &call_id, used)
         };
         // Where it cannot be written, the call counts at its maximum.
         drop(self.lease(settle));
@@ -90,7 +88,7 @@ impl Journal for Ledger {
 
     fn close_account(&self, id: String) {
         let close = move |connection: &rusqlite::Connection, _: &claim::Claim| {
-            reservations::close(connection, &id)
+            budget_rows::close(connection, &id)
         };
         drop(self.lease(close));
     }
@@ -341,9 +339,8 @@ impl Journal for Ledger {
                 if let Some(queue) = &turn.queue {
                     turn_items::end(connection, &turn, queue, &receipt, &clock)?;
                 }
-                if dispatch_changes::may_have_children(&turn) {
-                    dispatch_changes::parent_ended(connection, &turn, &clock)?;
-                }
+                let has_children = dispatch_changes::may_have_children(&turn)
+                    && dispatch_changes::parent_ended(connection, &turn, &clock)?;
                 let n = match run {
                     Some(run) => Some(run.n),
                     // The run of a turn without commit points has only events.
@@ -351,6 +348,9 @@ impl Journal for Ledger {
                 };
                 if let Some(n) = n {
                     run_rows::end(connection, n, clock.now_ms())?;
+                }
+                if has_children {
+                    budget_rows::close_tree(connection, &turn.turn_id)?;
                 }
                 if let Some(retention) = &retention {
                     let now = clock.now_ms();

@@ -9,5 +9,4 @@ pub(crate) mod message_ids;
 pub(crate) mod open_turn_reads;
 pub(crate) mod open_turns;
 pub(crate) mod profiles;
-pub(crate) mod reservations;
 pub(crate) mod write;

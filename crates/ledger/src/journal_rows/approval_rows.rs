@@ -102,10 +102,15 @@ static UNPARK: LazyLock<String> = LazyLock::new(|| {
     format!("UPDATE approvals SET {} WHERE turn_id = ?1 AND parked = 1", set(&[("parked", "0")]))
 });
 static CANCEL: LazyLock<String> = LazyLock::new(|| {
-    let change = set(&[
-        ("status", "CASE WHEN expires_at <= ?2 THEN 'expired' ELSE 'cancelled' END"),
-        ("decided_at", "?2"),
-    ]);
+    // A message that interrupts is the decision of its sender.
+    let interrupted = "EXISTS (SELECT 1 FROM queue_items q WHERE q.session_label = approvals.session_label
+         AND q.status IN ('pending', 'processing') AND q.status = 'pending' AND q.mode = 'interrupt')";
+    let status = format!(
+        "CASE WHEN expires_at <= ?2 THEN 'expired' WHEN {interrupted} THEN 'denied' ELSE 'cancelled' END"
+    );
+    let reason =
+        format!("CASE WHEN expires_at <= ?2 THEN NULL WHEN {interrupted} THEN '{INTERRUPTED}' END");
+    let change = set(&[("status", &*status), ("reason", &*reason), ("decided_at", "?2")]);
     format!("UPDATE approvals SET {change} WHERE turn_id = ?1 AND status = 'pending'")
 });
 pub(crate) const PARKED: &str = "SELECT turn_id FROM approvals INDEXED BY approvals_parked
@@ -114,6 +119,8 @@ pub(crate) const PARKED: &str = "SELECT turn_id FROM approvals INDEXED BY approv
 /// Those after an approval, as many as fit.
 const PAGE: &str = "id > ?1 ORDER BY id LIMIT ?2";
 
+/// Why the calls of a turn that a message has interrupted are denied.
+const INTERRUPTED: &str = "A message interrupted the turn.";
 const READING: &str = "read the approvals";
 const WRITING: &str = "write an approval";
 

@@ -1,8 +1,9 @@
-//! The tables of runs under way: `runs`, `journal`, `event_archive`, `approvals`. It must never write a
+//! The tables of runs under way: `runs`, `journal`, `event_archive`, `approvals`, and the accounts of budgets. It must never write a
 //! turn's own rows.
 
 pub(crate) mod approval_rows;
 pub(crate) mod archive_rows;
+pub(crate) mod budget_rows;
 pub(crate) mod entry_rows;
 pub(crate) mod event_rows;
 pub(crate) mod run_rows;

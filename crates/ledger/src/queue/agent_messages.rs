@@ -10,8 +10,10 @@ use serde_json::{Map, Value};
 use crate::journal_rows::run_rows::{self, RunRow};
 use crate::lease::claim::Claim;
 use crate::queue::dispatch_end::{self, Ending};
-use crate::queue::dispatch_rows::{self, ACTIVE, CHILDREN, Inherited, ROOT, SPAWNED};
-use crate::queue::{enqueue, item_rows};
+use crate::queue::dispatch_rows::{
+    self, ACTIVE, CHILDREN, Inherited, ROOT, SPAWNED, StoredDispatch,
+};
+use crate::queue::{enqueue, item_rows, task_budgets};
 use crate::sessions::{aliases, pointers};
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
@@ -57,6 +59,10 @@ pub(crate) fn send(
     };
     let session_label = aliases::resolve(connection, &new.to_session)?;
     if let Some(task) = &new.task {
+        let (limits, parent_account) = match task_budgets::reserve(connection, task)? {
+            Ok(reserved) => reserved,
+            Err(why) => return Ok(AgentSent::Refused(why)),
+        };
         if task.is_new {
             make_session(connection, claim, new, task)?;
         }
@@ -66,9 +72,12 @@ pub(crate) fn send(
         let now = claim.clock.now_ms();
         let dispatch = Dispatch {
             root_turn_id: root,
+            max_tokens: limits.tokens,
+            max_cost: limits.cost(),
             ..dispatch(new, task, &session_label, (depth, hops), now)
         };
-        dispatch_rows::add(connection, dispatch, inherited.clone())?;
+        let inherited = inherited.clone();
+        dispatch_rows::add(connection, StoredDispatch { dispatch, inherited, parent_account })?;
     }
     let is_plain = new.task.as_ref().is_some_and(|task| task.is_new);
     let message = if is_plain {
@@ -118,7 +127,8 @@ fn standing(
     let senders: Vec<&MessageSender> = own.iter().filter_map(|it| it.sender.as_deref()).collect();
     for sender in &senders {
         let Some(id) = &sender.dispatch_id else { continue };
-        if let Some((dispatch, _)) = dispatch_rows::of_id(connection, id)? {
+        if let Some(stored) = dispatch_rows::of_id(connection, id)? {
+            let dispatch = stored.dispatch;
             let is_task = sender.kind == AgentMessageKind::Task;
             let of_it = if is_task { dispatch.depth } else { dispatch.depth.saturating_sub(1) };
             depth = depth.max(of_it);
@@ -194,6 +204,8 @@ fn dispatch(
         result_item_id: None,
         created_at: now,
         ended_at: None,
+        max_tokens: None,
+        max_cost: None,
     }
 }
 

@@ -6,7 +6,7 @@ use broker::agents::TaskEnd;
 use rusqlite::Connection;
 
 use crate::queue::dispatch_end::{self, Ending};
-use crate::queue::dispatch_rows::{self, OF_PARENT_TURN, OVERDUE};
+use crate::queue::dispatch_rows::{self, ACTIVE_IN_SESSION, OF_PARENT_TURN, OVERDUE};
 use crate::queue::item_rows;
 use crate::sessions::pointers;
 use crate::sqlite::error::Stored;
@@ -27,11 +27,12 @@ pub(crate) fn cancel(
     clock: &Clock,
 ) -> Stored<Option<Dispatch>> {
     dispatch_rows::cancel(connection, id, why)?;
-    let Some((dispatch, _)) = dispatch_rows::of_id(connection, id)? else { return Ok(None) };
+    let Some(stored) = dispatch_rows::of_id(connection, id)? else { return Ok(None) };
+    let dispatch = stored.dispatch;
     if dispatch.status == DispatchStatus::Active
         && dispatch_end::fail(connection, id, (FailedReason::Cancelled, None), false, clock)?
     {
-        return Ok(dispatch_rows::of_id(connection, id)?.map(|(ended, _)| ended));
+        return Ok(dispatch_rows::of_id(connection, id)?.map(|ended| ended.dispatch));
     }
     Ok(Some(dispatch))
 }
@@ -42,9 +43,12 @@ pub(crate) fn may_have_children(turn: &TurnEnd) -> bool {
         || turn.queue.as_ref().is_some_and(|queue| queue.is_interrupted)
 }
 
-/// A turn has ended: the sessions that it has made are linked with it, the dispatches that it waited for are cancelled, and those that it made, if it was aborted.
-pub(crate) fn parent_ended(connection: &Connection, turn: &TurnEnd, clock: &Clock) -> Stored<()> {
-    for child in dispatch_rows::read(connection, &OF_PARENT_TURN, (&turn.turn_id,))? {
+/// A turn has ended: the sessions that it has made are linked with it, the dispatches that it waited for are cancelled, and those that
+/// it made, if it was aborted. Returns whether it has made any.
+pub(crate) fn parent_ended(connection: &Connection, turn: &TurnEnd, clock: &Clock) -> Stored<bool> {
+    let children = dispatch_rows::read(connection, &OF_PARENT_TURN, (&turn.turn_id,))?;
+    let has_children = !children.is_empty();
+    for child in children {
         if child.is_new {
             let call = (turn.turn_id.as_str(), child.id.as_str());
             pointers::link_turn(connection, &child.session_label, call)?;
@@ -55,6 +59,18 @@ pub(crate) fn parent_ended(connection: &Connection, turn: &TurnEnd, clock: &Cloc
         };
         if ends && child.status == DispatchStatus::Active {
             cancel(connection, &child.id, DispatchCancel::ParentEnded, clock)?;
+        }
+    }
+    Ok(has_children)
+}
+
+/// A session is deleted: the tasks that wait there have ended, and their results go to the sessions that gave them.
+pub(crate) fn session_deleted(connection: &Connection, label: &str, clock: &Clock) -> Stored<()> {
+    for dispatch in dispatch_rows::read(connection, &ACTIVE_IN_SESSION, (label,))? {
+        if dispatch.parent_session != label {
+            let text = "The session of the task was deleted.";
+            let ending = Ending::without_turn(TaskEnd::Cancelled, text);
+            dispatch_end::end(connection, &dispatch.id, ending, clock)?;
         }
     }
     Ok(())

@@ -6,8 +6,9 @@
 use broker::agents::{TaskEnd, capped, result_message, task_end};
 use rusqlite::Connection;
 
-use crate::queue::dispatch_rows::{self, Inherited};
-use crate::queue::item_rows;
+use crate::journal_rows::budget_rows;
+use crate::queue::dispatch_rows::{self, Inherited, StoredDispatch};
+use crate::queue::{item_rows, task_budgets};
 use crate::rows::message_rows;
 use crate::sessions::pointers;
 use crate::sqlite::error::Stored;
@@ -68,9 +69,8 @@ fn answer(connection: &Connection, turn: &TurnEnd) -> Stored<String> {
 /// Ends the dispatch of a message, if it is active. Its result is a message of the session that made it, unless a call waits for
 /// it.
 pub(crate) fn end(connection: &Connection, id: &str, ending: Ending, clock: &Clock) -> Stored<()> {
-    let Some((mut dispatch, inherited)) = dispatch_rows::of_id(connection, id)? else {
-        return Ok(());
-    };
+    let Some(stored) = dispatch_rows::of_id(connection, id)? else { return Ok(()) };
+    let StoredDispatch { mut dispatch, inherited, parent_account } = stored;
     if dispatch.status != DispatchStatus::Active {
         return Ok(());
     }
@@ -87,6 +87,8 @@ pub(crate) fn end(connection: &Connection, id: &str, ending: Ending, clock: &Clo
         item_rows::add(connection, result(id, &dispatch, inherited, clock))?;
     }
     dispatch_rows::end(connection, &dispatch)?;
+    task_budgets::settle(connection, &dispatch, parent_account.as_deref())?;
+    budget_rows::close_tree(connection, &dispatch.root_turn_id)?;
     if dispatch.is_new {
         pointers::set_task_status(connection, &dispatch.session_label, dispatch.status)?;
     }

@@ -8,7 +8,7 @@ use crate::sqlite::checksum::{insert_all, set};
 use crate::sqlite::columns::{columns, list};
 use crate::sqlite::error::{Stored, damaged};
 use crate::sqlite::sql;
-use model::{Dispatch, DispatchCancel, DispatchKind, DispatchStatus, Route};
+use model::{Dispatch, DispatchCancel, DispatchKind, DispatchStatus, Route, SpendingLimits};
 
 /// What the message with the result inherits from the turn that made the dispatch.
 #[derive(Debug, Clone, Default)]
@@ -16,6 +16,15 @@ pub(crate) struct Inherited {
     pub(crate) route: Route,
     pub(crate) principal: String,
     pub(crate) request: String,
+}
+
+/// A dispatch with what is only for the ledger.
+#[derive(Debug, Clone)]
+pub(crate) struct StoredDispatch {
+    pub(crate) dispatch: Dispatch,
+    pub(crate) inherited: Inherited,
+    /// The account in which its budget is reserved.
+    pub(crate) parent_account: Option<String>,
 }
 
 struct DispatchColumns {
@@ -46,6 +55,9 @@ struct DispatchColumns {
     request_json: String,
     created_at: i64,
     ended_at: Option<i64>,
+    max_tokens: Option<i64>,
+    max_nanos: Option<i64>,
+    parent_account: Option<String>,
 }
 
 columns!(DispatchColumns {
@@ -76,6 +88,9 @@ columns!(DispatchColumns {
     request_json,
     created_at,
     ended_at,
+    max_tokens,
+    max_nanos,
+    parent_account,
 });
 
 fn dispatches_where(condition: &str) -> String {
@@ -89,6 +104,8 @@ pub(crate) static OF_PARENT: LazyLock<String> =
     LazyLock::new(|| dispatches_where("parent_session = ?1 ORDER BY id DESC LIMIT 100"));
 pub(crate) static OF_SESSION: LazyLock<String> =
     LazyLock::new(|| dispatches_where("session_label = ?1 ORDER BY id DESC LIMIT 100"));
+pub(crate) static ACTIVE_IN_SESSION: LazyLock<String> =
+    LazyLock::new(|| dispatches_where("session_label = ?1 AND status = 'active' ORDER BY id"));
 pub(crate) static SPAWNED: LazyLock<String> =
     LazyLock::new(|| dispatches_where("session_label = ?1 AND is_new = 1 LIMIT 1"));
 pub(crate) static CANCELLED: LazyLock<String> =
@@ -122,19 +139,21 @@ pub(crate) fn read(
     params: impl Params,
 ) -> Stored<Vec<Dispatch>> {
     let rows: Vec<DispatchColumns> = sql::all(connection, sql, params, "read the dispatches")?;
-    rows.into_iter().map(|row| Ok(stored(row)?.0)).collect()
+    rows.into_iter().map(|row| Ok(stored(row)?.dispatch)).collect()
 }
 
-/// The dispatch of that id, and what its result inherits.
-pub(crate) fn of_id(connection: &Connection, id: &str) -> Stored<Option<(Dispatch, Inherited)>> {
+/// The dispatch of that id.
+pub(crate) fn of_id(connection: &Connection, id: &str) -> Stored<Option<StoredDispatch>> {
     let doing = format_args!("read dispatch `{id}`");
     let row: Option<DispatchColumns> = sql::optional(connection, &OF_ID, (id,), doing)?;
     row.map(stored).transpose()
 }
 
 /// Writes a new dispatch.
-pub(crate) fn add(connection: &Connection, new: Dispatch, inherited: Inherited) -> Stored<()> {
+pub(crate) fn add(connection: &Connection, new: StoredDispatch) -> Stored<()> {
+    let StoredDispatch { dispatch: new, inherited, parent_account } = new;
     let Inherited { route, principal, request } = inherited;
+    let limits = SpendingLimits::of(new.max_tokens, new.max_cost);
     let usage_json = new.usage.and_then(|usage| serde_json::to_string(&usage).ok());
     let row = DispatchColumns {
         id: new.id,
@@ -164,16 +183,26 @@ pub(crate) fn add(connection: &Connection, new: Dispatch, inherited: Inherited) 
         request_json: request,
         created_at: new.created_at,
         ended_at: new.ended_at,
+        max_tokens: limits.tokens.map(signed),
+        max_nanos: limits.nanos.map(signed),
+        parent_account,
     };
     sql::insert(connection, &ADD, &row, "write a dispatch")
 }
 
-fn stored(row: DispatchColumns) -> Stored<(Dispatch, Inherited)> {
+fn signed(amount: u64) -> i64 {
+    i64::try_from(amount).unwrap_or(i64::MAX)
+}
+
+fn stored(row: DispatchColumns) -> Stored<StoredDispatch> {
     let unknown = || damaged(&format!("dispatch `{}` is not as it was written", row.id));
     let cancelled =
         row.cancelled.as_deref().map(|name| DispatchCancel::of_name(name).ok_or_else(unknown));
     let usage =
         row.usage_json.as_deref().map(|json| serde_json::from_str(json).map_err(|_| unknown()));
+    let unsigned = |amount: Option<i64>| amount.and_then(|it| u64::try_from(it).ok());
+    let limits =
+        SpendingLimits { tokens: unsigned(row.max_tokens), nanos: unsigned(row.max_nanos) };
     let dispatch = Dispatch {
         kind: DispatchKind::of_name(&row.kind).ok_or_else(unknown)?,
         status: DispatchStatus::of_name(&row.status).ok_or_else(unknown)?,
@@ -197,9 +226,12 @@ fn stored(row: DispatchColumns) -> Stored<(Dispatch, Inherited)> {
         result_item_id: row.result_item_id,
         created_at: row.created_at,
         ended_at: row.ended_at,
+        max_tokens: limits.tokens,
+        max_cost: limits.cost(),
     };
     let route = Route { channel: row.channel, account: row.account, thread: row.thread };
-    Ok((dispatch, Inherited { route, principal: row.principal, request: row.request_json }))
+    let inherited = Inherited { route, principal: row.principal, request: row.request_json };
+    Ok(StoredDispatch { dispatch, inherited, parent_account: row.parent_account })
 }
 
 static CANCEL: LazyLock<String> = LazyLock::new(|| {

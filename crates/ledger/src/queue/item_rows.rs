@@ -1,9 +1,11 @@
 //! The rows of `queue_items`: their columns, and the statements that read and change one. It must never decide a change.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use rusqlite::{Connection, Params};
 
+use crate::rows::blobs::{self, Kind, Value, put_together, take_apart};
 use crate::sqlite::checksum::{insert_all, set};
 use crate::sqlite::columns::{columns, list};
 use crate::sqlite::error::{Stored, damaged};
@@ -35,6 +37,8 @@ pub(crate) struct ItemColumns {
     created_at: i64,
     claimed_at: Option<i64>,
     delivered_at: Option<i64>,
+    /// What of the message and of its request is in `blobs`.
+    blobs_json: Option<String>,
 }
 
 columns!(ItemColumns {
@@ -62,6 +66,7 @@ columns!(ItemColumns {
     created_at,
     claimed_at,
     delivered_at,
+    blobs_json,
 });
 
 fn items_where(condition: &str) -> String {
@@ -88,7 +93,7 @@ pub(crate) fn read(
     params: impl Params,
 ) -> Stored<Vec<StoredItem>> {
     let rows: Vec<ItemColumns> = sql::all(connection, sql, params, "read a queue")?;
-    rows.into_iter().map(stored).collect()
+    rows.into_iter().map(|row| stored(whole(connection, row)?)).collect()
 }
 
 /// The message of that id.
@@ -98,7 +103,37 @@ pub(crate) fn of_id(connection: &Connection, id: &str) -> Stored<Option<StoredIt
 
 /// Writes a new message.
 pub(crate) fn add(connection: &Connection, new: StoredItem) -> Stored<()> {
-    sql::insert(connection, &ADD, &columns_of(new), "queue a message")
+    sql::insert(connection, &ADD, &apart(connection, columns_of(new))?, "queue a message")
+}
+
+/// The columns that may be large.
+const LARGE_COLUMNS: [&str; 2] = ["message_json", "request_json"];
+
+/// The row with its large texts in `blobs`.
+fn apart(connection: &Connection, row: ItemColumns) -> Stored<ItemColumns> {
+    let [message, request] = LARGE_COLUMNS;
+    let value = |column, text| Value { column, text: Some(text), kind: Kind::Json };
+    let values = [value(message, &*row.message_json), value(request, &*row.request_json)];
+    let ([message, request], blobs_json) = take_apart(connection, values)?;
+    if blobs_json.is_none() {
+        return Ok(row);
+    }
+    let owned = |text: Option<Cow<'_, str>>| text.map(Cow::into_owned).unwrap_or_default();
+    let (message_json, request_json) = (owned(message), owned(request));
+    Ok(ItemColumns { message_json, request_json, blobs_json, ..row })
+}
+
+/// The row with its texts as they were written.
+fn whole(connection: &Connection, row: ItemColumns) -> Stored<ItemColumns> {
+    let Some(names) = &row.blobs_json else { return Ok(row) };
+    let of = format!("queued message `{}`", row.id);
+    let [message, request] = LARGE_COLUMNS;
+    let values = [(message, Some(&*row.message_json)), (request, Some(&*row.request_json))];
+    let mut read = |hash: &str| blobs::read(connection, hash, &of);
+    let [message, request] = put_together(names, values, &of, &mut read)?;
+    let owned = |text: Option<Cow<'_, str>>| text.map(Cow::into_owned).unwrap_or_default();
+    let (message_json, request_json) = (owned(message), owned(request));
+    Ok(ItemColumns { message_json, request_json, ..row })
 }
 
 fn stored(row: ItemColumns) -> Stored<StoredItem> {
@@ -161,6 +196,7 @@ fn columns_of(new: StoredItem) -> ItemColumns {
         created_at: new.created_at,
         claimed_at: new.claimed_at,
         delivered_at: new.delivered_at,
+        blobs_json: None,
     }
 }
 

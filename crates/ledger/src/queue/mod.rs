@@ -14,4 +14,5 @@ pub(crate) mod enqueue;
 pub(crate) mod item_rows;
 pub(crate) mod reads;
 pub(crate) mod schedules;
+pub(crate) mod task_budgets;
 pub(crate) mod turn_items;

@@ -51,6 +51,8 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration::Sql(include_str!("migrations/broker/320_session_prompts.sql")),
     Migration::Sql(include_str!("migrations/broker/330_dispatches.sql")),
     Migration::Sql(include_str!("migrations/broker/340_budgets.sql")),
+    Migration::Sql(include_str!("migrations/broker/370_task_budgets.sql")),
+    Migration::Sql(include_str!("migrations/broker/380_queue_blobs.sql")),
     Migration::Sql(include_str!("migrations/memory/400_memory.sql")),
 ];
 

@@ -4,8 +4,10 @@ use rusqlite::{Connection, StatementStatus};
 
 use super::*;
 use crate::events::references;
-use crate::journal::{open_turn_reads, profiles, reservations};
-use crate::journal_rows::{approval_rows, archive_rows, entry_rows, event_rows, run_rows};
+use crate::journal::{open_turn_reads, profiles};
+use crate::journal_rows::{
+    approval_rows, archive_rows, budget_rows, entry_rows, event_rows, run_rows,
+};
 use crate::lease::waits;
 use crate::memory_rows::{
     chunk_rows, code_cache, counts, fact_rows, find, forget, pending, scope_rows, vector_rows,
@@ -140,15 +142,18 @@ fn no_statement_scans_a_table_or_sorts() {
                 &item_rows::OF_TURN,
                 item_rows::NEXT_SESSION,
                 &prompt_files::FILES,
-                &reservations::OF_ACCOUNT,
-                &reservations::OF_CALL,
-                reservations::SETTLED,
+                &budget_rows::OF_ACCOUNT,
+                &budget_rows::OF_CALL,
+                budget_rows::SETTLED,
+                budget_rows::IN_TREE,
+                budget_rows::OF_TASKS,
                 dispatch_rows::ROOT,
                 &dispatch_rows::OF_ID,
                 &dispatch_rows::OF_PARENT_TURN,
                 &dispatch_rows::OF_PARENT,
                 &dispatch_rows::OF_SESSION,
                 &dispatch_rows::SPAWNED,
+                &dispatch_rows::ACTIVE_IN_SESSION,
                 &dispatch_rows::OVERDUE,
                 dispatch_rows::HAS_OVERDUE,
                 dispatch_rows::ACTIVE,
@@ -217,7 +222,7 @@ fn no_statement_scans_a_table_or_sorts() {
             assert!(!walk.contains("SCAN turns") && !walk.contains("SCAN p"), "{walk}");
             // Only rows with blobs are read for the names of blobs.
             let names = plan(connection, "SELECT hash FROM blob_references");
-            for index in ["messages_with_blobs", "tool_calls_with_blobs"] {
+            for index in ["messages_with_blobs", "tool_calls_with_blobs", "queue_items_with_blobs"] {
                 assert!(names.contains(&format!("INDEX {index}")), "{names}");
             }
             // Only runs with entries in the journal are read.

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::{
-    GivenHistory, Message, Metadata, ModelName, RequestOptions, RunPolicy, ToolDefinition,
+    GivenHistory, Message, Metadata, ModelName, PlannerSettings, RequestOptions, RunPolicy,
+    ToolDefinition,
 };
 
 /// The role of the agent.
@@ -170,6 +171,8 @@ pub struct AssembledContext {
     pub system_prompt: String,
     /// Layer 2, where the host passed it; otherwise the ledger's.
     pub history: Option<GivenHistory>,
+    /// The messages of this turn before `current_message`, where the host runs the tools itself.
+    pub current_turn: Vec<Message>,
     /// Layer 3.
     pub current_message: Message,
     /// The tools on offer.
@@ -236,6 +239,8 @@ pub struct AssembledContext {
     pub policies: Vec<RunPolicy>,
     /// Names and patterns of the tools of MCP servers that the run has; `None` for all.
     pub mcp: Option<Vec<String>>,
+    /// Who decides before the model is called.
+    pub planner: Option<Box<PlannerSettings>>,
 }
 
 /// What becomes of a run while a call waits for an approval.

@@ -9,8 +9,8 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::{
     AgentMessage, AgentRole, AgentToolCall, Approval, AssembledContext, Attempt, Message, Metadata,
-    ModelName, PromptCache, ReplayClass, ResponseFormat, RunPolicy, ThinkingConfig, TokenBudget,
-    TokenUsage, ToolChoice,
+    ModelName, PlannerSettings, PromptCache, ReplayClass, ResponseFormat, RunPolicy,
+    ThinkingConfig, TokenBudget, TokenUsage, ToolChoice,
 };
 
 /// The counters of a run, beside its messages and calls.
@@ -202,6 +202,8 @@ struct StoredContext<'a> {
     policy: &'a [RunPolicy],
     #[serde(skip_serializing_if = "Option::is_none")]
     mcp: Option<&'a [String]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    planner: Option<&'a PlannerSettings>,
 }
 
 fn choice<S: Serializer>(choice: &Option<&ToolChoice>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -256,6 +258,7 @@ impl AssembledContext {
             approval_expires_ms: self.approval_expires_ms,
             policy: &self.policies,
             mcp: self.mcp.as_deref(),
+            planner: self.planner.as_deref(),
         };
         // Strings, numbers, and parsed JSON: serde_json cannot fail on them.
         serde_json::to_string(&stored).unwrap_or_default()

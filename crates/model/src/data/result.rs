@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::{AgentError, AgentMessage, TokenUsage};
+use crate::{AgentError, AgentMessage, PLANNER, PlanRecord, TokenUsage};
 
 /// Why the agent stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,6 +120,8 @@ pub enum CallPurpose {
     Summary,
     /// A count of the tokens of a prompt.
     Count,
+    /// A decision of a planner; no provider is called.
+    Plan,
     /// Vectors of texts, for the memory.
     Embed,
 }
@@ -132,6 +134,7 @@ impl CallPurpose {
             Self::Run => "run",
             Self::Summary => "summary",
             Self::Count => "count",
+            Self::Plan => "plan",
             Self::Embed => "embed",
         }
     }
@@ -180,6 +183,38 @@ pub struct Attempt {
     /// How long it waited for its provider's rate limits before it was sent; absent where it did not. Not part of `ms`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_ms: Option<u64>,
+    /// The decision, with the purpose `plan`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "testing", ts(as = "Option<crate::PlanRecord>"))]
+    pub plan: Option<Box<crate::PlanRecord>>,
+}
+
+impl Attempt {
+    /// The record of a planner's decision, which took `ms`.
+    #[must_use]
+    pub fn of_plan(plan: PlanRecord, ms: u64) -> Self {
+        Self {
+            purpose: CallPurpose::Plan,
+            provider: PLANNER.to_owned(),
+            model: plan.planner.as_str().to_owned(),
+            profile_id: None,
+            ok: true,
+            status: None,
+            reason: None,
+            ms,
+            usage: None,
+            usage_estimated: false,
+            cost: None,
+            held_ms: None,
+            plan: Some(Box::new(plan)),
+        }
+    }
+
+    /// The decisions among the attempts of a turn, in order.
+    #[must_use]
+    pub fn plans(attempts: &[Self]) -> Vec<PlanRecord> {
+        attempts.iter().filter_map(|attempt| attempt.plan.as_deref().cloned()).collect()
+    }
 }
 
 /// A setting of the context that the engine did not follow, without a failure. Reported once per run.
@@ -315,6 +350,10 @@ pub struct AgentResult {
     /// Breaks of the provider's prompt cache.
     #[serde(default)]
     pub cache_breaks: Vec<crate::CacheBreak>,
+    /// The decisions of the run's planner, in order; absent where it has none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "testing", ts(optional, as = "Option<Vec<crate::PlanRecord>>"))]
+    pub plans: Vec<crate::PlanRecord>,
     /// With `onApproval: 'return'`: the calls that wait for a decision. The turn has not ended; resume it after the decision.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "testing", ts(optional, as = "Option<Vec<crate::Approval>>"))]

@@ -85,6 +85,9 @@ pub struct ToolDefinition {
     /// What may be done after a crash.
     #[serde(default)]
     pub replay: ReplayClass,
+    /// The most characters of a result that the model reads, where that is less than the engine's limit.
+    #[serde(default)]
+    pub max_result_chars: Option<u64>,
     /// How often a failed execution is tried again; only with `pure` or `idempotent`.
     #[serde(default)]
     pub retries: u32,

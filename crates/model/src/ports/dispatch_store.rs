@@ -3,7 +3,8 @@
 //! A task ends in the transaction that ends its message. A backend decides by `crates/broker` only.
 
 use crate::{
-    Dispatch, DispatchCancel, DispatchKind, PortFuture, QueueLimits, QueueMode, SubagentLimits,
+    Dispatch, DispatchCancel, DispatchKind, PortFuture, QueueLimits, QueueMode, SpendingLimits,
+    SubagentLimits, TurnBudget,
 };
 
 /// A message from one agent to another one.
@@ -48,6 +49,10 @@ pub struct AgentTask {
     pub timeout_ms: Option<i64>,
     /// Whether it goes on when the turn that gives it is aborted.
     pub is_detached: bool,
+    /// The budget of the agent that gets it.
+    pub limits_of_agent: SpendingLimits,
+    /// The budget of the turn that gives it, in which it is reserved.
+    pub parent_budget: Option<TurnBudget>,
 }
 
 /// What became of a message of an agent.

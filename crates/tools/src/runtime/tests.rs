@@ -308,6 +308,7 @@ async fn only_declared_tools_are_retried_with_the_same_key() {
         execution_mode: ExecutionMode::default(),
         timeout_ms: Some(50),
         replay,
+        max_result_chars: None,
         retries: 2,
         permission: model::ToolPermission::Allow,
         external: false,

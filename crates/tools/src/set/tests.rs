@@ -16,6 +16,7 @@ fn tool(name: &str, schema: &str) -> ToolDefinition {
         execution_mode: ExecutionMode::default(),
         timeout_ms: None,
         replay: ReplayClass::default(),
+        max_result_chars: None,
         retries: 0,
         permission: model::ToolPermission::Allow,
         external: false,

@@ -26,6 +26,7 @@ impl Machine {
             Event::ToolFinished { call_id, finish } => self.tool_finished(&call_id, finish, tick),
             Event::Steered(messages) => self.steered(messages, tick),
             Event::Interrupted { cause, partial } => self.interrupted(cause, partial, tick),
+            Event::Planned(reply) => self.planned(reply, tick),
             Event::Stopped => {
                 if matches!(self.state, State::Ready) {
                     self.finish(StopReason::ToolUse, None);

@@ -5,6 +5,7 @@
 
 mod calls;
 mod feed;
+pub mod planner;
 mod protocol;
 mod replies;
 mod restore;

@@ -108,6 +108,8 @@ pub enum Event {
         /// The part of a response received so far.
         partial: Option<Reply>,
     },
+    /// A planner decided instead of the model: its calls run, or its text is the answer. Accepted only before a model call.
+    Planned(Reply),
     /// The host ends the run before its next call of the model. Accepted only there.
     Stopped,
     /// The answer that ended the run is not the output that was asked for: it failed. Accepted only after that answer.

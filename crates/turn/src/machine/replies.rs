@@ -9,7 +9,8 @@ use serde_json::value::RawValue;
 use super::protocol::{Reply, Tick};
 use super::state::{Call, Machine, State};
 use model::{
-    AgentToolCall, Block, Failure, FailureKind, Message, Role, Stop, StopReason, ToolCallStatus,
+    AgentToolCall, Block, Failure, FailureKind, Message, PLANNED, Role, Stop, StopReason,
+    ToolCallStatus,
 };
 
 const MALFORMED_CALL: &str =
@@ -173,6 +174,24 @@ impl Machine {
                     "the provider ended the answer with an error; try again",
                 );
             }
+        }
+    }
+
+    /// Appends what a planner decided. It counts as a step, so that a planner which always plans ends at the limit too.
+    pub(super) fn planned(&mut self, reply: Reply, tick: &mut Tick<'_>) {
+        if self.state != State::Ready {
+            return;
+        }
+        self.iterations = self.iterations.saturating_add(1);
+        let has_calls = reply.blocks.iter().any(|block| matches!(block, Block::ToolCall { .. }));
+        self.push_reply(reply, Some(PLANNED.to_owned()), tick);
+        if !has_calls {
+            self.finish(StopReason::EndTurn, None);
+        } else if self.iterations >= self.max_iterations {
+            self.close_calls("iteration_limit", tick);
+            self.finish(StopReason::ToolUse, None);
+        } else {
+            self.begin_batch(Vec::new(), tick);
         }
     }
 

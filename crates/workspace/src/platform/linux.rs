@@ -2,6 +2,7 @@
 //!
 //! It must never let two writes of one workspace overlap.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -12,7 +13,7 @@ use crate::output::{Outcome, Output};
 use crate::params::{WorkspaceOptions, parsed};
 use crate::paths::{Location, locate, plain_spaces, spellings};
 use crate::protected_paths::of_process;
-use crate::root::{Opened, Protected, Root};
+use crate::root::{Opened, Protected, Root, Scratch};
 use crate::shell::{Directories, Shell};
 use crate::support::Support;
 use crate::{apply_patch, edit, ls, read, search, shell, write};
@@ -28,7 +29,10 @@ pub struct Workspace {
     protected: Protected,
     writes: Mutex<()>,
     shell: Option<Shell>,
-    /// The long outputs of shells, which are read as in a read root.
+    temporary: PathBuf,
+    /// Its temporary files, made when they are first needed.
+    scratch: OnceLock<Result<Scratch, String>>,
+    /// The long outputs among them, which are read as in a read root.
     outputs: OnceLock<(Root, Vec<PathBuf>)>,
 }
 
@@ -87,6 +91,8 @@ impl Workspace {
             protected: Protected::new(&options.protect),
             writes: Mutex::new(()),
             shell,
+            temporary: options.temporary.clone(),
+            scratch: OnceLock::new(),
             outputs: OnceLock::new(),
         })
     }
@@ -165,13 +171,30 @@ impl Workspace {
         Ok(Directories { readable: roots.collect::<Result<_, _>>()?, writable })
     }
 
-    /// Makes the long outputs of shells readable.
-    pub(crate) fn add_outputs(&self, directory: &Path) -> Result<(), String> {
-        let opened = Root::open(directory)
-            .map_err(|error| format!("its outputs: {}", std::io::Error::from(error)))?;
-        // A workspace has one directory of outputs.
-        let _was_there = self.outputs.set(opened);
-        Ok(())
+    /// Its temporary files. Long outputs among them are readable from then on.
+    pub(crate) fn scratch(&self) -> Result<&Scratch, String> {
+        let scratch = self.scratch.get_or_init(|| {
+            let scratch = Scratch::create(&self.temporary)
+                .map_err(|error| format!("a temporary directory cannot be made: {error}"))?;
+            let opened = Root::open(&scratch.outputs())
+                .map_err(|error| format!("its outputs: {}", std::io::Error::from(error)))?;
+            // A workspace has one directory of outputs.
+            let _was_there = self.outputs.set(opened);
+            Ok(scratch)
+        });
+        scratch.as_ref().map_err(Clone::clone)
+    }
+
+    /// Puts a result that is too long for a model into a file that `read` reads, and returns its path.
+    ///
+    /// # Errors
+    /// There is no place for it.
+    pub fn spill(&self, tool: &str, text: &str) -> Result<PathBuf, ToolError> {
+        let failed = |error: std::io::Error| ToolError::new(error.to_string());
+        let (path, mut file) =
+            self.scratch().map_err(ToolError::new)?.output(tool).map_err(failed)?;
+        file.write_all(text.as_bytes()).map_err(failed)?;
+        Ok(path)
     }
 
     /// The workspace itself.

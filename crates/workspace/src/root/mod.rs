@@ -4,8 +4,10 @@ mod directory;
 mod opened;
 mod protected;
 mod replace;
+mod scratch;
 
 pub(crate) use directory::{Create, Root};
 pub(crate) use opened::{Identity, Opened, file_type, refuse_kind};
 pub(crate) use protected::{Protected, ProtectedFiles, refuse_git_parts};
 pub(crate) use replace::{Target, changed, sync_directory};
+pub(crate) use scratch::Scratch;

@@ -1,12 +1,10 @@
 //! The tool `bash`: `tool` runs a command and makes its result, `process` starts the shell and watches it, `output` holds what it
-//! prints, `sandbox` says what it may reach (`landlock` is the kernel's interface), `survivors` finds what it left running, and
-//! `scratch` is its temporary directory.
+//! prints, `sandbox` says what it may reach (`landlock` is the kernel's interface), and `survivors` finds what it left running.
 
 mod landlock;
 mod output;
 mod process;
 mod sandbox;
-mod scratch;
 mod survivors;
 mod tool;
 

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use super::scratch::Scratch;
+use crate::root::Scratch;
 use crate::text::format_size;
 
 const HEAD: usize = 32 * 1024;
@@ -60,7 +60,7 @@ impl Printed {
 
     /// A file with what was printed so far.
     fn spilled(&mut self, scratch: &Scratch) -> io::Result<(PathBuf, File)> {
-        let (path, mut file) = scratch.output()?;
+        let (path, mut file) = scratch.output("bash")?;
         file.write_all(&self.head)?;
         file.write_all(self.tail.make_contiguous())?;
         Ok((path, file))

@@ -15,12 +15,12 @@ use super::landlock::Ruleset;
 use super::output::Printed;
 use super::process::{Running, Start, failure};
 use super::sandbox::{check, ruleset};
-use super::scratch::Scratch;
 use super::survivors;
 use crate::cancel::Cancel;
 use crate::error::{ToolError, system};
 use crate::output::Output;
 use crate::params::{Background, BashParams, ShellOptions};
+use crate::root::Scratch;
 use crate::workspace::Workspace;
 
 /// How long the pipe may stay open after the shell has ended.
@@ -47,7 +47,6 @@ pub(crate) struct Shell {
 /// Where shells run, made for the first of them.
 #[derive(Debug)]
 struct Surroundings {
-    scratch: Scratch,
     ruleset: Option<Arc<Ruleset>>,
     environment: Vec<(String, String)>,
 }
@@ -68,15 +67,13 @@ impl Shell {
 
     fn surroundings(&self, workspace: &Workspace) -> Result<&Surroundings, ToolError> {
         let started = self.started.get_or_init(|| {
-            let scratch = Scratch::create(&self.options.temporary)
-                .map_err(|error| format!("a temporary directory cannot be made: {error}"))?;
+            let scratch = workspace.scratch()?;
             let temporary = scratch.temporary();
             let home = scratch.home();
             let directories = workspace
                 .directories_of_shells(&[&temporary, &home])
                 .map_err(|error| format!("the sandbox: {}", std::io::Error::from(error)))?;
             let ruleset = ruleset(&self.options, &directories)?.map(Arc::new);
-            workspace.add_outputs(&scratch.outputs())?;
             let mut environment = self.options.environment.clone();
             let path = |path: &std::path::Path| path.to_string_lossy().into_owned();
             environment.insert("TMPDIR".to_owned(), path(&temporary));
@@ -84,7 +81,7 @@ impl Shell {
                 environment.insert("HOME".to_owned(), path(&home));
             }
             let environment = environment.into_iter().collect();
-            Ok(Surroundings { scratch, ruleset, environment })
+            Ok(Surroundings { ruleset, environment })
         });
         started.as_ref().map_err(|error| ToolError::new(error.as_str()))
     }
@@ -110,7 +107,8 @@ pub(crate) fn bash(
         }
         Some(_) | None => Duration::from_millis(shell.options.timeout_ms),
     };
-    let Surroundings { scratch, ruleset, environment } = shell.surroundings(workspace)?;
+    let Surroundings { ruleset, environment } = shell.surroundings(workspace)?;
+    let scratch = workspace.scratch().map_err(ToolError::new)?;
     let directory = workspace
         .root()?
         .open_path(std::path::Path::new("."))

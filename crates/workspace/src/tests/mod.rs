@@ -32,7 +32,7 @@ impl Setup {
             workspace: dir.path().join("work"),
             read_roots: vec![dir.path().join("manual")],
             protect: vec![dir.path().join("work/agent.db")],
-            shell: None,
+            ..WorkspaceOptions::default()
         })
         .unwrap();
         Self { dir, workspace }

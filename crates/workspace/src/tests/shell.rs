@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::*;
 use crate::{Background, Output, Sandbox, ShellOptions, support};
 
-fn options(dir: &Path) -> ShellOptions {
+fn options() -> ShellOptions {
     let environment = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/nowhere")];
     ShellOptions {
         sandbox: Sandbox::Preferred,
@@ -16,7 +16,6 @@ fn options(dir: &Path) -> ShellOptions {
         background: Background::End,
         own_home: true,
         environment: environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
-        temporary: dir.to_owned(),
     }
 }
 
@@ -37,12 +36,13 @@ impl Shells {
         }
         fs::write(dir.path().join("outside/secret"), "secret").unwrap();
         fs::write(dir.path().join("manual/page"), "page").unwrap();
-        let mut shell = options(&dir.path().join("tmp"));
+        let mut shell = options();
         change(&mut shell);
         let workspace = Workspace::open(&WorkspaceOptions {
             workspace: dir.path().join("work"),
             read_roots: vec![dir.path().join("manual")],
             shell: Some(shell),
+            temporary: dir.path().join("tmp"),
             ..WorkspaceOptions::default()
         });
         Self { workspace: workspace.unwrap(), dir }
@@ -305,7 +305,8 @@ fn a_ledger_in_the_workspace_and_a_sandbox_that_is_not_there_are_refused() {
             workspace: dir.path().to_owned(),
             read_roots: Vec::new(),
             protect: vec![dir.path().join(protect)],
-            shell: Some(ShellOptions { sandbox, ..options(dir.path()) }),
+            shell: Some(ShellOptions { sandbox, ..options() }),
+            temporary: dir.path().to_owned(),
         })
     };
     let error = open("agent.db", Sandbox::Preferred).unwrap_err();
@@ -336,4 +337,25 @@ fn a_ledger_that_this_process_has_open_is_touched_by_no_tool() {
     drop(second);
     assert_eq!(["agent.db", "agent.db-wal", "alias"].map(read), [true; 3]);
     assert_eq!(shells.bash("true").unwrap(), "(no output)");
+}
+
+#[test]
+fn a_long_result_of_any_tool_is_in_a_file_that_can_be_read_and_goes_with_the_workspace() {
+    let shells = Shells::new();
+    let path = shells.workspace.spill("lookup", "a\nb\n").unwrap();
+    let read = |path: &Path| {
+        let params = json!({ "path": path }).to_string();
+        shells.workspace.call("read", &params, &Cancel::default()).map(|output| output.content)
+    };
+    assert_eq!(read(&path).unwrap(), [Block::Text { text: "a\nb\n".to_owned() }]);
+    // No tool writes there, and a shell of the sandbox neither.
+    let params = json!({ "path": path, "content": "c" }).to_string();
+    assert!(shells.workspace.call("write", &params, &Cancel::default()).is_err());
+    if support().sandbox.files {
+        assert!(shells.bash(&format!("echo c > {}", path.display())).is_err());
+    }
+    let other = shells.workspace.spill("lookup", "c").unwrap();
+    assert_ne!(path, other);
+    drop(shells.workspace);
+    assert!(!path.exists() && !other.exists());
 }

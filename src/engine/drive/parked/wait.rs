@@ -55,7 +55,7 @@ pub(in crate::engine::drive) async fn park(
         events: events.clone(),
     };
     recorder.park(machine, parking).await?;
-    run.control.parking_changed();
+    run.control.parked();
     // They are stored: whoever receives them finds the approvals in the ledger.
     for event in events {
         active.queue.event(|seq| event.numbered(seq));

@@ -10,5 +10,5 @@ pub(crate) use self::large_values::{
     TOOL_CALL, add_whole_text, call_values, message_text, of_message, of_tool_call,
 };
 pub(crate) use self::pack::unpack;
-pub(crate) use self::pieces::{named, put_together, take_apart};
+pub(crate) use self::pieces::{Kind, Value, named, put_together, take_apart};
 pub(crate) use self::store::{BlobColumns, read, text};

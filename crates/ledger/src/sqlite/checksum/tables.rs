@@ -159,7 +159,7 @@ pub(crate) const TABLES: [Table; 38] = [
         name: "queue_items",
         columns: "id, session_label, source, mode, channel, account, thread, principal, is_system, message_json, \
                   request_json, event_id, sender_json, status, reason, detail, tries, failures, not_before, turn_id, is_summarized, \
-                  created_at, claimed_at, delivered_at",
+                  created_at, claimed_at, delivered_at, blobs_json",
         subject: "id",
     },
     Table {
@@ -188,7 +188,7 @@ pub(crate) const TABLES: [Table; 38] = [
         name: "dispatches",
         columns: "id, kind, status, parent_session, parent_turn_id, root_turn_id, session_label, agent_id, model, is_new, depth, \
                   hops, is_detached, cancelled, deadline, turn_id, text, usage_json, cost, result_item_id, channel, \
-                  account, thread, principal, request_json, created_at, ended_at",
+                  account, thread, principal, request_json, created_at, ended_at, max_tokens, max_nanos, parent_account",
         subject: "id",
     },
     Table { name: "budget_accounts", columns: "id, tokens, nanos", subject: "id" },

@@ -278,7 +278,7 @@ async fn the_next_deletion_finishes_one_that_was_cut_off_and_spares_a_new_sessio
             threads: Some(Vec::new()),
             runs: Vec::new(),
         };
-        sessions::hide(connection, &session, NOW + 20)
+        sessions::hide(connection, &session, &Clock::fixed(NOW + 20))
     };
     assert!(core.writer.submit(cut_off).await.unwrap());
     assert_eq!(fixture.ledger.verify().await.unwrap().problems, []);

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::TokenUsage;
+use crate::{SpendingLimits, TokenUsage, TurnBudget};
 
 /// How an agent gets the answer of the one that it gives a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,6 +94,20 @@ pub struct Dispatch {
     pub created_at: i64,
     /// Unix milliseconds.
     pub ended_at: Option<i64>,
+    /// The tokens that it may spend, with the tasks that it gives; null for no limit of its own.
+    pub max_tokens: Option<u64>,
+    /// The same in US dollars.
+    pub max_cost: Option<f64>,
+}
+
+impl Dispatch {
+    /// The budget of the turn that has it.
+    #[must_use]
+    pub fn budget(&self) -> Option<TurnBudget> {
+        let limits = SpendingLimits::of(self.max_tokens, self.max_cost);
+        let account = || format!("task:{}", self.id);
+        (!limits.is_none()).then(|| TurnBudget { account: account(), limits })
+    }
 }
 
 /// What a message from an agent is.

@@ -3,6 +3,7 @@
 pub(crate) mod api;
 pub(crate) mod cache;
 pub(crate) mod options;
+pub(crate) mod plan;
 pub(crate) mod rate;
 pub(crate) mod response;
 pub(crate) mod usage;

@@ -17,8 +17,8 @@ use crate::data::input::quote::quoted;
 use crate::data::input::raw_context::RawContext;
 use crate::data::input::request::{parse_tools, request_options};
 use crate::{
-    AgentRole, AssembledContext, Block, GivenHistory, Message, Metadata, RecordedLayer, Role,
-    RunPolicy, ThinkingConfig, TokenBudget, ToolChoice, is_base64,
+    AgentRole, AssembledContext, Block, GivenHistory, Message, Metadata, PlannerSettings,
+    RecordedLayer, Role, RunPolicy, ThinkingConfig, TokenBudget, ToolChoice, is_base64,
 };
 
 /// How many parallel tools run at once, unless the host sets it (docs/rules/turns-and-streams.md#tool-execution).
@@ -59,7 +59,14 @@ pub fn continue_context(
     let current = raw.current_message.ok_or_else(|| missing("currentMessage"))?;
     let mut current_message =
         message("currentMessage", &value("currentMessage", current)?, defaults)?;
-    if current_message.role != Role::User {
+    let current_turn = current_turn(raw.current_turn, defaults)?;
+    let may_come = match current_message.role {
+        Role::User => true,
+        // Its call is in the turn.
+        Role::Tool => !current_turn.is_empty(),
+        Role::Assistant | Role::System => false,
+    };
+    if !may_come {
         return Err(InputError::new(
             "currentMessage.role",
             format!("`{}` cannot open a turn; pass `user`", current_message.role.as_str()),
@@ -93,6 +100,7 @@ pub fn continue_context(
     Ok(AssembledContext {
         system_prompt: required("systemPrompt", raw.system_prompt)?,
         history,
+        current_turn,
         current_message,
         tools,
         request,
@@ -130,6 +138,7 @@ pub fn continue_context(
         approval_expires_ms: positive("approvalExpiresMs", raw.approval_expires_ms)?,
         policies: RunPolicy::parse("policy", raw.policy)?,
         mcp: selected_tools(raw.mcp)?,
+        planner: PlannerSettings::parse("planner", raw.planner)?,
     })
 }
 
@@ -189,6 +198,25 @@ fn refuse_unreadable_images(message: &Message) -> Parsed<()> {
         }
     }
     Ok(())
+}
+
+/// The messages of a turn whose tools the host runs: an answer of the model, results of its calls, and user messages.
+fn current_turn(raw: Option<&RawValue>, defaults: &mut Defaults<'_>) -> Parsed<Vec<Message>> {
+    let Some(raw) = raw.filter(|raw| raw.get() != "null") else { return Ok(Vec::new()) };
+    let items: Vec<&RawValue> = serde_json::from_str(raw.get())
+        .map_err(|_| InputError::new("currentTurn", "is not an array of messages"))?;
+    let mut messages = Vec::with_capacity(items.len());
+    for (index, raw) in items.into_iter().enumerate() {
+        let path = format!("currentTurn[{index}]");
+        messages.push(message(&path, &value(&path, raw)?, defaults)?);
+    }
+    match messages.first() {
+        Some(first) if first.role != Role::Assistant => Err(InputError::new(
+            "currentTurn[0].role",
+            format!("`{}` is no answer of the model; begin with one", first.role.as_str()),
+        )),
+        _ => Ok(messages),
+    }
 }
 
 fn parent(path: &str, raw: Option<&RawValue>) -> Parsed<Option<String>> {

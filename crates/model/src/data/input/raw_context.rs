@@ -13,6 +13,8 @@ pub(super) struct RawContext<'a> {
     #[serde(borrow, default)]
     pub(super) history: Option<&'a RawValue>,
     #[serde(borrow, default)]
+    pub(super) current_turn: Option<&'a RawValue>,
+    #[serde(borrow, default)]
     pub(super) current_message: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) tools: Option<&'a RawValue>,
@@ -92,4 +94,6 @@ pub(super) struct RawContext<'a> {
     pub(super) policy: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) mcp: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) planner: Option<&'a RawValue>,
 }

@@ -12,6 +12,9 @@ use crate::data::input::field::{
 use crate::data::input::raw_context::RawContext;
 use crate::{PromptCache, ReplayClass, RequestOptions, ResponseFormat, ToolDefinition};
 
+/// A result that is cut shorter has little more than the mark of the cut.
+const LEAST_RESULT_CHARS: u64 = 200;
+
 pub(super) fn parse_tools(raw: Option<&RawValue>) -> Parsed<Vec<ToolDefinition>> {
     let raw = raw.ok_or_else(|| missing("tools"))?;
     let tools: Vec<ToolDefinition> = typed("tools", raw)?;
@@ -35,6 +38,12 @@ pub(super) fn parse_tools(raw: Option<&RawValue>) -> Parsed<Vec<ToolDefinition>>
         }
         if tool.timeout_ms == Some(0) {
             return Err(InputError::new(format!("tools[{index}].timeoutMs"), "`0` leaves no time"));
+        }
+        if tool.max_result_chars.is_some_and(|chars| chars < LEAST_RESULT_CHARS) {
+            return Err(InputError::new(
+                format!("tools[{index}].maxResultChars"),
+                format!("leaves nothing to read; pass at least {LEAST_RESULT_CHARS}"),
+            ));
         }
         if tool.retries > 0
             && matches!(tool.replay, ReplayClass::Unsafe | ReplayClass::Reconcilable)

@@ -168,6 +168,7 @@ impl From<EndedRun> for AgentResult {
             compaction,
             persisted: in_thread,
             persist_error,
+            plans: Attempt::plans(&turn.attempts),
             attempts: turn.attempts,
             undelivered_steering: Vec::new(),
             token_budget: None,

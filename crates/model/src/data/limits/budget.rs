@@ -96,6 +96,52 @@ pub struct Expense {
     pub cost: f64,
 }
 
+/// What may be spent: a limit in tokens, one in money, both or none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SpendingLimits {
+    /// Tokens.
+    pub tokens: Option<u64>,
+    /// Billionths of a US dollar.
+    pub nanos: Option<u64>,
+}
+
+impl SpendingLimits {
+    /// From a limit in US dollars, to the nearest billionth.
+    #[must_use]
+    pub fn of(tokens: Option<u64>, cost: Option<f64>) -> Self {
+        // A float above the range saturates; a negative one, or NaN, is 0.
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "`as` saturates"
+        )]
+        let nanos = cost.map(|dollars| (dollars * 1e9).round() as u64);
+        Self { tokens, nanos }
+    }
+
+    /// The limit in US dollars.
+    #[must_use]
+    pub fn cost(self) -> Option<f64> {
+        #[expect(clippy::cast_precision_loss, reason = "for people to read")]
+        self.nanos.map(|nanos| nanos as f64 / 1e9)
+    }
+
+    /// Whether nothing is limited.
+    #[must_use]
+    pub fn is_none(self) -> bool {
+        self.tokens.is_none() && self.nanos.is_none()
+    }
+}
+
+/// The budget of one turn, in which the tasks that it gives are reserved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnBudget {
+    /// Its account: `turn:…`, or `task:…` for the turn of a task.
+    pub account: String,
+    /// What it may spend.
+    pub limits: SpendingLimits,
+}
+
 /// What a call costs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CallCost {

@@ -51,6 +51,7 @@ fn the_body_is_the_head_and_the_shared_messages() {
         execution_mode: Default::default(),
         timeout_ms: None,
         replay: Default::default(),
+        max_result_chars: None,
         retries: 0,
         permission: model::ToolPermission::Allow,
         external: false,

@@ -99,6 +99,7 @@ fn a_request_has_its_options_and_nothing_else() {
         execution_mode: model::ExecutionMode::default(),
         timeout_ms: None,
         replay: model::ReplayClass::default(),
+        max_result_chars: None,
         retries: 0,
         permission: model::ToolPermission::Allow,
         external: false,

@@ -33,6 +33,7 @@ fn tool(name: &str) -> ToolDefinition {
         execution_mode: Default::default(),
         timeout_ms: None,
         replay: Default::default(),
+        max_result_chars: None,
         retries: 0,
         permission: model::ToolPermission::Allow,
         external: false,

@@ -28,6 +28,7 @@ fn request(options: RequestOptions) -> ModelRequest {
         execution_mode: Default::default(),
         timeout_ms: None,
         replay: Default::default(),
+        max_result_chars: None,
         retries: 0,
         permission: model::ToolPermission::Allow,
         external: false,

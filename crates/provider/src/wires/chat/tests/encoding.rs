@@ -62,6 +62,7 @@ fn request(messages: Vec<Bytes>) -> ModelRequest {
             execution_mode: ExecutionMode::Sequential,
             timeout_ms: None,
             replay: ReplayClass::Unsafe,
+            max_result_chars: None,
             retries: 0,
             permission: model::ToolPermission::Allow,
             external: false,

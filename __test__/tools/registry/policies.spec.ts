@@ -9,10 +9,10 @@ import {
   type RunPolicy,
   type ScriptedRequest,
   scriptedProvider,
-} from '../../index.js'
-import { answering, engineOn } from '../support/approvals.js'
-import { closing, folder } from '../support/cleanup.js'
-import { context, scriptedEngine } from '../support/engine.js'
+} from '../../../index.js'
+import { answering, engineOn } from '../../support/approvals.js'
+import { closing, folder } from '../../support/cleanup.js'
+import { context, scriptedEngine } from '../../support/engine.js'
 
 const calls = (...names: string[]) => ({
   toolCalls: names.map((name) => ({ name, arguments: {} })),

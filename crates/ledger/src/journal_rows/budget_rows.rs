@@ -11,7 +11,7 @@ use crate::sqlite::checksum::{insert_all, set};
 use crate::sqlite::columns::{columns, list};
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
-use model::{CallCost, Overdrawn, Reservation};
+use model::{CallCost, Overdrawn, Reservation, SpendingLimits, TurnBudget};
 
 struct AccountColumns {
     id: String,
@@ -52,6 +52,19 @@ pub(crate) static OF_CALL: LazyLock<String> = LazyLock::new(|| {
     format!("SELECT {} FROM budget_reservations WHERE call_id = ?1", list::<ReservationColumns>())
 });
 pub(crate) const SETTLED: &str = "SELECT tokens, nanos FROM budget_accounts WHERE id = ?1";
+/// What active tasks have reserved.
+pub(crate) const OF_TASKS: &str =
+    "SELECT coalesce(sum(max_tokens), 0), coalesce(sum(max_nanos), 0) FROM dispatches
+     WHERE parent_account = ?1 AND status = 'active'";
+/// Before the id of a turn, and of a task.
+const TURN: &str = "turn:";
+const TASK: &str = "task:";
+/// Before the id of the turn at the top.
+const TREE: &str = "tree:";
+pub(crate) const IN_TREE: &str =
+    "SELECT 1 FROM dispatches WHERE root_turn_id = ?1 AND status = 'active' LIMIT 1";
+const CLOSE: &str = "DELETE FROM budget_accounts WHERE id = ?1
+     AND NOT EXISTS (SELECT 1 FROM budget_reservations WHERE account = ?1)";
 const RELEASE: &str = "DELETE FROM budget_reservations WHERE call_id = ?1 AND account = ?2";
 
 /// Reserves the maximum of a call in all its accounts, or in none.
@@ -73,6 +86,8 @@ pub(crate) fn reserve(
             let row = AccountColumns { id: id.clone(), tokens, nanos };
             sql::insert(connection, &OPEN, &row, "open the account of a budget")?;
         }
+        let tasks = reserved_by_tasks(connection, id)?;
+        used = (used.0.saturating_add(tasks.0), used.1.saturating_add(tasks.1));
         let open: Vec<ReservationColumns> = sql::all(connection, &OF_ACCOUNT, (id,), doing)?;
         for other in open {
             // That of a process that has ended is spent, as far as anybody knows.
@@ -114,11 +129,65 @@ pub(crate) fn settle(connection: &Connection, call_id: &str, used: CallCost) -> 
     open.iter().try_for_each(|reservation| end(connection, reservation, amount(used)))
 }
 
-/// Removes the account of a run that has ended.
+/// What active tasks have reserved in the account of a turn; nothing in another one.
+fn reserved_by_tasks(connection: &Connection, account: &str) -> Stored<(i64, i64)> {
+    if ![TURN, TASK].iter().any(|of_turn| account.starts_with(of_turn)) {
+        return Ok((0, 0));
+    }
+    sql::one(connection, OF_TASKS, (account,), "read the budgets of tasks")
+}
+
+/// What is left of the budget of a turn.
+pub(crate) fn left(connection: &Connection, budget: &TurnBudget) -> Stored<SpendingLimits> {
+    let id = &budget.account;
+    let mut used = spent(connection, id)?;
+    let tasks = reserved_by_tasks(connection, id)?;
+    used = (used.0.saturating_add(tasks.0), used.1.saturating_add(tasks.1));
+    let left = |most: Option<u64>, used: i64| most.map(|most| most.saturating_sub(unsigned(used)));
+    let SpendingLimits { tokens, nanos } = budget.limits;
+    Ok(SpendingLimits { tokens: left(tokens, used.0), nanos: left(nanos, used.1) })
+}
+
+/// What was spent of an account, with what calls under way may cost at most.
+fn spent(connection: &Connection, id: &str) -> Stored<(i64, i64)> {
+    let doing = format_args!("read the budget `{id}`");
+    let settled: Option<(i64, i64)> = sql::optional(connection, SETTLED, (id,), doing)?;
+    let open: Vec<ReservationColumns> = sql::all(connection, &OF_ACCOUNT, (id,), doing)?;
+    Ok(open.iter().fold(settled.unwrap_or_default(), |sum, it| {
+        (sum.0.saturating_add(it.tokens), sum.1.saturating_add(it.nanos))
+    }))
+}
+
+/// Adds what was spent of the account `id` to `parent`, if that still exists, and removes it.
+pub(crate) fn fold(connection: &Connection, id: &str, parent: Option<&str>) -> Stored<()> {
+    let doing = format_args!("settle the budget `{id}`");
+    if let Some(parent) = parent {
+        let (tokens, nanos) = spent(connection, id)?;
+        sql::exec(connection, &SPEND, (parent, tokens, nanos), doing)?;
+    }
+    let open = "DELETE FROM budget_reservations WHERE account = ?1";
+    sql::exec(connection, open, (id,), doing)?;
+    sql::exec(connection, CLOSE, (id,), doing).map(drop)
+}
+
+/// Removes the account of a run that has ended, or of a tree in which no agent works any more.
 pub(crate) fn close(connection: &Connection, id: &str) -> Stored<()> {
-    let delete = "DELETE FROM budget_accounts WHERE id = ?1
-         AND NOT EXISTS (SELECT 1 FROM budget_reservations WHERE account = ?1)";
-    sql::exec(connection, delete, (id,), "close the account of a budget").map(drop)
+    let doing = "close the account of a budget";
+    if let Some(root) = id.strip_prefix(TREE)
+        && sql::exists(connection, IN_TREE, (root,), doing)?
+    {
+        return Ok(());
+    }
+    sql::exec(connection, CLOSE, (id,), doing).map(drop)
+}
+
+/// Removes the account of the tree of a turn, if that has ended and no agent works for it any more.
+pub(crate) fn close_tree(connection: &Connection, root: &str) -> Stored<()> {
+    let open = "SELECT 1 FROM runs WHERE turn_id = ?1 AND ended_at IS NULL";
+    if sql::exists(connection, open, (root,), "close the account of a budget")? {
+        return Ok(());
+    }
+    close(connection, &format!("{TREE}{root}"))
 }
 
 fn end(connection: &Connection, of: &ReservationColumns, used: (i64, i64)) -> Stored<()> {

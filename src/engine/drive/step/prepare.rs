@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::attempt_outcome::AttemptOutcome;
-use super::driver::Driver;
-use super::switch::{Switch, switch};
+use super::super::attempt_outcome::AttemptOutcome;
+use super::super::driver::Driver;
+use super::super::switch::{Switch, switch};
 use crate::engine::context::Session;
 use crate::engine::state::{RunUsage, StepChanges};
 use model::{
@@ -79,12 +79,12 @@ fn last_step<'a>(driver: &'a Driver, machine: &'a Machine) -> Option<LastStep<'a
 }
 
 /// Whether the host is to be asked before the next call: after an answer, whose calls have their results.
-pub(super) fn may_stop(driver: &Driver, machine: &Machine) -> bool {
+pub(in crate::engine::drive) fn may_stop(driver: &Driver, machine: &Machine) -> bool {
     driver.host.may_stop() && machine.messages().iter().any(|it| it.role == Role::Assistant)
 }
 
 /// Whether the host stops the run after its last answer. A run that ends meanwhile is not stopped by it.
-pub(super) async fn stops(driver: &Driver, machine: &Machine) -> bool {
+pub(in crate::engine::drive) async fn stops(driver: &Driver, machine: &Machine) -> bool {
     let Some(step) = last_step(driver, machine) else { return false };
     let json = serde_json::to_string(&step).unwrap_or_default();
     driver.active.guard(driver.host.stops(json)).await.unwrap_or(false)
@@ -92,7 +92,7 @@ pub(super) async fn stops(driver: &Driver, machine: &Machine) -> bool {
 
 /// Lets the host change the next call. What it changes wrongly is a warning, and then nothing is changed. A run that ends
 /// meanwhile is not changed. The error is the event that ends the run.
-pub(super) async fn prepare(
+pub(in crate::engine::drive) async fn prepare(
     driver: &mut Driver,
     machine: &Machine,
     session: &mut Session,

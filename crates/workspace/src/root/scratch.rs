@@ -1,4 +1,5 @@
-//! The temporary directory of a workspace's shells, and the files with their long outputs. Both are removed with the workspace.
+//! The temporary directory of a workspace's shells, and the files with long outputs: of shells, and of other tools of a run. All of it is
+//! removed with the workspace.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -11,13 +12,13 @@ static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// A directory that only this user reads.
 #[derive(Debug)]
-pub(super) struct Scratch {
+pub(crate) struct Scratch {
     path: PathBuf,
     outputs: AtomicU32,
 }
 
 impl Scratch {
-    pub(super) fn create(beneath: &Path) -> io::Result<Self> {
+    pub(crate) fn create(beneath: &Path) -> io::Result<Self> {
         let mut builder = DirBuilder::new();
         builder.mode(0o700);
         loop {
@@ -39,24 +40,24 @@ impl Scratch {
     }
 
     /// What shells have as `TMPDIR`.
-    pub(super) fn temporary(&self) -> PathBuf {
+    pub(crate) fn temporary(&self) -> PathBuf {
         self.path.join("tmp")
     }
 
     /// What restricted shells have as `HOME`.
-    pub(super) fn home(&self) -> PathBuf {
+    pub(crate) fn home(&self) -> PathBuf {
         self.path.join("home")
     }
 
     /// Where long outputs are; a shell cannot write there.
-    pub(super) fn outputs(&self) -> PathBuf {
+    pub(crate) fn outputs(&self) -> PathBuf {
         self.path.join("output")
     }
 
-    /// A new file for an output.
-    pub(super) fn output(&self) -> io::Result<(PathBuf, File)> {
+    /// A new file for an output of a tool.
+    pub(crate) fn output(&self, tool: &str) -> io::Result<(PathBuf, File)> {
         let number = self.outputs.fetch_add(1, Ordering::Relaxed);
-        let path = self.outputs().join(format!("bash-{number}.log"));
+        let path = self.outputs().join(format!("{tool}-{number}.log"));
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         Ok((path, file))
     }

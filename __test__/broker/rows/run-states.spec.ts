@@ -1,0 +1,100 @@
+// The states of a session, a test for each row: as `state()` has them at a moment, and as the event `session` emits them. It must never wait
+// for a time.
+//
+// | State        | Meaning                    |
+// |--------------|----------------------------|
+// | `idle`       | no turn                    |
+// | `running`    | a turn is in progress      |
+// | `streaming`  | it answers                 |
+// | `compacting` | its context is compacted   |
+
+import { expect, test } from 'vitest'
+import { Broker, type BrokerEvents } from '../../../index.js'
+import { brokerAt, echoing } from '../../support/broker.js'
+import { afterwards, closing, folder } from '../../support/cleanup.js'
+import { scriptedEngine } from '../../support/engine.js'
+import { waitingTool } from '../../support/tools.js'
+import { SUMMARY } from '../../support/values/summary.js'
+
+const label = 'agent:main:main'
+const to = { session: label }
+const agents = { main: { model: 'test-model', provider: 'test', toolset: 'house' } }
+
+type SessionEvent = BrokerEvents['session']
+
+/** A broker over a script, and a wait for the next event with a state. */
+function scripted(replies: Parameters<typeof scriptedEngine>[0], tools: unknown[] = []) {
+  const { engine, provider } = scriptedEngine(replies, { ledger: { path: folder().file } })
+  closing(engine)
+  const broker = new Broker(engine, { agents, toolsets: { house: tools as never } })
+  afterwards(() => broker.close({ drainMs: 0 }))
+  const states: string[] = []
+  const waits: [string, () => void][] = []
+  broker.on('session', ({ state }: SessionEvent) => {
+    states.push(state)
+    for (const [wanted, resolve] of waits) if (wanted === state) resolve()
+  })
+  const reaches = (state: SessionEvent['state']) =>
+    new Promise<void>((resolve) => waits.push([state, resolve]))
+  return { broker, provider, states, reaches }
+}
+
+test('idle: before the first turn, and after each', async () => {
+  const server = await echoing()
+  const { broker } = brokerAt(server.url)
+  const before = broker.state(label)
+  const idle = new Promise<void>((resolve) => {
+    broker.on('session', ({ state }) => state === 'idle' && resolve())
+  })
+  await broker.execute({ to, message: 'Hi' }).result
+  await idle
+  expect([before, broker.state(label), broker.state('unknown')]).toEqual(['idle', 'idle', 'idle'])
+})
+
+test('running, streaming: a tool runs, then the answer comes', async () => {
+  const { wait, begun, finish } = waitingTool()
+  const call = { toolCalls: [{ name: 'wait', arguments: {} }] }
+  const { broker, provider, states, reaches } = scripted(
+    [call, { steps: [{ text: 'It ' }, { gate: 'end' }, { text: 'is.' }] }],
+    [wait],
+  )
+  const streams = reaches('streaming')
+  const { result } = broker.execute({ to, message: 'Hi' })
+  await begun
+  expect(broker.state(label)).toBe('running')
+  finish()
+  await streams
+  expect(broker.state(label)).toBe('streaming')
+  const idle = reaches('idle')
+  provider.open('end')
+  await result
+  await idle
+  expect([states[0], states.at(-1), states.includes('streaming')]).toEqual([
+    'running',
+    'idle',
+    true,
+  ])
+})
+
+test('compacting: while the history is summarised', async () => {
+  const overflow = {
+    error: { kind: 'context_overflow', message: 'prompt is too long' },
+  } as const
+  const long = 'word '.repeat(2_000)
+  const { broker, provider, states, reaches } = scripted([
+    ...Array.from({ length: 6 }, () => ({ text: long })),
+    overflow,
+    { steps: [{ gate: 'summary' }, { text: SUMMARY }] },
+    { text: 'Done.' },
+  ])
+  for (let number = 0; number < 6; number++) {
+    await broker.execute({ to, message: `${number} ${long}` }).result
+  }
+  const compacts = reaches('compacting')
+  const { result } = broker.execute({ to, message: 'and now?' })
+  await compacts
+  expect(broker.state(label)).toBe('compacting')
+  provider.open('summary')
+  expect((await result).text).toBe('Done.')
+  expect(states).toContain('compacting')
+})

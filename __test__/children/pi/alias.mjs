@@ -1,0 +1,15 @@
+// Resolves pi's agent core to this package's agent, for all that imports it. `PI_SEMANTICS` says whose loop it is. It must never replace anything else.
+
+import { register } from 'node:module'
+
+const agent = new URL('../../../pi-agent.js', import.meta.url).href
+const semantics = JSON.stringify(process.env.PI_SEMANTICS)
+const shim = `import { Agent } from ${JSON.stringify(agent)}
+Agent.defaultSemantics = ${semantics}
+export { Agent, agentLoop, agentLoopContinue } from ${JSON.stringify(agent)}`
+const url = `data:text/javascript,${encodeURIComponent(shim)}`
+const hooks = `export const resolve = (specifier, context, next) =>
+  specifier === '@mariozechner/pi-agent-core'
+    ? { url: ${JSON.stringify(url)}, format: 'module', shortCircuit: true }
+    : next(specifier, context)`
+register(`data:text/javascript,${encodeURIComponent(hooks)}`)

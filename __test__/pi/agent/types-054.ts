@@ -1,0 +1,41 @@
+// What must type-check between `/pi-agent` and pi 0.54's own declarations (`tsc` over this file is the test). It is never run.
+
+import type * as pi from '@mariozechner/pi-agent-core'
+import { createCodingTools } from '@mariozechner/pi-coding-agent'
+import * as ours from '../../../pi-agent.js'
+import { streamSimple } from '../../../pi-ai.js'
+
+// pi-coding-agent adds roles of its own to pi's messages; a host that uses them adds them here.
+declare module '../../../pi-agent.js' {
+  interface CustomAgentMessages {
+    ofCodingAgent: pi.CustomAgentMessages[keyof pi.CustomAgentMessages]
+  }
+}
+
+/** Each is assignable to the other. */
+type Same<One, Other> = [One] extends [Other] ? ([Other] extends [One] ? true : never) : never
+const same = <One, Other>(_: Same<One, Other>) => {}
+
+same<pi.AgentTool, ours.AgentTool>(true)
+same<pi.AgentToolResult<unknown>, ours.AgentToolResult<unknown>>(true)
+same<pi.AgentContext, ours.AgentContext>(true)
+same<pi.AgentEvent, ours.AgentEvent>(true)
+same<pi.AgentMessage, ours.AgentMessage>(true)
+same<pi.AgentLoopConfig, ours.AgentLoopConfig>(true)
+same<pi.ThinkingLevel, ours.ThinkingLevel>(true)
+
+declare const theirs: typeof pi
+declare const options: pi.AgentOptions
+declare const tool: pi.AgentTool
+
+// The options, tools and listeners of an agent of pi are ours too.
+const agent = new ours.Agent({ ...options, semantics: '0.54' })
+agent.setTools(createCodingTools('/'))
+agent.state.tools = [tool]
+agent.subscribe((event: pi.AgentEvent) => void event)
+agent.streamFn = streamSimple
+options.streamFn = streamSimple
+agent.prompt([{ role: 'user', content: 'hi', timestamp: 0 }]) satisfies Promise<void>
+agent.state satisfies Omit<pi.AgentState, never>
+ours.agentLoop satisfies (...call: Parameters<typeof theirs.agentLoop>) => unknown
+ours.agentLoopContinue satisfies (...call: Parameters<typeof theirs.agentLoopContinue>) => unknown

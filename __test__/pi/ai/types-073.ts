@@ -1,0 +1,62 @@
+// What must type-check between `/pi-ai` and pi 0.73's own declarations, in both directions (`tsc` over this file is the test). It is never run.
+
+import type { StreamFn } from 'pi-agent-core-073'
+import type * as pi from 'pi-ai-073'
+import * as ours from '../../../pi-ai.js'
+
+/** Each is assignable to the other. */
+type Same<One, Other> = [One] extends [Other] ? ([Other] extends [One] ? true : never) : never
+const same = <One, Other>(_: Same<One, Other>) => {}
+
+same<pi.AssistantMessage, ours.AssistantMessage>(true)
+same<pi.UserMessage, ours.UserMessage>(true)
+same<pi.ToolResultMessage, ours.ToolResultMessage>(true)
+same<pi.Message, ours.Message>(true)
+same<pi.Context, ours.Context>(true)
+same<pi.Tool, ours.Tool>(true)
+same<pi.Usage, ours.Usage>(true)
+same<pi.StopReason, ours.StopReason>(true)
+same<pi.TextContent, ours.TextContent>(true)
+same<pi.ThinkingContent, ours.ThinkingContent>(true)
+same<pi.ImageContent, ours.ImageContent>(true)
+same<pi.ToolCall, ours.ToolCall>(true)
+same<pi.ThinkingLevel, ours.ThinkingLevel>(true)
+same<pi.ThinkingBudgets, ours.ThinkingBudgets>(true)
+same<pi.AssistantMessageEvent, ours.AssistantMessageEvent>(true)
+same<pi.StreamOptions, ours.StreamOptions>(true)
+same<pi.SimpleStreamOptions, ours.SimpleStreamOptions>(true)
+same<pi.Model<any>, ours.Model<any>>(true)
+
+// Functions of the package where pi's are expected.
+ours.streamSimple satisfies StreamFn
+ours.streamSimple satisfies typeof pi.streamSimple
+ours.stream satisfies typeof pi.stream
+ours.complete satisfies typeof pi.complete
+ours.completeSimple satisfies typeof pi.completeSimple
+ours.createAssistantMessageEventStream satisfies typeof pi.createAssistantMessageEventStream
+ours.calculateCost satisfies typeof pi.calculateCost
+ours.getModel satisfies (
+  provider: 'anthropic',
+  id: 'claude-haiku-4-5',
+) => pi.Model<'anthropic-messages'>
+ours.getModels satisfies (provider: 'anthropic') => pi.Model<any>[]
+ours.getProviders satisfies typeof pi.getProviders
+ours.getEnvApiKey satisfies typeof pi.getEnvApiKey
+ours.isContextOverflow satisfies typeof pi.isContextOverflow
+ours.validateToolArguments satisfies typeof pi.validateToolArguments
+ours.validateToolCall satisfies typeof pi.validateToolCall
+ours.registerApiProvider satisfies (provider: pi.ApiProvider<any, any>, source?: string) => void
+ours.unregisterApiProviders satisfies typeof pi.unregisterApiProviders
+
+// And the other way round.
+declare const theirs: typeof pi
+theirs.complete satisfies typeof ours.complete
+theirs.completeSimple satisfies typeof ours.completeSimple
+theirs.calculateCost satisfies typeof ours.calculateCost
+theirs.isContextOverflow satisfies typeof ours.isContextOverflow
+theirs.createAssistantMessageEventStream() satisfies ours.AssistantMessageEventStream
+theirs.registerApiProvider({
+  api: 'mine',
+  stream: ours.stream,
+  streamSimple: ours.streamSimple,
+})

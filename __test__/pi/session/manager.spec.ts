@@ -1,0 +1,266 @@
+// The session manager of `/pi-session` beside pi's own: the same entries, contexts and files, of every version. It must never compare ids and times, which
+// are chance.
+
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import {
+  SessionManager as Pi054,
+  buildSessionContext as piContext,
+  CURRENT_SESSION_VERSION as piVersion,
+} from '@mariozechner/pi-coding-agent'
+import { SessionManager as Pi073 } from 'pi-coding-agent-073'
+import { describe, expect, test } from 'vitest'
+import {
+  buildSessionContext,
+  CURRENT_SESSION_VERSION,
+  convertToLlm,
+  findMostRecentSession,
+  getLatestCompactionEntry,
+  parseSessionEntries,
+  SessionManager,
+} from '../../../pi-session.js'
+import { closing, folder } from '../../support/cleanup.js'
+import { scriptedEngine } from '../../support/engine.js'
+
+const user = (content: string) => ({ role: 'user' as const, content, timestamp: 1 })
+const cost = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 }
+const assistant = (text: string) => ({
+  role: 'assistant' as const,
+  content: [{ type: 'text' as const, text }],
+  api: 'anthropic-messages' as const,
+  provider: 'anthropic',
+  model: 'claude-haiku-4-5',
+  usage: { input: 1, output: 1, cacheRead: 0, cacheWrite: 0, totalTokens: 2, cost },
+  stopReason: 'stop' as const,
+  timestamp: 2,
+})
+
+/** A session with all that pi has. The ids are those that the manager gave. */
+function whole(manager: any): void {
+  manager.appendModelChange('anthropic', 'claude-haiku-4-5')
+  manager.appendThinkingLevelChange('high')
+  const first = manager.appendMessage(user('one'))
+  manager.appendMessage(assistant('1'))
+  manager.appendCustomEntry('mine', { any: ['data'] })
+  const second = manager.appendMessage(user('two'))
+  const answer = manager.appendMessage(assistant('2'))
+  manager.appendLabelChange(answer, 'here')
+  manager.appendMessage(user('three'))
+  manager.appendMessage(assistant('3'))
+  manager.appendCompaction('what was said', second, 1_000, { readFiles: ['a'] })
+  manager.appendCustomMessageEntry('note', 'a note', true, { from: 'host' })
+  manager.appendMessage(user('four'))
+  manager.appendMessage(assistant('4'))
+  manager.branch(answer)
+  manager.branchWithSummary(answer, 'the other branch')
+  manager.appendMessage(user('five'))
+  manager.appendMessage(assistant('5'))
+  manager.appendSessionInfo('  A name ')
+  manager.appendLabelChange(first, 'first')
+  manager.appendLabelChange(first, undefined)
+}
+
+/** Entries with their ids in the order of their first use, and without times. */
+function shapeOf(value: unknown): unknown {
+  const names = new Map<string, string>()
+  const named = (id: string) => {
+    if (!names.has(id)) names.set(id, `#${names.size}`)
+    return names.get(id)
+  }
+  return JSON.parse(
+    JSON.stringify(value, (key, part) => {
+      const isTime = key === 'timestamp' || key === 'labelTimestamp'
+      if (isTime) return undefined
+      const isId = ['id', 'parentId', 'targetId', 'fromId', 'firstKeptEntryId'].includes(key)
+      return isId && typeof part === 'string' ? named(part) : part
+    }),
+  )
+}
+
+const fileOf = (manager: any) => parseSessionEntries(readFileSync(manager.getSessionFile(), 'utf8'))
+
+describe.each([
+  ['0.54', Pi054],
+  ['0.73', Pi073],
+])('as pi %s', (_, Pi: any) => {
+  const both = () => {
+    const mine = SessionManager.create('/work', folder().path)
+    const theirs = Pi.create('/work', folder().path)
+    return [mine, theirs]
+  }
+
+  test('a session has the same entries, tree, context and file', () => {
+    const [mine, theirs] = both().map((manager) => {
+      whole(manager)
+      return {
+        entries: shapeOf(manager.getEntries()),
+        branch: shapeOf(manager.getBranch()),
+        context: shapeOf(manager.buildSessionContext()),
+        file: shapeOf(fileOf(manager)),
+        leaf: manager.getLeafEntry()?.type,
+        name: manager.getSessionName(),
+        cwd: manager.getCwd(),
+        header: Object.keys(manager.getHeader()).filter((key) => manager.getHeader()[key]),
+      }
+    })
+    expect(mine).toEqual(theirs)
+    expect(mine?.context).toMatchObject({ thinkingLevel: 'high' })
+  })
+
+  test('pi reads our file, and we read pi’s', () => {
+    const [mine, theirs] = both()
+    whole(mine)
+    whole(theirs)
+    const inPi = Pi.open(mine.getSessionFile())
+    const here = SessionManager.open(theirs.getSessionFile())
+    expect(inPi.getEntries()).toEqual(mine.getEntries())
+    expect(inPi.buildSessionContext()).toEqual(mine.buildSessionContext())
+    expect(here.getEntries()).toEqual(theirs.getEntries())
+    expect(here.buildSessionContext()).toEqual(theirs.buildSessionContext())
+    expect(here.getLabel(here.getBranch()[3]?.id ?? '')).toEqual(
+      theirs.getLabel(theirs.getBranch()[3]?.id ?? ''),
+    )
+    expect(shapeOf(here.getTree())).toEqual(shapeOf(Pi.open(theirs.getSessionFile()).getTree()))
+  })
+
+  test('a branched session has the path, and its labels', () => {
+    const branched = both().map((manager) => {
+      whole(manager)
+      const leaf = manager.getEntries().findLast((entry: any) => entry.type === 'message').id
+      manager.createBranchedSession(leaf)
+      return shapeOf([manager.getEntries(), fileOf(manager).slice(1)])
+    })
+    expect(branched[0]).toEqual(branched[1])
+  })
+
+  test('nothing is written before an answer', () => {
+    for (const manager of both()) {
+      manager.appendMessage(user('one'))
+      expect(existsSync(manager.getSessionFile())).toBe(false)
+      manager.appendMessage(assistant('1'))
+      expect(fileOf(manager)).toHaveLength(3)
+    }
+  })
+
+  test('an unknown entry is refused with the same error', () => {
+    for (const manager of both()) {
+      expect(() => manager.branch('none')).toThrow('Entry none not found')
+      expect(() => manager.appendLabelChange('none', 'x')).toThrow('Entry none not found')
+      expect(() => manager.branchWithSummary('none', 's')).toThrow('Entry none not found')
+      expect(() => manager.createBranchedSession('none')).toThrow('Entry none not found')
+    }
+  })
+})
+
+test.each([
+  [
+    1,
+    [
+      { type: 'session', id: 's', timestamp: '2026-01-01T00:00:00.000Z', cwd: '/work' },
+      { type: 'message', timestamp: '2026-01-01T00:00:01.000Z', message: user('one') },
+      { type: 'message', timestamp: '2026-01-01T00:00:02.000Z', message: assistant('1') },
+      {
+        type: 'compaction',
+        timestamp: '2026-01-01T00:00:03.000Z',
+        summary: 's',
+        firstKeptEntryIndex: 2,
+        tokensBefore: 9,
+      },
+      { type: 'message', timestamp: '2026-01-01T00:00:04.000Z', message: user('two') },
+    ],
+  ],
+  [
+    2,
+    [
+      { type: 'session', version: 2, id: 's', timestamp: '2026-01-01T00:00:00.000Z', cwd: '/work' },
+      {
+        type: 'message',
+        id: 'a',
+        parentId: null,
+        timestamp: '2026-01-01T00:00:01.000Z',
+        message: { role: 'hookMessage', content: 'hook', timestamp: 1 },
+      },
+    ],
+  ],
+])('a file of version %i is read as pi reads it, and rewritten', (_, lines) => {
+  const write = () => {
+    const path = join(folder().path, 'old.jsonl')
+    writeFileSync(path, `${lines.map((line) => JSON.stringify(line)).join('\n')}\n{"cut`)
+    return path
+  }
+  const [mine, theirs] = [SessionManager.open(write()), Pi054.open(write())]
+  expect(shapeOf(mine.getEntries())).toEqual(shapeOf(theirs.getEntries()))
+  expect(mine.buildSessionContext()).toEqual(theirs.buildSessionContext())
+  expect(shapeOf(fileOf(mine))).toEqual(shapeOf(fileOf(theirs)))
+  expect(fileOf(mine)[0]).toMatchObject({ version: CURRENT_SESSION_VERSION })
+  expect(CURRENT_SESSION_VERSION).toBe(piVersion)
+})
+
+test('a file that is none is begun anew', () => {
+  const path = join(folder().path, 'broken.jsonl')
+  writeFileSync(path, 'no session\n')
+  const manager = SessionManager.open(path)
+  manager.appendMessage(user('one'))
+  manager.appendMessage(assistant('1'))
+  expect(SessionManager.open(path).getEntries()).toEqual(manager.getEntries())
+})
+
+test('forks, lists and the latest session are found', async () => {
+  const { path } = folder()
+  const manager = SessionManager.create('/work', path)
+  whole(manager)
+  const source = manager.getSessionFile() ?? ''
+  const fork = SessionManager.forkFrom(source, '/other', folder().path)
+  expect(fork.getEntries()).toEqual(manager.getEntries())
+  expect(fork.getHeader()).toMatchObject({ cwd: '/other', parentSession: source })
+  const progress: number[] = []
+  const list = await SessionManager.list('/work', path, (loaded) => void progress.push(loaded))
+  const theirs = await Pi073.list('/work', path)
+  expect(list).toEqual(theirs)
+  expect(progress).toEqual([1])
+  expect(findMostRecentSession(path)).toBe(source)
+  expect(SessionManager.continueRecent('/work', path).getSessionId()).toBe(manager.getSessionId())
+  expect(SessionManager.inMemory('/work').getSessionFile()).toBeUndefined()
+})
+
+test('the functions have what pi’s have', () => {
+  const manager = SessionManager.inMemory('/work')
+  whole(manager)
+  const entries = manager.getEntries()
+  expect(buildSessionContext(entries)).toEqual(piContext(entries as any))
+  expect(buildSessionContext(entries, null).messages).toEqual([])
+  expect(getLatestCompactionEntry(entries)).toMatchObject({ summary: 'what was said' })
+  const { messages } = buildSessionContext(entries, entries[13]?.id)
+  expect(convertToLlm(messages).map(({ role }) => role)).toEqual(
+    convertToLlm([...messages]).map(({ role }) => role),
+  )
+  expect(convertToLlm(messages)[0]).toMatchObject({
+    role: 'user',
+    content: [{ text: expect.stringContaining('<summary>\nwhat was said') }],
+  })
+})
+
+test('a deep session costs as much per entry as a short one: its path is walked once', () => {
+  const manager = SessionManager.inMemory('/work')
+  for (let at = 0; at < 20_000; at++) manager.appendMessage(user(String(at)))
+  expect(manager.getBranch()).toHaveLength(20_000)
+  expect(manager.getTree()).toHaveLength(1)
+  expect(manager.buildSessionContext().messages).toHaveLength(20_000)
+})
+
+test('a session goes into a ledger, is continued there, and comes back', async () => {
+  const { path, file } = folder()
+  const manager = SessionManager.create('/work', path)
+  manager.appendMessage(user('one'))
+  manager.appendMessage(assistant('1'))
+  const { engine } = scriptedEngine(['2'], { ledger: { path: file } })
+  closing(engine)
+  const label = await manager.saveTo(engine.ledger, { session: 'mine' })
+  expect(label).toBe('mine')
+  await engine.run('two', { session: 'mine', model: 'test/scripted' }).result
+  const back = await SessionManager.fromLedger(engine.ledger, 'mine', { sessionDir: path })
+  const texts = convertToLlm(back.buildSessionContext().messages).map(({ content }) =>
+    typeof content === 'string' ? content : content.map((part: any) => part.text).join(''),
+  )
+  expect(texts).toEqual(['one', '1', 'two', '2'])
+})

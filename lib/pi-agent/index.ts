@@ -1,0 +1,17 @@
+// The public face of @nexus/agent-engine/pi-agent. It owns the list of exports and holds no logic. Nothing here may load pi.
+
+import type * as declared from '../../pi-agent.d.ts'
+import { Agent } from './agent.ts'
+import { agentLoop, agentLoopContinue, runAgentLoop, runAgentLoopContinue } from './loop.ts'
+
+export { Agent, agentLoop, agentLoopContinue, runAgentLoop, runAgentLoopContinue }
+
+/** Compiles only while each export is what `pi-agent.d.ts` declares. */
+export type Face = [
+  Conforms<typeof Agent, typeof declared.Agent>,
+  Conforms<typeof agentLoop, typeof declared.agentLoop>,
+  Conforms<typeof agentLoopContinue, typeof declared.agentLoopContinue>,
+  Conforms<typeof runAgentLoop, typeof declared.runAgentLoop>,
+  Conforms<typeof runAgentLoopContinue, typeof declared.runAgentLoopContinue>,
+]
+type Conforms<Made extends Declared, Declared> = Made

@@ -1,0 +1,148 @@
+// The loop: answers and their calls, until nothing is left to answer. It must never end without `agent_end`.
+
+import type {
+  AgentContext,
+  AgentEvent,
+  AgentEventSink,
+  AgentLoopConfig,
+  AgentMessage,
+  StreamFn,
+} from '../../pi-agent.d.ts'
+import type { EventStream as Stream } from '../../pi-ai.d.ts'
+import { EventStream } from '../../pi-ai.js'
+import { answer, failure } from './answer.ts'
+import { executeCalls } from './calls.ts'
+import { isAborted, messageOf, type Run } from './run.ts'
+
+function agentLoop(
+  prompts: AgentMessage[],
+  context: AgentContext,
+  config: AgentLoopConfig,
+  signal?: AbortSignal,
+  streamFn?: StreamFn,
+): Stream<AgentEvent, AgentMessage[]> {
+  return streamed(config, signal, (emit) =>
+    runAgentLoop(prompts, context, config, emit, signal, streamFn),
+  )
+}
+
+function agentLoopContinue(
+  context: AgentContext,
+  config: AgentLoopConfig,
+  signal?: AbortSignal,
+  streamFn?: StreamFn,
+): Stream<AgentEvent, AgentMessage[]> {
+  refuseAnswered(context)
+  return streamed(config, signal, (emit) =>
+    runAgentLoopContinue(context, config, emit, signal, streamFn),
+  )
+}
+
+async function runAgentLoop(
+  prompts: AgentMessage[],
+  context: AgentContext,
+  config: AgentLoopConfig,
+  emit: AgentEventSink,
+  signal?: AbortSignal,
+  streamFn?: StreamFn,
+): Promise<AgentMessage[]> {
+  const added = [...prompts]
+  const own = { ...context, messages: [...context.messages, ...prompts] }
+  await emit({ type: 'agent_start' })
+  await emit({ type: 'turn_start' })
+  for (const message of prompts) {
+    await emit({ type: 'message_start', message })
+    await emit({ type: 'message_end', message })
+  }
+  return loop({ context: own, config, emit, signal, streamFn }, added)
+}
+
+async function runAgentLoopContinue(
+  context: AgentContext,
+  config: AgentLoopConfig,
+  emit: AgentEventSink,
+  signal?: AbortSignal,
+  streamFn?: StreamFn,
+): Promise<AgentMessage[]> {
+  refuseAnswered(context)
+  await emit({ type: 'agent_start' })
+  await emit({ type: 'turn_start' })
+  return loop({ context: { ...context }, config, emit, signal, streamFn }, [])
+}
+
+function refuseAnswered({ messages }: AgentContext): void {
+  const last = messages.at(-1)
+  if (last === undefined) throw new Error('Cannot continue: no messages in context')
+  if (last.role === 'assistant') throw new Error('Cannot continue from message role: assistant')
+}
+
+/** The events of a run as a stream. */
+function streamed(
+  config: AgentLoopConfig,
+  signal: AbortSignal | undefined,
+  run: (emit: AgentEventSink) => Promise<AgentMessage[]>,
+): Stream<AgentEvent, AgentMessage[]> {
+  const stream = new EventStream<AgentEvent, AgentMessage[]>(
+    (event) => event.type === 'agent_end',
+    (event) => (event.type === 'agent_end' ? event.messages : []),
+  )
+  run((event) => stream.push(event)).then(
+    (messages) => stream.end(messages),
+    (error: unknown) => {
+      // A function of the host has thrown between two answers.
+      const message = failure(config.model, signal?.aborted === true, messageOf(error))
+      stream.push({ type: 'agent_end', messages: [message] })
+      stream.end([message])
+    },
+  )
+  return stream
+}
+
+/** Answers until nothing is left. `added` are the messages of the run. */
+async function loop(run: Run, added: AgentMessage[]): Promise<AgentMessage[]> {
+  const { context, config, emit } = run
+  let pending = (await config.getSteeringMessages?.()) ?? []
+  let isFirst = true
+  for (;;) {
+    let goesOn = true
+    while (goesOn || pending.length > 0) {
+      if (!isFirst) await emit({ type: 'turn_start' })
+      isFirst = false
+      for (const message of pending) {
+        await emit({ type: 'message_start', message })
+        await emit({ type: 'message_end', message })
+        context.messages.push(message)
+        added.push(message)
+      }
+      pending = []
+      const message = await answer(run)
+      added.push(message)
+      if (message.stopReason === 'error' || message.stopReason === 'aborted') {
+        await emit({ type: 'turn_end', message, toolResults: [] })
+        await emit({ type: 'agent_end', messages: added })
+        return added
+      }
+      const hasCalls = message.content.some((part) => part.type === 'toolCall')
+      const batch = hasCalls ? await executeCalls(run, message) : undefined
+      const toolResults = batch?.results ?? []
+      goesOn = hasCalls && !batch?.terminates
+      context.messages.push(...toolResults)
+      added.push(...toolResults)
+      await emit({ type: 'turn_end', message, toolResults })
+      const about = { message, toolResults, context, newMessages: added }
+      if (await config.shouldStopAfterTurn?.(about)) {
+        await emit({ type: 'agent_end', messages: added })
+        return added
+      }
+      // After an abort nothing is taken out of the queues: it would be lost.
+      const isOver = isAborted(run)
+      pending = batch?.steering ?? (isOver ? [] : ((await config.getSteeringMessages?.()) ?? []))
+    }
+    pending = isAborted(run) ? [] : ((await config.getFollowUpMessages?.()) ?? [])
+    if (pending.length === 0) break
+  }
+  await emit({ type: 'agent_end', messages: added })
+  return added
+}
+
+export { agentLoop, agentLoopContinue, runAgentLoop, runAgentLoopContinue }

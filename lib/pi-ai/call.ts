@@ -1,0 +1,170 @@
+// One call of a model by an engine, as pi's stream. It must never reject, throw once it has begun, or leave a request open.
+
+import type { AgentResult, AssembledContext, StopReason, TokenUsage } from '../../index.d.ts'
+import type {
+  AssistantMessage,
+  AssistantMessageEvent,
+  Context,
+  Model,
+  StopReason as PiStopReason,
+  StreamOptions,
+} from '../../pi-ai.d.ts'
+import { Answer } from './answer.ts'
+import { conversationOf } from './conversation.ts'
+import { lease } from './engines.ts'
+import { AUTHENTICATED, getEnvApiKey } from './env-keys.ts'
+import { AssistantMessageEventStream } from './event-stream.ts'
+import { calculateCost } from './models.ts'
+import { isContextOverflow } from './overflow.ts'
+
+type Fields = Partial<AssembledContext>
+type ReadFields = (model: Model, context: Context, options: StreamOptions) => Fields
+
+const STOPS: Readonly<Record<StopReason, PiStopReason>> = {
+  end_turn: 'stop',
+  max_tokens: 'length',
+  tool_use: 'toolUse',
+  aborted: 'aborted',
+  timeout: 'error',
+  error: 'error',
+}
+const ABORTED = 'Request was aborted'
+
+/** @throws without a key, as pi 0.54 does. */
+function call(
+  read: ReadFields,
+  model: Model,
+  context: Context,
+  options: StreamOptions = {},
+): AssistantMessageEventStream {
+  const apiKey = options.apiKey || getEnvApiKey(model.provider)
+  if (!apiKey) throw new Error(`No API key for provider: ${model.provider}`)
+  const stream = new AssistantMessageEventStream()
+  const answer = new Answer(model, (event) => stream.push(event))
+  const { message } = answer
+  // The caller has the stream before anything is in it.
+  queueMicrotask(() => {
+    try {
+      run(read, model, context, { ...options, apiKey }, answer, stream)
+    } catch (error) {
+      finish(stream, message, failed(message, messageOf(error)))
+    }
+  })
+  return stream
+}
+
+function run(
+  read: ReadFields,
+  model: Model,
+  context: Context,
+  options: StreamOptions & { apiKey: string },
+  answer: Answer,
+  stream: AssistantMessageEventStream,
+): void {
+  const { message } = answer
+  if (options.signal?.aborted) {
+    finish(stream, message, aborted(message))
+    return
+  }
+  const { onPayload } = options
+  const held = lease(model, options.apiKey)
+  let isFailed = true
+  try {
+    const fields = {
+      ...read(model, context, options),
+      ...conversationOf(context.messages),
+      ...(onPayload && {
+        onRequest: async ({ body }: { body: object }) =>
+          ((await onPayload(body, model)) as object | null | undefined) ?? body,
+      }),
+    }
+    const { currentMessage, ...others } = fields
+    const going = held.engine.run(currentMessage, others)
+    going.stream.onEvent((event) => answer.event(event), { afterSeq: 0 })
+    isFailed = false
+    going.result.then(
+      (result) => {
+        held.release(result.error !== undefined)
+        settle(model, result, answer, stream)
+      },
+      (error: unknown) => {
+        held.release(true)
+        finish(stream, message, failed(message, messageOf(error)))
+      },
+    )
+  } finally {
+    if (isFailed) held.release(true)
+  }
+}
+
+/** The end of the run is the end of the stream. */
+function settle(
+  model: Model,
+  result: AgentResult,
+  answer: Answer,
+  stream: AssistantMessageEventStream,
+): void {
+  const { message } = answer
+  addUsage(model, message, result)
+  const stopReason = STOPS[result.stopReason]
+  if (stopReason === 'aborted') {
+    answer.leave()
+    finish(stream, message, aborted(message))
+  } else if (stopReason === 'error') {
+    answer.leave()
+    finish(stream, message, failed(message, errorText(message, result)))
+  } else {
+    const last = result.messages.at(-1)
+    const own = result.messages.findLast(({ role }) => role === 'assistant') ?? last
+    answer.complete(own)
+    message.stopReason = stopReason
+    finish(stream, message, { type: 'done', reason: stopReason, message })
+  }
+}
+
+function finish(
+  stream: AssistantMessageEventStream,
+  message: AssistantMessage,
+  event: AssistantMessageEvent,
+): void {
+  stream.push(event)
+  stream.end(message)
+}
+
+function aborted(message: AssistantMessage): AssistantMessageEvent {
+  message.stopReason = 'aborted'
+  message.errorMessage = ABORTED
+  return { type: 'error', reason: 'aborted', error: message }
+}
+
+function failed(message: AssistantMessage, text: string): AssistantMessageEvent {
+  message.stopReason = 'error'
+  message.errorMessage = text
+  return { type: 'error', reason: 'error', error: message }
+}
+
+/** What went wrong, so that pi's own tests of such texts recognise it: the status, and whether the context was too long. */
+function errorText(message: AssistantMessage, { error, stopReason }: AgentResult): string {
+  if (error === undefined) return stopReason === 'timeout' ? 'Request timed out.' : 'Unknown error'
+  const { status, kind } = error.detail
+  const text = status === undefined ? error.message : `${status} ${error.message}`
+  if (kind !== 'context_overflow') return text
+  const isSeen = isContextOverflow({ ...message, stopReason: 'error', errorMessage: text })
+  return isSeen ? text : `prompt is too long: ${text}`
+}
+
+function addUsage(model: Model, { usage }: AssistantMessage, result: AgentResult): void {
+  const used: TokenUsage = result.usage
+  usage.input = used.inputTokens
+  usage.output = used.outputTokens
+  usage.cacheRead = used.cachedInputTokens
+  usage.cacheWrite = used.cacheWriteTokens
+  usage.totalTokens = used.totalTokens
+  calculateCost(model, usage)
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
+
+export { AUTHENTICATED, call }

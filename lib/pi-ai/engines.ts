@@ -1,0 +1,148 @@
+// The engines behind the calls: one for each model, address and key. It must never keep one whose key has failed, nor hold the process.
+
+import type { AuthProfile, AgentEngine as Engine } from '../../index.d.ts'
+import { AgentEngine } from '../../index.js'
+import type { Model } from '../../pi-ai.d.ts'
+import { engineApiOf, flavorOf } from './apis.ts'
+import { AUTHENTICATED } from './env-keys.ts'
+
+/** The limit of engines that wait for another call. */
+const MAX_ENGINES = 32
+/** The time until an answer begins, as the clients have it that pi uses. */
+const HEADER_TIMEOUT_MS = 600_000
+/** The efforts of a model that no catalogue has. */
+const EFFORTS = ['minimal', 'low', 'medium', 'high'] as const
+
+interface Entry {
+  engine: Engine
+  /** Calls under way. */
+  calls: number
+  /** No other call gets it. */
+  dropped: boolean
+}
+
+/** The most recently used is last. */
+const engines = new Map<string, Entry>()
+let known: Set<string> | undefined
+
+/** An engine for one call. `release(failed)` gives it back. */
+interface Lease {
+  engine: Engine
+  release(failed: boolean): void
+}
+
+function lease(model: Model, apiKey: string): Lease {
+  const key = JSON.stringify([
+    model.provider,
+    model.id,
+    model.api,
+    model.baseUrl,
+    apiKey,
+    model.contextWindow,
+    model.maxTokens,
+    model.reasoning,
+    model.input,
+  ])
+  let entry = engines.get(key)
+  if (entry === undefined) entry = { engine: create(model, apiKey), calls: 0, dropped: false }
+  else engines.delete(key)
+  engines.set(key, entry)
+  entry.calls++
+  evict()
+  const held = entry
+  return {
+    engine: held.engine,
+    release(failed) {
+      held.calls--
+      if (failed && engines.get(key) === held) {
+        // What it remembers of the failure (a limit, a refused key) must not delay the next call: its host decides.
+        engines.delete(key)
+        held.dropped = true
+      }
+      if (held.dropped && held.calls === 0) void held.engine.close()
+    },
+  }
+}
+
+function evict(): void {
+  for (const [key, entry] of engines) {
+    if (engines.size <= MAX_ENGINES) return
+    if (entry.calls > 0) continue
+    engines.delete(key)
+    void entry.engine.close()
+  }
+}
+
+function create(model: Model, apiKey: string): Engine {
+  const { provider, id, name, api: piApi, reasoning, contextWindow, maxTokens } = model
+  const api = engineApiOf(piApi)
+  if (api === undefined) throw new Error(`No API provider registered for api: ${piApi}`)
+  const flavor = flavorOf(piApi, provider)
+  const baseUrl = api === 'google-generative-ai' ? withoutVersion(model.baseUrl) : model.baseUrl
+  const isUnknown = reasoning && !catalogued(id)
+  return new AgentEngine({
+    providers: {
+      [provider]: {
+        api,
+        ...(baseUrl && { baseUrl }),
+        ...(flavor && { flavor }),
+        headerTimeoutMs: HEADER_TIMEOUT_MS,
+        allowInsecure: true,
+        ...(isProxied() && { proxy: 'env' }),
+      },
+    },
+    authProfiles: profiles(provider, apiKey),
+    models: [
+      {
+        provider,
+        id,
+        api,
+        name: name ?? id,
+        contextWindow,
+        maxOutputTokens: maxTokens,
+        input: model.input,
+        reasoning,
+        ...(isUnknown && {
+          thinking: { adaptive: false, budget: false, efforts: [...EFFORTS], canDisable: false },
+        }),
+      },
+    ],
+    // Their callers wait, compact and retry themselves.
+    rateGovernor: false,
+    compaction: false,
+    contextGuard: { minWindow: 1 },
+  })
+}
+
+function profiles(provider: string, key: string): AuthProfile[] {
+  const id = `${provider}:pi`
+  if (key === AUTHENTICATED) return [{ id, provider, type: 'aws' }]
+  // A token of a subscription: sent as one, without the identity of another program.
+  if (key.startsWith('sk-ant-oat')) return [{ id, provider, type: 'token', key }]
+  return [{ id, provider, key }]
+}
+
+/** Whether some provider has a model of that name. */
+function catalogued(id: string): boolean {
+  if (known === undefined) {
+    const engine = new AgentEngine({})
+    known = new Set(engine.models().map((model) => model.id))
+    void engine.close()
+  }
+  return known.has(id)
+}
+
+/** pi's addresses of Google have the version, the engine adds it. */
+function withoutVersion(baseUrl: string): string {
+  return baseUrl.replace(/\/v1(?:beta)?\/?$/, '')
+}
+
+function isProxied(): boolean {
+  const { env } = process
+  return ['HTTPS_PROXY', 'https_proxy', 'HTTP_PROXY', 'http_proxy', 'ALL_PROXY', 'all_proxy'].some(
+    (name) => env[name],
+  )
+}
+
+export type { Lease }
+export { lease }

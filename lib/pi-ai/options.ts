@@ -1,0 +1,172 @@
+// pi's options of a call as the fields of a context. It must never send what the caller did not ask for.
+
+import type { AssembledContext, ThinkingConfig, ToolChoice } from '../../index.d.ts'
+import type {
+  Context,
+  Model,
+  SimpleStreamOptions,
+  StreamOptions,
+  ThinkingBudgets,
+  ThinkingLevel,
+} from '../../pi-ai.d.ts'
+
+type Fields = Partial<AssembledContext>
+
+/** The most tokens of an answer, where the caller sets none. */
+const MAX_TOKENS = 32_000
+/** The least that an answer has beside its thinking. */
+const MIN_OUTPUT = 1_024
+const BUDGETS: Readonly<Record<string, number>> = {
+  minimal: 1_024,
+  low: 2_048,
+  medium: 8_192,
+  high: 16_384,
+}
+/** The limit of a run: pi has none, and the engine needs one. */
+const TIMEOUT_MS = 24 * 3_600_000
+/** A label that every ledger takes. */
+const LABEL = /^[^\p{Cc}]{1,128}$/u
+
+/** The fields that both forms of a call share. */
+function fieldsOf(model: Model, context: Context, options: StreamOptions): Fields {
+  const { temperature, maxTokens, signal, sessionId, metadata, timeoutMs } = options
+  const headers = { ...model.headers, ...options.headers }
+  const user = metadata?.user_id
+  const session = sessionId !== undefined && LABEL.test(sessionId) ? sessionId : undefined
+  return {
+    systemPrompt: context.systemPrompt ?? '',
+    tools: (context.tools ?? []).map(({ name, description, parameters }) => ({
+      name,
+      description,
+      parameters,
+      run: neverRun,
+    })),
+    provider: model.provider,
+    model: model.id,
+    sessionLabel: session ?? 'pi',
+    promptCache: cacheOf(options, session),
+    timeoutMs: timeoutMs ?? TIMEOUT_MS,
+    maxIterations: 1,
+    outputRetries: 0,
+    events: { toolInput: true },
+    mcp: false,
+    ...(temperature !== undefined && { temperature }),
+    ...(maxTokens && { maxResponseTokens: maxTokens }),
+    ...(signal && { abortSignal: signal }),
+    ...(Object.keys(headers).length > 0 && { headers }),
+    ...(typeof user === 'string' && { requestMetadata: { user_id: user } }),
+  }
+}
+
+/** The run ends with the answer: its calls are the caller's. */
+function neverRun(): never {
+  throw new Error('calls of this tool are answered by the caller')
+}
+
+function cacheOf(options: StreamOptions, key: string | undefined): AssembledContext['promptCache'] {
+  const wanted = options.cacheRetention ?? environmentRetention()
+  if (wanted === 'none') return { ttl: 'off' }
+  return { ttl: wanted === 'long' ? '1h' : '5m', ...(key !== undefined && { key }) }
+}
+
+function environmentRetention(): string {
+  return process.env.PI_CACHE_RETENTION === 'long' ? 'long' : 'short'
+}
+
+/** The fields of a simple call: one level of thinking for all APIs. */
+function simpleFields(model: Model, context: Context, options: SimpleStreamOptions): Fields {
+  const fields = fieldsOf(model, context, options)
+  const maxTokens = options.maxTokens || Math.min(model.maxTokens, MAX_TOKENS)
+  fields.maxResponseTokens = maxTokens
+  const { reasoning, thinkingBudgets } = options
+  if (!reasoning || !model.reasoning) return fields
+  if (isAdaptive(model)) {
+    return { ...fields, thinkingConfig: { type: 'adaptive', effort: adaptiveEffort(reasoning) } }
+  }
+  if (model.api === 'anthropic-messages' || model.api === 'bedrock-converse-stream') {
+    const { budget, most } = budgeted(model, maxTokens, reasoning, thinkingBudgets)
+    const thinkingConfig: ThinkingConfig = { type: 'enabled', budgetTokens: budget }
+    return { ...fields, maxResponseTokens: most, thinkingConfig }
+  }
+  const own = thinkingBudgets?.[reasoning as keyof ThinkingBudgets]
+  if (own !== undefined && isGoogle(model)) {
+    return { ...fields, thinkingConfig: { type: 'enabled', budgetTokens: own } }
+  }
+  return { ...fields, thinkingConfig: { effort: reasoning } }
+}
+
+const isGoogle = ({ api }: Model) => api === 'google-generative-ai' || api === 'google-vertex'
+
+/** Models that decide themselves how much they think. */
+function isAdaptive({ api, id }: Model): boolean {
+  return api === 'anthropic-messages' && /(?:opus|sonnet)-4[-.][6-9]/.test(id)
+}
+
+function adaptiveEffort(level: ThinkingLevel): ThinkingConfig['effort'] {
+  if (level === 'minimal') return 'low'
+  return level === 'xhigh' ? 'max' : level
+}
+
+/** The budget of a level, and the most tokens of an answer with it. */
+function budgeted(
+  model: Model,
+  maxTokens: number,
+  level: ThinkingLevel,
+  given: ThinkingBudgets | undefined,
+): { budget: number; most: number } {
+  const budgets: Record<string, number | undefined> = { ...BUDGETS, ...given }
+  const wanted = budgets[level === 'xhigh' ? 'high' : level] ?? MIN_OUTPUT
+  const most = Math.min(maxTokens + wanted, model.maxTokens)
+  // The API takes no smaller budget.
+  const budget = most <= wanted ? Math.max(MIN_OUTPUT, most - MIN_OUTPUT) : wanted
+  return { budget, most }
+}
+
+/** What a call that is not simple may have beside the shared options: the names of pi's own providers. */
+interface ProviderFields {
+  thinkingEnabled?: boolean
+  thinkingBudgetTokens?: number
+  effort?: ThinkingConfig['effort']
+  reasoningEffort?: ThinkingConfig['effort']
+  thinking?: { enabled: boolean; budgetTokens?: number; level?: string }
+  toolChoice?: unknown
+}
+
+/** The fields of a call with the options of its API. */
+function providerFields(model: Model, context: Context, options: StreamOptions): Fields {
+  const fields = fieldsOf(model, context, options)
+  const { toolChoice, ...rest } = options as ProviderFields
+  const thinkingConfig = model.reasoning ? thinkingOf(model, rest) : undefined
+  const choice = choiceOf(toolChoice)
+  return {
+    ...fields,
+    ...(thinkingConfig && { thinkingConfig }),
+    ...(choice && { toolChoice: choice }),
+  }
+}
+
+function thinkingOf(model: Model, fields: ProviderFields): ThinkingConfig | undefined {
+  const { thinkingEnabled, thinkingBudgetTokens, effort, reasoningEffort, thinking } = fields
+  if (thinking?.enabled) {
+    if (thinking.budgetTokens !== undefined) {
+      return { type: 'enabled', budgetTokens: thinking.budgetTokens }
+    }
+    return { effort: (thinking.level?.toLowerCase() ?? 'medium') as ThinkingConfig['effort'] }
+  }
+  if (reasoningEffort) return { effort: reasoningEffort }
+  if (!thinkingEnabled) return undefined
+  if (isAdaptive(model)) return { type: 'adaptive', ...(effort && { effort }) }
+  return { type: 'enabled', budgetTokens: thinkingBudgetTokens ?? MIN_OUTPUT }
+}
+
+/** pi's choices of all APIs. */
+function choiceOf(given: unknown): ToolChoice | undefined {
+  if (given === 'auto' || given === 'none' || given === 'required') return given
+  if (given === 'any') return 'required'
+  if (typeof given !== 'object' || given === null) return undefined
+  const { name, function: of } = given as { name?: string; function?: { name?: string } }
+  const wanted = name ?? of?.name
+  return wanted === undefined ? undefined : { name: wanted }
+}
+
+export { providerFields, simpleFields }

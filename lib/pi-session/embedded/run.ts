@@ -1,0 +1,185 @@
+// Runs a prompt in a session of pi's: the function that callers of OpenClaw call. It must never leave a timer, a listener or a run behind.
+
+import { dirname } from 'node:path'
+import type { AgentEvent, AgentMessage, AgentTool } from '../../../pi-agent.d.ts'
+import { runAgentLoop } from '../../../pi-agent.js'
+import type { AssistantMessage, Model, ToolCall } from '../../../pi-ai.d.ts'
+import { getModel } from '../../../pi-ai.js'
+import type {
+  EmbeddedPiHandle,
+  EmbeddedPiRunResult,
+  RunEmbeddedPiAgentParams,
+} from '../../../pi-session.d.ts'
+import { convertToLlm } from '../context.ts'
+import { SessionManager } from '../manager.ts'
+import { errorOf, payloadsOf, sizesOf, sumOf } from './outcome.ts'
+import { Replies } from './replies.ts'
+
+const LEVELS: ReadonlySet<string> = new Set(['minimal', 'low', 'medium', 'high', 'xhigh'])
+const PENDING = 'The caller answers this call; its result follows with the next message.'
+
+async function runEmbeddedPiAgent(params: RunEmbeddedPiAgentParams): Promise<EmbeddedPiRunResult> {
+  const model = modelOf(params)
+  const work = () => run(params, model)
+  return params.enqueue === undefined ? work() : params.enqueue(work)
+}
+
+function modelOf({ provider = 'anthropic', model }: RunEmbeddedPiAgentParams): Model {
+  if (typeof model === 'object') return model
+  const known = model === undefined ? undefined : getModel(provider, model)
+  if (known === undefined) throw new Error(`Unknown model: ${provider}/${model ?? ''}`)
+  return known
+}
+
+async function run(params: RunEmbeddedPiAgentParams, model: Model): Promise<EmbeddedPiRunResult> {
+  const begun = Date.now()
+  const {
+    sessionFile,
+    workspaceDir,
+    sessionId,
+    prompt,
+    images = [],
+    abortSignal,
+    timeoutMs,
+  } = params
+  const session = SessionManager.open(sessionFile, dirname(sessionFile), workspaceDir)
+  const replies = new Replies(params)
+  const controller = new AbortController()
+  const abort = () => controller.abort()
+  const timer = setTimeout(abort, Math.min(timeoutMs, 0x7fffffff))
+  if (abortSignal?.aborted) abort()
+  else abortSignal?.addEventListener('abort', abort, { once: true })
+  const steered: AgentMessage[] = []
+  let isRunning = true
+  params.onHandle?.(handleOf(steered, abort, () => isRunning))
+  const pending: ToolCall[] = []
+  const emit = (event: AgentEvent) => {
+    if (event.type === 'message_end') session.appendMessage(event.message)
+    replies.event(event)
+  }
+  replies.agentEvent('lifecycle', { phase: 'start', startedAt: begun })
+  try {
+    const content = [{ type: 'text' as const, text: prompt }, ...images]
+    const asked: AgentMessage = { role: 'user', content, timestamp: Date.now() }
+    const { messages } = session.buildSessionContext()
+    const context = {
+      systemPrompt: [params.systemPrompt, params.extraSystemPrompt].filter(Boolean).join('\n\n'),
+      messages,
+      tools: toolsOf(params),
+    }
+    const config = configOf(params, model, pending, () => steered.splice(0, 1))
+    const { signal } = controller
+    const added = await runAgentLoop([asked], context, config, emit, signal, params.streamFn)
+    replies.agentEvent('lifecycle', { phase: 'end', endedAt: Date.now() })
+    return resultOf(added, model, sessionId, Date.now() - begun, pending)
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error)
+    replies.agentEvent('lifecycle', { phase: 'error', error: message, endedAt: Date.now() })
+    throw error
+  } finally {
+    isRunning = false
+    clearTimeout(timer)
+    abortSignal?.removeEventListener('abort', abort)
+  }
+}
+
+function handleOf(
+  steered: AgentMessage[],
+  abort: () => void,
+  isStreaming: () => boolean,
+): EmbeddedPiHandle {
+  return {
+    async queueMessage(text) {
+      if (!isStreaming()) throw new Error('the run has ended; start another one')
+      steered.push({ role: 'user', content: [{ type: 'text', text }], timestamp: Date.now() })
+    },
+    isStreaming,
+    isCompacting: () => false,
+    abort,
+  }
+}
+
+/** The tools, and those that the caller answers. */
+function toolsOf({ tools = [], clientTools = [], disableTools }: RunEmbeddedPiAgentParams) {
+  if (disableTools) return []
+  const own: AgentTool[] = clientTools.map(
+    ({ function: { name, description = '', parameters } }) => ({
+      name,
+      label: name,
+      description,
+      parameters: parameters ?? { type: 'object', properties: {} },
+      execute: async () => ({ content: [{ type: 'text', text: PENDING }], details: {} }),
+    }),
+  )
+  return [...tools, ...own]
+}
+
+function configOf(
+  params: RunEmbeddedPiAgentParams,
+  model: Model,
+  pending: ToolCall[],
+  takeSteered: () => AgentMessage[],
+) {
+  const { streamParams, thinkLevel, apiKey, getApiKey, sessionId, clientTools = [] } = params
+  const answered = new Set(clientTools.map(({ function: { name } }) => name))
+  return {
+    ...streamParams,
+    model,
+    convertToLlm,
+    sessionId,
+    ...(apiKey !== undefined && { apiKey }),
+    ...(getApiKey !== undefined && { getApiKey }),
+    ...(isLevel(thinkLevel) && { reasoning: thinkLevel }),
+    getSteeringMessages: async () => takeSteered(),
+    shouldStopAfterTurn: ({ message }: { message: AssistantMessage }) => {
+      const calls = message.content.filter((part) => part.type === 'toolCall')
+      pending.push(...calls.filter(({ name }) => answered.has(name)))
+      return pending.length > 0
+    },
+  }
+}
+
+function isLevel(level: string | undefined): level is 'low' {
+  return level !== undefined && LEVELS.has(level)
+}
+
+function resultOf(
+  added: readonly AgentMessage[],
+  model: Model,
+  sessionId: string,
+  durationMs: number,
+  pending: readonly ToolCall[],
+): EmbeddedPiRunResult {
+  const answers = added.filter(
+    (message): message is AssistantMessage => message.role === 'assistant',
+  )
+  const last = answers.at(-1)
+  const payloads = payloadsOf(answers)
+  const error = errorOf(answers, model.contextWindow)
+  const calls = pending.map((call) => ({
+    id: call.id,
+    name: call.name,
+    arguments: JSON.stringify(call.arguments),
+  }))
+  const usage = sumOf(answers)
+  return {
+    ...(payloads.length > 0 && { payloads }),
+    meta: {
+      durationMs,
+      agentMeta: {
+        sessionId,
+        provider: model.provider,
+        model: model.id,
+        compactionCount: 0,
+        ...(usage !== undefined && { usage }),
+        ...(last !== undefined && { lastCallUsage: sizesOf(last.usage) }),
+      },
+      aborted: last?.stopReason === 'aborted',
+      ...(error !== undefined && { error }),
+      ...(last !== undefined && { stopReason: calls.length > 0 ? 'tool_calls' : last.stopReason }),
+      ...(calls.length > 0 && { pendingToolCalls: calls }),
+    },
+  }
+}
+
+export { runEmbeddedPiAgent }

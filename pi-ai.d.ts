@@ -1,0 +1,313 @@
+// The types of `@nexus/agent-engine/pi-ai`: what `@mariozechner/pi-ai` (0.54 to 0.73) exports for calls of models, over the engine. Written by
+// hand; `lib/pi-ai` is checked against them. They import nothing of pi: its own types fit by structure, in both directions.
+
+export type KnownApi =
+  | 'anthropic-messages'
+  | 'azure-openai-responses'
+  | 'bedrock-converse-stream'
+  | 'google-generative-ai'
+  | 'google-vertex'
+  | 'mistral-conversations'
+  | 'openai-completions'
+  | 'openai-responses'
+/** The wire API of a model; names of others can be registered. */
+export type Api = KnownApi | (string & {})
+export type Provider = string
+export type ThinkingLevel = 'minimal' | 'low' | 'medium' | 'high' | 'xhigh'
+export type CacheRetention = 'none' | 'short' | 'long'
+/** The engine streams over HTTP: other transports are accepted, and not used. */
+export type Transport = any
+
+/** Budgets of the thinking levels, in tokens. */
+export interface ThinkingBudgets {
+  minimal?: number
+  low?: number
+  medium?: number
+  high?: number
+}
+
+export interface StreamOptions {
+  temperature?: number
+  maxTokens?: number
+  signal?: AbortSignal
+  apiKey?: string
+  transport?: Transport
+  /** Default: `short`, or `long` where `PI_CACHE_RETENTION` says so. */
+  cacheRetention?: CacheRetention
+  sessionId?: string
+  /** Sees the body before it is sent. It may change it in place, or return another one. */
+  onPayload?: (payload: any, model?: any) => any
+  /** Accepted, and not called: the engine does not pass on what the server's headers are. */
+  onResponse?: (response: any, model?: any) => void | Promise<void>
+  headers?: Record<string, string>
+  timeoutMs?: number
+  maxRetries?: number
+  maxRetryDelayMs?: number
+  metadata?: Record<string, unknown>
+}
+
+export type ProviderStreamOptions = StreamOptions & Record<string, unknown>
+
+export interface SimpleStreamOptions extends StreamOptions {
+  reasoning?: ThinkingLevel
+  thinkingBudgets?: ThinkingBudgets
+}
+
+export type StreamFunction = (
+  model: Model<any>,
+  context: Context,
+  options?: any,
+) => AssistantMessageEventStream
+
+export interface TextContent {
+  type: 'text'
+  text: string
+  textSignature?: string
+}
+
+export interface ThinkingContent {
+  type: 'thinking'
+  thinking: string
+  thinkingSignature?: string
+  /** The provider hides the text: the signature is what it has to get back. */
+  redacted?: boolean
+}
+
+export interface ImageContent {
+  type: 'image'
+  /** Base64. */
+  data: string
+  mimeType: string
+}
+
+export interface ToolCall {
+  type: 'toolCall'
+  id: string
+  name: string
+  arguments: Record<string, any>
+  thoughtSignature?: string
+}
+
+/** Tokens; `input` excludes those of the cache. The cost is in US dollars. */
+export interface Usage {
+  input: number
+  output: number
+  cacheRead: number
+  cacheWrite: number
+  totalTokens: number
+  cost: { input: number; output: number; cacheRead: number; cacheWrite: number; total: number }
+}
+
+export type StopReason = 'stop' | 'length' | 'toolUse' | 'error' | 'aborted'
+
+export interface UserMessage {
+  role: 'user'
+  content: string | (TextContent | ImageContent)[]
+  timestamp: number
+}
+
+export interface AssistantMessage {
+  role: 'assistant'
+  content: (TextContent | ThinkingContent | ToolCall)[]
+  api: Api
+  provider: Provider
+  model: string
+  responseModel?: string
+  responseId?: string
+  diagnostics?: any[]
+  usage: Usage
+  stopReason: StopReason
+  errorMessage?: string
+  timestamp: number
+}
+
+export interface ToolResultMessage<Details = any> {
+  role: 'toolResult'
+  toolCallId: string
+  toolName: string
+  content: (TextContent | ImageContent)[]
+  /** The host's: never sent to a model. */
+  details?: Details
+  isError: boolean
+  timestamp: number
+}
+
+export type Message = UserMessage | AssistantMessage | ToolResultMessage
+
+export interface Tool<Parameters = any> {
+  name: string
+  description: string
+  /** TypeBox, or JSON Schema. */
+  parameters: Parameters
+}
+
+export interface Context {
+  systemPrompt?: string
+  messages: Message[]
+  tools?: Tool[]
+}
+
+/** What happens while an answer arrives. `partial` is one object for the whole stream. */
+export type AssistantMessageEvent =
+  | { type: 'start'; partial: AssistantMessage }
+  | { type: 'text_start'; contentIndex: number; partial: AssistantMessage }
+  | { type: 'text_delta'; contentIndex: number; delta: string; partial: AssistantMessage }
+  | { type: 'text_end'; contentIndex: number; content: string; partial: AssistantMessage }
+  | { type: 'thinking_start'; contentIndex: number; partial: AssistantMessage }
+  | { type: 'thinking_delta'; contentIndex: number; delta: string; partial: AssistantMessage }
+  | { type: 'thinking_end'; contentIndex: number; content: string; partial: AssistantMessage }
+  | { type: 'toolcall_start'; contentIndex: number; partial: AssistantMessage }
+  | { type: 'toolcall_delta'; contentIndex: number; delta: string; partial: AssistantMessage }
+  | { type: 'toolcall_end'; contentIndex: number; toolCall: ToolCall; partial: AssistantMessage }
+  | { type: 'done'; reason: 'stop' | 'length' | 'toolUse'; message: AssistantMessage }
+  | { type: 'error'; reason: 'aborted' | 'error'; error: AssistantMessage }
+
+export interface Model<TApi extends Api = any> {
+  id: string
+  name: string
+  api: TApi
+  provider: Provider
+  baseUrl: string
+  reasoning: boolean
+  input: ('text' | 'image')[]
+  /** US dollars per million tokens. */
+  cost: { input: number; output: number; cacheRead: number; cacheWrite: number }
+  contextWindow: number
+  maxTokens: number
+  headers?: Record<string, string>
+  /** Accepted, and not read: the engine knows the differences of servers by their host and name. */
+  compat?: any
+  thinkingLevelMap?: any
+}
+
+/** Events between one who pushes and those who iterate. Several iterations share them. */
+export declare class EventStream<T, R = T> implements AsyncIterable<T> {
+  constructor(isComplete: (event: T) => boolean, extractResult: (event: T) => R)
+  push(event: T): void
+  end(result?: R): void
+  [Symbol.asyncIterator](): AsyncIterator<T>
+  /** Never rejects: a failure is a message. Pending for ever if the stream ends without a terminal event and without a result. */
+  result(): Promise<R>
+}
+
+export declare class AssistantMessageEventStream extends EventStream<
+  AssistantMessageEvent,
+  AssistantMessage
+> {
+  constructor()
+}
+
+/** The type argument is the stream that the caller's declarations have: pi's own, for a function that is passed to pi. */
+export declare function createAssistantMessageEventStream<
+  Stream = AssistantMessageEventStream,
+>(): Stream
+
+/**
+ * Calls a model, with the options of its API.
+ *
+ * @throws where no key is given and the environment has none.
+ */
+export declare function stream<Stream = AssistantMessageEventStream>(
+  model: Model<any>,
+  context: Context,
+  options?: any,
+): Stream
+export declare function complete(
+  model: Model<any>,
+  context: Context,
+  options?: any,
+): Promise<AssistantMessage>
+/**
+ * Calls a model, with options that all APIs share.
+ *
+ * @example
+ * const stream = streamSimple(getModel('anthropic', 'claude-haiku-4-5'), { messages }, { reasoning: 'low' })
+ * for await (const event of stream) if (event.type === 'text_delta') process.stdout.write(event.delta)
+ * const { usage } = await stream.result()
+ *
+ * @throws where no key is given and the environment has none.
+ */
+export declare function streamSimple<Stream = AssistantMessageEventStream>(
+  model: Model<any>,
+  context: Context,
+  options?: SimpleStreamOptions,
+): Stream
+export declare function completeSimple(
+  model: Model<any>,
+  context: Context,
+  options?: SimpleStreamOptions,
+): Promise<AssistantMessage>
+
+/** The calls of one API. */
+export interface ApiProvider {
+  api: Api
+  stream: StreamFunction
+  streamSimple: StreamFunction
+}
+
+/** Replaces the calls of an API in this process. `sourceId` names who did. */
+export declare function registerApiProvider(
+  provider: { api: Api; stream: (...call: any[]) => any; streamSimple: (...call: any[]) => any },
+  sourceId?: string,
+): void
+export declare function getApiProvider(api: Api): ApiProvider | undefined
+export declare function getApiProviders(): ApiProvider[]
+export declare function unregisterApiProviders(sourceId: string): void
+export declare function clearApiProviders(): void
+/** Registers the engine for all its APIs. */
+export declare function registerBuiltInApiProviders(): void
+/** Unregisters all others. */
+export declare function resetApiProviders(): void
+
+/** A model of the engine's catalogue. Undefined for an unknown one, as in pi, whose type does not say so. */
+export declare function getModel(provider: Provider, modelId: string): Model<any>
+export declare function getModels(provider: Provider): Model<any>[]
+export declare function getProviders(): any[]
+/** Sets `usage.cost` by the model's prices, and returns it. */
+export declare function calculateCost(model: Model<any>, usage: Usage): Usage['cost']
+export declare function supportsXhigh(model: Model<any>): boolean
+export declare function modelsAreEqual(
+  a: Model<any> | null | undefined,
+  b: Model<any> | null | undefined,
+): boolean
+
+/** The key of a provider in the environment. */
+export declare function getEnvApiKey(provider: Provider): string | undefined
+
+/** Whether an answer failed because its context was too long. */
+export declare function isContextOverflow(
+  message: AssistantMessage,
+  contextWindow?: number,
+): boolean
+export declare function getOverflowPatterns(): RegExp[]
+
+/** The messages as another model may read them: without foreign signatures and failed answers, a result for each call. */
+export declare function transformMessages(
+  messages: Message[],
+  model: Model<any>,
+  normalizeToolCallId?: (id: string, model: Model<any>, source: AssistantMessage) => string,
+): Message[]
+
+/**
+ * The arguments of a call as its tool gets them: a copy, coerced. `0.73` makes a list of a scalar where a TypeBox schema wants one.
+ *
+ * @throws an error whose message is for the model.
+ */
+export declare function validateToolArguments(
+  tool: Tool,
+  toolCall: ToolCall,
+  options?: { semantics?: '0.54' | '0.73' },
+): any
+/** @throws as {@link validateToolArguments}, and for an unknown tool. */
+export declare function validateToolCall(tools: readonly Tool[], toolCall: ToolCall): any
+
+/** The value of JSON that may not be whole. */
+export declare function parseStreamingJson(partialJson: string | undefined): any
+
+/** TypeBox's `Type`, where `@sinclair/typebox` or `typebox` is installed. */
+export declare const Type: any
+/** The schema of a text that is one of `values`. */
+export declare function StringEnum(
+  values: readonly string[],
+  options?: { description?: string; default?: string },
+): any
