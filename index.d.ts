@@ -4031,8 +4031,7 @@ plan?: PlanRecord, };
 /**
  * The purpose of a call of a model.
  */
-export type CallPurpose = "run" | "summary" | "count" | "plan";
-export type CallPurpose = "run" | "summary" | "count" | "embed";
+export type CallPurpose = "run" | "summary" | "count" | "plan" | "embed";
 
 /**
  * A model by name. Read from `"model"` as well.
