@@ -4087,8 +4087,7 @@ plan?: PlanRecord, };
 /**
  * The purpose of a call of a model.
  */
-export type CallPurpose = "run" | "summary" | "count" | "plan";
-export type CallPurpose = "run" | "summary" | "count" | "embed";
+export type CallPurpose = "run" | "summary" | "count" | "plan" | "embed";
 
 /**
  * A model by name. Read from `"model"` as well.
@@ -6837,7 +6836,7 @@ scopes?: Array<MemoryScope> | undefined,
 /**
  * What is in any scope: never for an answer that a user sees.
  */
-all: boolean, 
+all?: boolean | undefined, 
 /**
  * Only these kinds. Default: all.
  */
@@ -7047,7 +7046,7 @@ scopes?: Array<MemoryScope> | undefined,
 /**
  * Those of every scope.
  */
-all: boolean, 
+all?: boolean | undefined, 
 /**
  * The one with this id.
  */
@@ -7063,7 +7062,7 @@ type?: string | undefined,
 /**
  * Also those that were superseded.
  */
-superseded: boolean, 
+superseded?: boolean | undefined, 
 /**
  * The `next` of the previous page.
  */
@@ -7182,7 +7181,7 @@ within?: string | undefined,
 /**
  * Rewrites the file as well, which takes time and space: no free page has the text any more.
  */
-secure: boolean, };
+secure?: boolean | undefined, };
 
 /**
  * What was forgotten.

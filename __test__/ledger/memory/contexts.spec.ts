@@ -36,7 +36,7 @@ test('a turn gets what another session of its persona said, quoted in a block be
   const { items } = await at.engine.ledger.sessions({})
   expect(items).toHaveLength(2)
   const rows = await at.engine.ledger.query(
-    'SELECT context_json FROM messages WHERE context_json IS NOT NULL ORDER BY rowid DESC LIMIT 1',
+    'SELECT context_json FROM messages WHERE context_json IS NOT NULL ORDER BY created_at DESC LIMIT 1',
   )
   expect(JSON.stringify(rows.rows)).toContain('cortex')
   expect(JSON.stringify(rows.rows)).toContain('memory')

@@ -6,6 +6,7 @@ import { closing, folder, serving } from '../../support/cleanup.js'
 import { thrown } from '../../support/refusals.js'
 import { status } from '../../support/servers/server.js'
 import { hashed } from '../../support/values/hashing-embedder.js'
+import { price } from '../../support/values/prices.js'
 
 const fact = {
   entity: 'alice',
@@ -48,7 +49,12 @@ test('OpenAI’s embeddings are requested with the engine’s key, and their tok
   const server = await serving((response, seen) => ofOpenai(seen.body.input)(response, seen))
   const embedder = { provider: 'openai', model: 'my-embedding', dimensions: 64 }
   const models = [
-    { provider: 'openai', id: 'my-embedding', contextWindow: 8_192, cost: { input: 2, output: 0 } },
+    {
+      provider: 'openai',
+      id: 'my-embedding',
+      contextWindow: 8_192,
+      cost: { ...price, input: 2, output: 0 },
+    },
   ]
   const engine = engineAt(server.url, embedder, { models })
   await engine.memory.storeFact(fact)
@@ -112,6 +118,8 @@ test('a server that refuses is called again, a text that it refuses is skipped, 
   await expect.poll(async () => (await stats(engine)).problem, { timeout: 30_000 }).not.toBe(null)
   expect((await stats(engine)).problem).not.toContain('canary')
   answer = 'picky'
+  // Its failures have cooled the key.
+  await engine.resetProfile('o')
   await polled(engine).toMatchObject({ pendingVectors: 0, skipped: 1, problem: null })
   expect((await stats(engine)).models).toMatchObject([{ vectors: 2 }])
 })

@@ -12,6 +12,7 @@ export const ENGINE_OPTIONS = [
   'contextGuard',
   'pruning',
   'budgets',
+  'memory',
   'onRequest',
   'recovery',
   'toolsFor',
