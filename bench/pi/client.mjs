@@ -2,6 +2,7 @@
 // tool. It must never know whose modules they are.
 
 const [, , port, ai, core, only] = process.argv
+const TOKENS = 20_000
 const { completeSimple, streamSimple } = await import(ai)
 const { agentLoop } = await import(core)
 
@@ -27,12 +28,14 @@ const tool = {
   execute: async () => ({ content: [{ type: 'text', text: 'seen' }], details: {} }),
 }
 
+/** Of the tokens that the server writes: the engine joins those that a busy reader has not read. */
 async function tokens() {
-  let count = 0
+  let length = 0
   for await (const event of streamSimple(model, { messages: [user('bench:tokens')] }, options)) {
-    if (event.type === 'text_delta') count++
+    if (event.type === 'text_delta') length += event.delta.length
   }
-  return count
+  if (length !== TOKENS * 'token '.length) throw new Error(`${length} characters`)
+  return TOKENS
 }
 
 async function calls(count) {

@@ -16,7 +16,7 @@ interface Response extends AsyncIterable<AssistantMessageEvent> {
 
 /** Calls the model, emits what arrives, and adds the message to the context. */
 async function answer(run: Run): Promise<AssistantMessage> {
-  const { context, config } = run
+  const { config } = run
   if (isAborted(run)) return ended(run, failure(config.model, true, ABORTED), false)
   const growing = new Growing(run)
   let message: AssistantMessage | typeof LATE
@@ -28,8 +28,7 @@ async function answer(run: Run): Promise<AssistantMessage> {
   }
   growing.left = true
   const last = message === LATE ? failure(config.model, true, ABORTED, growing.partial) : message
-  // The caller may have changed the list meanwhile: the partial is replaced where it stands.
-  return ended({ ...run, context }, last, growing.partial !== undefined)
+  return ended(run, last, growing.partial !== undefined)
 }
 
 /** What was thrown by a function that receives events: it ends the run, as no failure of a model does. */

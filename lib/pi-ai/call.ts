@@ -12,7 +12,7 @@ import type {
 import { Answer } from './answer.ts'
 import { conversationOf } from './conversation.ts'
 import { lease } from './engines.ts'
-import { AUTHENTICATED, getEnvApiKey } from './env-keys.ts'
+import { getEnvApiKey } from './env-keys.ts'
 import { AssistantMessageEventStream } from './event-stream.ts'
 import { calculateCost } from './models.ts'
 import { isContextOverflow } from './overflow.ts'
@@ -114,9 +114,7 @@ function settle(
     answer.leave()
     finish(stream, message, failed(message, errorText(message, result)))
   } else {
-    const last = result.messages.at(-1)
-    const own = result.messages.findLast(({ role }) => role === 'assistant') ?? last
-    answer.complete(own)
+    answer.complete(result.messages.findLast(({ role }) => role === 'assistant'))
     message.stopReason = stopReason
     finish(stream, message, { type: 'done', reason: stopReason, message })
   }
@@ -167,4 +165,4 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
-export { AUTHENTICATED, call }
+export { call }
