@@ -259,6 +259,7 @@ mod tests {
     }
 
     #[tokio::test]
+    #[expect(clippy::disallowed_methods, reason = "a test waits for its own tasks")]
     async fn an_answer_that_does_not_come_ends_with_the_connection_and_many_questions_are_refused()
     {
         let (client, host, closing) = client(false);

@@ -121,8 +121,7 @@ mod tests {
     #[tokio::test]
     async fn it_ends_with_its_connection() {
         let (closing, closed) = watch::channel(false);
-        let run = tokio::spawn(Listening::default().run(closed, std::future::pending));
-        drop(closing);
-        run.await.unwrap();
+        let ended = Listening::default().run(closed, std::future::pending);
+        tokio::join!(ended, async move { drop(closing) });
     }
 }

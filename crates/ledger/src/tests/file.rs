@@ -299,11 +299,11 @@ async fn a_read_only_file_system_is_reported_as_such() {
 #[tokio::test]
 async fn a_small_disk_that_fills_up_is_reported_as_such_and_works_again() {
     let folder = tempfile::tempdir().unwrap();
-    let options = ["-t", "tmpfs", "-o", "size=1m"];
+    let options = ["-t", "tmpfs", "-o", "size=2m"];
     let Some(_mount) = Mount::new(&options, Path::new("tmpfs"), folder.path()) else { return };
     let ledger = open(&folder.path().join("ledger.db")).unwrap();
     ledger.commit(Box::new(turn("t1", "main", None))).await.unwrap();
-    fs::write(folder.path().join("ballast"), vec![0_u8; 400 << 10]).unwrap();
+    fs::write(folder.path().join("ballast"), vec![0_u8; 1_300 << 10]).unwrap();
     let mut large = turn("t2", "main", Some("t1"));
     large.messages[0].blocks = vec![Block::text(noise(200 << 10))];
     assert_eq!(ledger.commit(Box::new(large)).await.unwrap_err().kind, StorageErrorKind::Full);

@@ -2,13 +2,13 @@
 // none is refused. It must never assert a duration.
 
 import { expect, test, vi } from 'vitest'
-import { AgentEngine, type AgentEngineOptions, type AssembledContext } from '../../index.js'
-import { closing, folder } from '../support/cleanup.js'
-import { context, testModel } from '../support/engine.js'
-import { anthropic } from '../support/servers/anthropic.js'
-import { chat } from '../support/servers/chat.js'
-import { gate } from '../support/servers/server.js'
-import { type Bucket, bucket } from '../support/servers/token-bucket.js'
+import { AgentEngine, type AgentEngineOptions, type AssembledContext } from '../../../index.js'
+import { closing, folder } from '../../support/cleanup.js'
+import { context, testModel } from '../../support/engine.js'
+import { anthropic } from '../../support/servers/anthropic.js'
+import { chat } from '../../support/servers/chat.js'
+import { gate } from '../../support/servers/server.js'
+import { type Bucket, bucket } from '../../support/servers/token-bucket.js'
 
 const key = (name: string) => `sk-test-canary-${name}-0123456789`
 

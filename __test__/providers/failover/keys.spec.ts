@@ -2,10 +2,10 @@
 // (docs/rules/failover.md#rotation). It must never assert a duration.
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { AgentEngineOptions, AssembledContext } from '../../index.js'
-import { folder } from '../support/cleanup.js'
-import { readAll, textOf } from '../support/engine.js'
-import { anthropic } from '../support/servers/anthropic.js'
+import type { AgentEngineOptions, AssembledContext } from '../../../index.js'
+import { folder } from '../../support/cleanup.js'
+import { readAll, textOf } from '../../support/engine.js'
+import { anthropic } from '../../support/servers/anthropic.js'
 import {
   contextOfM1,
   failWith,
@@ -15,8 +15,8 @@ import {
   switches,
   type World,
   world,
-} from '../support/servers/failover.js'
-import { gate, type Handler, sse, sseThenHold } from '../support/servers/server.js'
+} from '../../support/servers/failover.js'
+import { gate, type Handler, sse, sseThenHold } from '../../support/servers/server.js'
 
 let it: World
 beforeEach(async () => {

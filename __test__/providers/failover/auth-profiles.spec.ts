@@ -3,11 +3,11 @@
 
 import { readFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { AgentEngineOptions, KeyGiven, KeyRequest } from '../../index.js'
-import { closing, folder } from '../support/cleanup.js'
-import { context, scriptedEngine } from '../support/engine.js'
-import { killable } from '../support/processes/killable.js'
-import { failWith, key, replyWith, type World, world } from '../support/servers/failover.js'
+import type { AgentEngineOptions, KeyGiven, KeyRequest } from '../../../index.js'
+import { closing, folder } from '../../support/cleanup.js'
+import { context, scriptedEngine } from '../../support/engine.js'
+import { killable } from '../../support/processes/killable.js'
+import { failWith, key, replyWith, type World, world } from '../../support/servers/failover.js'
 
 let it: World
 beforeEach(async () => {

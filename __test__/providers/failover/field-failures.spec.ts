@@ -6,11 +6,11 @@
 // that one 400 is one request and that a pinned key is never rotated.
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { AgentEngineOptions, AssembledContext, ProfileState } from '../../index.js'
-import { folder } from '../support/cleanup.js'
-import { readAll, textOf } from '../support/engine.js'
-import { anthropic } from '../support/servers/anthropic.js'
-import { chat } from '../support/servers/chat.js'
+import type { AgentEngineOptions, AssembledContext, ProfileState } from '../../../index.js'
+import { folder } from '../../support/cleanup.js'
+import { readAll, textOf } from '../../support/engine.js'
+import { anthropic } from '../../support/servers/anthropic.js'
+import { chat } from '../../support/servers/chat.js'
 import {
   chatReplyWith,
   contextOfM1,
@@ -19,8 +19,8 @@ import {
   runWithM1,
   type World,
   world,
-} from '../support/servers/failover.js'
-import { gate, type Handler, sse, status } from '../support/servers/server.js'
+} from '../../support/servers/failover.js'
+import { gate, type Handler, sse, status } from '../../support/servers/server.js'
 
 let it: World
 beforeEach(async () => {

@@ -2,10 +2,10 @@
 // token bucket. Every run is answered, with few requests. It must never assert a duration.
 
 import { expect, test } from 'vitest'
-import { AgentEngine } from '../../index.js'
-import { closing, serving } from '../support/cleanup.js'
-import { context, testModel } from '../support/engine.js'
-import { chat } from '../support/servers/chat.js'
+import { AgentEngine } from '../../../index.js'
+import { closing, serving } from '../../support/cleanup.js'
+import { context, testModel } from '../../support/engine.js'
+import { chat } from '../../support/servers/chat.js'
 
 const RUNS = 1_000
 /** The maximum number of requests of one run. */

@@ -3,12 +3,12 @@
 // never wait for the end of a window.
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { AgentEngine } from '../../index.js'
-import { folder } from '../support/cleanup.js'
-import { context, readAll, textOf } from '../support/engine.js'
-import { anthropic } from '../support/servers/anthropic.js'
-import { failWith, replyWith, type World, world } from '../support/servers/failover.js'
-import { type Handler, sse, status } from '../support/servers/server.js'
+import type { AgentEngine } from '../../../index.js'
+import { folder } from '../../support/cleanup.js'
+import { context, readAll, textOf } from '../../support/engine.js'
+import { anthropic } from '../../support/servers/anthropic.js'
+import { failWith, replyWith, type World, world } from '../../support/servers/failover.js'
+import { type Handler, sse, status } from '../../support/servers/server.js'
 
 let it: World
 beforeEach(async () => {
