@@ -172,11 +172,11 @@ impl NativeEngine {
             start_memory(options, ledger, (&clock, &tasks), &engine, host)
         });
         let client_answers = Arc::new(ClientAnswers::default());
-        let client_host = JsClientHost {
+        let client_host = Arc::new(JsClientHost {
             hub: Arc::downgrade(hub.core()),
             keys,
             answers: Arc::clone(&client_answers),
-        };
+        });
         Ok(Self {
             engine,
             hub: Arc::clone(hub.core()),

@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::value::RawValue;
 
-use super::client::Client;
+use super::answerer::Answerer;
 use super::frame::{Frame, Params, RemoteError, notification, reply};
 use super::marks::Marks;
 use super::parts::Spawn;
@@ -51,7 +51,7 @@ pub(crate) struct Http {
     last: AtomicU64,
     state: Mutex<State>,
     on_change: OnChange,
-    client: Client,
+    client: Answerer,
     spawn: Spawn,
 }
 
@@ -90,7 +90,7 @@ impl Http {
     pub(crate) fn new(
         endpoint: Arc<Endpoint>,
         on_change: OnChange,
-        client: Client,
+        client: Answerer,
         spawn: Spawn,
     ) -> Self {
         let (last, state) = (AtomicU64::new(0), Mutex::default());

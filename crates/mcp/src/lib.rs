@@ -3,7 +3,7 @@
 //! Servers are not trusted: whatever one sends, or does not send, is an error of one call. It must never know a run, let a server
 //! fail one, or show a secret of a server's options.
 
-mod client;
+mod answerer;
 mod content;
 mod frame;
 mod http;
@@ -22,7 +22,7 @@ mod settings;
 mod stdio;
 mod tool;
 
-pub use client::{ClientAnswer, ClientHost};
+pub use answerer::{ClientAnswer, ClientHost};
 pub use content::CallResult;
 pub use parts::{SchemaCheck, ServerParts, Spawn};
 pub use patterns::Selection;

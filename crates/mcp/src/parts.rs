@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use super::client::ClientHost;
+use super::answerer::ClientHost;
 use base::clock::Clock;
 use provider::{HttpClient, KeyHost};
 

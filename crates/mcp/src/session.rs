@@ -10,7 +10,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::sync::watch;
 
-use super::client::Client;
+use super::answerer::Answerer;
 use super::frame::{Params, notification, request};
 use super::http::{Exchange, Http, LISTEN, Outcome};
 use super::listening::Listening;
@@ -73,7 +73,7 @@ pub(crate) struct Session {
     protocol: Option<String>,
     pub(crate) about: About,
     secrets: Secrets,
-    client: Client,
+    client: Answerer,
     listening: Listening,
     /// Ends what belongs to it, also where it is only dropped.
     closing: watch::Sender<bool>,
@@ -157,7 +157,7 @@ impl Session {
         let clock = parts.clock.clone();
         let (closing, closed) = watch::channel(false);
         let host = parts.client_host.clone();
-        let client = Client::new(&settings.name, settings.functions, host, closed);
+        let client = Answerer::new(&settings.name, settings.functions, host, closed);
         let listening = Listening::default();
         let on_change = listening.through(on_change);
         let connection = match &settings.place {

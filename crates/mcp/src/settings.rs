@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::client::ClientFunctions;
+use super::answerer::ClientFunctions;
 use super::patterns::Selection;
 use super::redaction::Secrets;
 use super::tool::ToolRules;

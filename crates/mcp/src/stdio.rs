@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::client::Client;
+use super::answerer::Answerer;
 use super::frame::{Frame, reply};
 use super::parts::{ServerParts, Spawn};
 use super::pending::Pending;
@@ -67,7 +67,7 @@ struct Reading {
     pending: Arc<Pending>,
     outgoing: mpsc::WeakSender<Vec<u8>>,
     on_change: OnChange,
-    client: Client,
+    client: Answerer,
     spawn: Spawn,
     clock: Clock,
     ended: watch::Sender<bool>,
@@ -82,7 +82,7 @@ impl Stdio {
         name: &str,
         command: ServerCommand,
         on_change: OnChange,
-        client: Client,
+        client: Answerer,
         parts: &ServerParts,
     ) -> Result<Self, String> {
         let pending = Arc::new(Pending::default());

@@ -9,12 +9,11 @@ use serde::Deserialize;
 use serde_json::json as object;
 use serde_json::value::RawValue;
 
-use super::JsClientHost;
 use crate::engine::{EventQueue, JoinedTools, JoiningTools, RecordKind, Tasks};
 use base::clock::Clock;
 use mcp::{
-    CallResult, FoundTools, McpServers, McpTool, OnProgress, RunRules, Selection, ServerParts,
-    ServerSettings,
+    CallResult, ClientHost, FoundTools, McpServers, McpTool, OnProgress, RunRules, Selection,
+    ServerParts, ServerSettings,
 };
 use model::{AssembledContext, RunWarning};
 use provider::{HttpClient, KeyHost};
@@ -30,7 +29,7 @@ pub(in crate::node) fn mcp_servers(
     clock: &Clock,
     client: &Arc<HttpClient>,
     keys: &Arc<dyn KeyHost>,
-    client_host: JsClientHost,
+    client_host: Arc<dyn ClientHost>,
 ) -> Option<Arc<McpServers>> {
     if settings.is_empty() {
         return None;
@@ -42,7 +41,7 @@ pub(in crate::node) fn mcp_servers(
         check: Arc::new(|schema| ResultSchema::compile(schema).map(drop)),
         client: Arc::clone(client),
         keys: Some(Arc::clone(keys)),
-        client_host: Some(Arc::new(client_host)),
+        client_host: Some(client_host),
     };
     Some(McpServers::new(settings, &parts))
 }

@@ -44,7 +44,7 @@ pub(crate) struct ClientFunctions {
 
 /// The client that a server asks.
 #[derive(Clone)]
-pub(crate) struct Client {
+pub(crate) struct Answerer {
     server: Arc<str>,
     functions: ClientFunctions,
     host: Option<Arc<dyn ClientHost>>,
@@ -79,7 +79,7 @@ struct Question<'a> {
     params: Option<&'a RawValue>,
 }
 
-impl Client {
+impl Answerer {
     pub(crate) fn new(
         server: &str,
         functions: ClientFunctions,
@@ -207,7 +207,7 @@ mod tests {
     use serde_json::value::{RawValue, to_raw_value};
     use tokio::sync::watch;
 
-    use super::{Client, ClientAnswer, ClientFunctions, ClientHost};
+    use super::{Answerer, ClientAnswer, ClientFunctions, ClientHost};
     use crate::frame::Params;
 
     /// Answers with what it was asked, or never.
@@ -230,11 +230,11 @@ mod tests {
         RawValue::from_string(json.to_owned()).unwrap()
     }
 
-    fn client(answers: bool) -> (Client, Arc<Echo>, watch::Sender<bool>) {
+    fn client(answers: bool) -> (Answerer, Arc<Echo>, watch::Sender<bool>) {
         let host = Arc::new(Echo { answers, asked: AtomicUsize::new(0) });
         let functions = ClientFunctions { elicitation: Some(1), sampling: None };
         let (closing, closed) = watch::channel(false);
-        (Client::new("s", functions, Some(Arc::clone(&host) as _), closed), host, closing)
+        (Answerer::new("s", functions, Some(Arc::clone(&host) as _), closed), host, closing)
     }
 
     #[tokio::test]
