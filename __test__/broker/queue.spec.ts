@@ -300,10 +300,12 @@ test('turns of different sessions run at once up to the limit of their lane, in 
   const { server, next } = await askedServer()
   const { broker } = brokerAt(server.url, { lanes: { main: 2, worker: 1 } })
   const sessions = ['a', 'b', 'c', 'd']
-  const executions = sessions.flatMap((session) =>
-    [1, 2].map((number) => broker.execute({ to: { session }, message: `${session}${number}` })),
-  )
-  await Promise.all(executions.map(({ receipt }) => receipt))
+  // One after the other: messages that are sent at once arrive in any order.
+  for (const session of sessions) {
+    for (const number of [1, 2]) {
+      await broker.send({ to: { session }, message: `${session}${number}` })
+    }
+  }
   const worker = broker.execute({ to: { session: 'worker:1' }, message: 'w' })
   const order: string[] = []
   const byText = (one: Asked, two: Asked) => String(one.texts).localeCompare(String(two.texts))
@@ -317,7 +319,9 @@ test('turns of different sessions run at once up to the limit of their lane, in 
     asked?.answer('done')
     if (order.length + open.length < 8) open = [...open, await next()]
   }
-  expect(order).toEqual(['a1', 'b1', 'c1', 'd1', 'a2', 'b2', 'c2', 'd2'])
+  expect(order.slice(0, 4)).toEqual(['a1', 'b1', 'c1', 'd1'])
+  // Which of two turns that end at nearly the same time lets its session wait first is open.
+  expect(order.slice(4).toSorted()).toEqual(['a2', 'b2', 'c2', 'd2'])
 })
 
 test('two hundred sessions have their first turns before any has its second', async () => {
