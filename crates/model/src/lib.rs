@@ -57,7 +57,9 @@ pub use data::given_history::GivenHistory;
 pub use data::image::is_base64;
 pub use data::input::context::{continue_context, parse_context, session_label};
 pub use data::input::error_path::error_path;
-pub use data::input::field::{InputError, from_json, one_line, optional, required, typed};
+pub use data::input::field::{
+    InputError, borrowed_from_json, from_json, one_line, optional, required, typed,
+};
 pub use data::input::json::repair_surrogates;
 pub use data::input::json::repair_text;
 pub use data::input::message::{Defaults, parse_agent_message, parse_message};

@@ -15,7 +15,7 @@ use base::config::Environment;
 use base::error::EngineError;
 use mcp::{ServerSettings, parse_servers};
 use model::{
-    Catalogue, InputError, ModelDeclaration, PlannerSettings, RunPolicy, from_json, typed,
+    Catalogue, InputError, ModelDeclaration, PlannerSettings, RunPolicy, borrowed_from_json, typed,
 };
 use provider::{Api, KeyHost, ProviderKeys, ProviderSet, ProviderSettings, parse_hosted_providers};
 
@@ -47,7 +47,7 @@ impl ReadOptions {
         host: Option<&Arc<dyn KeyHost>>,
         environment: &Environment,
     ) -> Result<Self, EngineError> {
-        let options: Options<'_> = from_json(json).map_err(|error: InputError| {
+        let options: Options<'_> = borrowed_from_json(json).map_err(|error: InputError| {
             let is_whole = error.path == ".";
             let path = if is_whole { "options".to_owned() } else { error.path };
             EngineError::option(InputError { path, ..error })

@@ -186,7 +186,7 @@ pub(super) fn read(line: &str) -> Stored<Read> {
 fn typed<T: serde::de::DeserializeOwned>(line: &str) -> Result<T, String> {
     serde_json::from_str(line).map_err(|error| {
         // The error's own text is not used, because it quotes the value.
-        format!("has something missing or of a wrong type at `{}`", error_path(line, &error))
+        format!("has something missing or of a wrong type at `{}`", error_path::<T>(line, &error))
     })
 }
 

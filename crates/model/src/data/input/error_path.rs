@@ -6,6 +6,8 @@
 use std::fmt::Write;
 use std::ops::Range;
 
+use serde::de::DeserializeOwned;
+
 /// A container that is open at the position.
 enum Open {
     /// An object, with the key (with its quotes) whose value is read.
@@ -14,17 +16,48 @@ enum Open {
     Array(Option<usize>),
 }
 
-/// The path at which `error` was found in `text`, as `history[3].content`; `.` is the whole.
-pub fn error_path(text: &str, error: &serde_json::Error) -> String {
+/// The path at which reading `text` as a `T` fails with `error`, as `history[3].content`; `.` is the whole.
+///
+/// A check of a value's own has no position: the reader gives it that of what it has read last, which is the end of the container where the
+/// value is the last one there. So the text is read again with a container that does not end there: the same error is about that value.
+pub fn error_path<T: DeserializeOwned>(text: &str, error: &serde_json::Error) -> String {
+    let read = consumed(text, error);
+    if let Some((before, rest)) = read.checked_sub(1).and_then(|end| text.split_at_checked(end))
+        && rest.starts_with(['}', ']'])
+    {
+        let open_ended = format!("{before} x{rest}");
+        if let Err(again) = serde_json::from_str::<T>(&open_ended)
+            && reason(&again) == reason(error)
+        {
+            return position_path(&open_ended, &again);
+        }
+    }
+    position_path(text, error)
+}
+
+/// The message of an error without its position.
+fn reason(error: &serde_json::Error) -> String {
+    let message = error.to_string();
+    message.rsplit_once(" at line ").map_or(message.as_str(), |(reason, _)| reason).to_owned()
+}
+
+/// The path of what had been read when an error was found, for a type that borrows from the text.
+pub(super) fn position_path(text: &str, error: &serde_json::Error) -> String {
     let read = consumed(text, error);
     let mut open = open_at(text.as_bytes(), read);
     let message = error.to_string();
     // A container where another type is expected is refused before its first byte is read.
-    if message.starts_with("invalid type")
-        && matches!(text.as_bytes().get(read), Some(b'{' | b'['))
-        && let Some(Open::Array(index @ None)) = open.last_mut()
-    {
-        *index = Some(0);
+    let is_unread = message.starts_with("invalid type")
+        && matches!(text.as_bytes().get(read), Some(b'{' | b'['));
+    let is_behind_comma =
+        || text.get(..read).is_some_and(|before| before.trim_end().ends_with(','));
+    match open.last_mut() {
+        Some(Open::Array(index @ None)) if is_unread => *index = Some(0),
+        // A check of an element's own fails when the comma behind it has been read.
+        Some(Open::Array(Some(index))) if !is_unread && is_behind_comma() => {
+            *index = index.saturating_sub(1);
+        }
+        _ => {}
     }
     // What is found when a key has been read is about its object, unless the key itself is wrong.
     if !message.starts_with("unknown field")
@@ -138,6 +171,8 @@ mod tests {
         map: BTreeMap<String, i64>,
         tagged: Option<Tagged>,
         nested: Option<Box<Whole>>,
+        even: Option<Even>,
+        evens: Option<Vec<Even>>,
     }
 
     #[derive(Debug, Deserialize)]
@@ -145,6 +180,19 @@ mod tests {
     struct Part {
         kind: Kind,
         values: Vec<(bool, f64)>,
+    }
+
+    /// A value with a check of its own.
+    #[derive(Debug, Deserialize)]
+    #[serde(try_from = "u32")]
+    struct Even;
+
+    impl TryFrom<u32> for Even {
+        type Error = &'static str;
+
+        fn try_from(number: u32) -> Result<Self, Self::Error> {
+            if number % 2 == 0 { Ok(Self) } else { Err("is odd") }
+        }
     }
 
     #[derive(Debug, Deserialize)]
@@ -171,7 +219,7 @@ mod tests {
     }
 
     fn found(text: &str) -> Option<String> {
-        serde_json::from_str::<Whole>(text).err().map(|error| error_path(text, &error))
+        serde_json::from_str::<Whole>(text).err().map(|error| error_path::<Whole>(text, &error))
     }
 
     fn value() -> impl Strategy<Value = serde_json::Value> {
@@ -179,6 +227,7 @@ mod tests {
             Just(serde_json::Value::Null),
             any::<bool>().prop_map(Into::into),
             any::<i16>().prop_map(Into::into),
+            (0_u8..4).prop_map(Into::into),
             "[a\" {}\\[\\],:\n\\\\é]{0,6}".prop_map(Into::into),
             Just("one".into()),
             Just("A".into()),
@@ -212,7 +261,8 @@ mod tests {
             "list": [{ "kind": "one", "values": [[true, 1.5], [false, 2]] }, { "kind": "two", "values": [] }],
             "map": { "k\"ey": 5, "": -1 },
             "tagged": { "type": "A", "value": 5 },
-            "nested": { "text": "{", "list": [], "map": {} },
+            "nested": { "text": "{", "list": [], "map": {}, "even": 4 },
+            "evens": [2, 4],
         })
     }
 
@@ -279,5 +329,9 @@ mod tests {
         assert_eq!(path("{\n \"text\": \"a\",\n \"list\": [\n  {\"kind\": \"one\"}]}"), "list[0]");
         assert_eq!(path(r#"{"tex": "a"}"#), "tex");
         assert_eq!(path(r#"{"text": "a"}"#), ".");
+        assert_eq!(path(r#"{"even": 3, "text": "a"}"#), "even");
+        assert_eq!(path(r#"{"even": 3}"#), "even");
+        assert_eq!(path(r#"{"evens": [2, 3]}"#), "evens[1]");
+        assert_eq!(path("{\n \"nested\": {\n  \"even\": 3\n } }"), "nested.even");
     }
 }

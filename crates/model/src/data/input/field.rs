@@ -5,7 +5,7 @@
 use serde::de::{Deserialize, DeserializeOwned};
 use serde_json::{Value, value::RawValue};
 
-use crate::data::input::error_path::error_path;
+use crate::data::input::error_path::{error_path, position_path};
 use crate::data::input::quote::quoted;
 
 /// An invalid input, and its path.
@@ -39,7 +39,7 @@ pub(super) fn value(path: &str, raw: &RawValue) -> Parsed<Value> {
 /// The value at `path` as a `T`, or where in it the input is wrong.
 pub fn typed<T: DeserializeOwned>(path: &str, raw: &RawValue) -> Parsed<T> {
     serde_json::from_str(raw.get()).map_err(|error| {
-        let inner = error_path(raw.get(), &error);
+        let inner = error_path::<T>(raw.get(), &error);
         let path = match inner.as_str() {
             "." => path.to_owned(),
             inner if inner.starts_with('[') => format!("{path}{inner}"),
@@ -50,8 +50,13 @@ pub fn typed<T: DeserializeOwned>(path: &str, raw: &RawValue) -> Parsed<T> {
 }
 
 /// JSON text as a `T`, or where in it the input is wrong; the whole of it is at `.`.
-pub fn from_json<'t, T: Deserialize<'t>>(text: &'t str) -> Parsed<T> {
-    serde_json::from_str(text).map_err(|error| input_error(error_path(text, &error), &error))
+pub fn from_json<T: DeserializeOwned>(text: &str) -> Parsed<T> {
+    serde_json::from_str(text).map_err(|error| input_error(error_path::<T>(text, &error), &error))
+}
+
+/// As [`from_json`], for a type that refers to the text.
+pub fn borrowed_from_json<'t, T: Deserialize<'t>>(text: &'t str) -> Parsed<T> {
+    serde_json::from_str(text).map_err(|error| input_error(position_path(text, &error), &error))
 }
 
 /// The error of serde for the value at `path`, with the name of a missing field in the path.
