@@ -66,7 +66,7 @@ describe('a full disk', () => {
     const { path, file } = folder()
     const small = join(path, 'small')
     mkdirSync(small)
-    if (!mounted(small, '-t', 'tmpfs', '-o', 'size=2m', 'tmpfs')) skip('mounting needs root')
+    if (!mounted(small, '-t', 'tmpfs', '-o', 'size=4m', 'tmpfs')) skip('mounting needs root')
     const engine = await filled(file)
     const ballast = join(small, 'ballast')
     fill(ballast)
@@ -97,7 +97,7 @@ describe('a full disk', () => {
     await source.ledger.export(lines)
     const small = join(path, 'small')
     mkdirSync(small)
-    if (!mounted(small, '-t', 'tmpfs', '-o', 'size=2m', 'tmpfs')) skip('mounting needs root')
+    if (!mounted(small, '-t', 'tmpfs', '-o', 'size=4m', 'tmpfs')) skip('mounting needs root')
     const { engine } = scriptedEngine(['here', 'again'], { ledger: { path: join(small, 'a.db') } })
     closing(engine)
     const first = await engine.run(context({ sessionLabel: 'own' })).result

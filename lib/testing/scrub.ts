@@ -5,7 +5,7 @@ import type { Scrubbed } from '../../testing.d.ts'
 /** A ULID or a UUID, also inside of a longer text. */
 const IDS =
   /\b(?:[0-7][0-9A-HJKMNP-TV-Z]{25}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\b/g
-const TIME = /(?:At|_at)$|^(?:from|until|timestamp|deadline)$/
+const TIME = /(?:At|_at)$|^(?:from|until|timestamp|deadline|valid_?(?:[Ff]rom|[Tt]o))$/
 const DURATION = /(?:Ms|_ms)$|^ms$/
 /** What an id names, by its field; the columns of the ledger as well. */
 const KINDS: [kind: string, field: RegExp][] = [

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import type { AgentEngine, AgentEngineOptions } from '../../../index.js'
 import { closing, folder } from '../../support/cleanup.js'
 import { scriptedEngine } from '../../support/engine.js'
-import { hashingEmbedder } from '../../support/values/hashing-embedder.js'
+import { hashed } from '../../support/values/hashing-embedder.js'
 
 const TURNS = 2_000
 const names = 'alice bruno carla dmitri elena farid greta hiro ines jonas kamal lena'.split(' ')
@@ -35,10 +35,10 @@ function corpus(): string[] {
   const every = Math.floor(TURNS / planted.length)
   return Array.from({ length: TURNS }, (_, n) => {
     const fact = n % every === 3 ? planted[Math.floor(n / every)] : undefined
-    return (
-      fact ??
-      `${pick(names)} and ${pick(names)} spoke briefly of the ${pick(talk)} and the ${pick(talk)} yesterday ${n}.`
-    )
+    if (fact !== undefined) return fact
+    const one = pick(names)
+    const other = pick(names.filter((name) => name !== one))
+    return `${one} and ${other} spoke briefly of the ${pick(talk)} and the ${pick(talk)} yesterday ${n}.`
   })
 }
 
@@ -77,7 +77,10 @@ test('paraphrased questions are answered with vectors, and words are found as we
     await words.memory.search('x', { all: true })
   const byWords = { asks: await recall(words, 'asks'), same: await recall(words, 'same') }
   await words.close()
-  const both = closing(scriptedEngine([], options(path, { embedder: hashingEmbedder })).engine)
+  // So many dimensions that hardly two words share one.
+  const embed = (texts: string[]) => texts.map((text) => hashed(text, 2_048))
+  const embedder = { model: 'hashes', dimensions: 2_048, embed }
+  const both = closing(scriptedEngine([], options(path, { embedder })).engine)
   await expect
     .poll(async () => (await both.memory.stats()).pendingVectors, { timeout: 120_000 })
     .toBe(0)

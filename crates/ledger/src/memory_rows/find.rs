@@ -17,7 +17,7 @@ use model::{MemoryFound, MemoryKind, MemoryQuery, MemoryRow};
 /// The candidates of the codes that are ranked by their vectors.
 const RANKED_EXACTLY: usize = 128;
 /// How close a vector must be for its chunk to be a hit: at least this share of the closest one. Others would only push hits by words.
-const CLOSE: f32 = 0.75;
+const CLOSE: f32 = 0.7;
 /// Up to so many chunks every word of a query is searched for. In a larger memory, the words that most chunks have are left out.
 const SMALL: i64 = 10_000;
 /// The chunks that the words of a query may have together in a larger memory.
