@@ -191,7 +191,7 @@ mod tests {
         type Error = &'static str;
 
         fn try_from(number: u32) -> Result<Self, Self::Error> {
-            if number % 2 == 0 { Ok(Self) } else { Err("is odd") }
+            if number.is_multiple_of(2) { Ok(Self) } else { Err("is odd") }
         }
     }
 
