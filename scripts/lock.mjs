@@ -1,11 +1,13 @@
-// Owns the completeness of package-lock.json, run by `npm run lock` after a development tool was updated: names
+// Owns the completeness of package-lock.json, run by `npm run lock` after a development tool was updated (`npm run lock -- FOLDER` for the
+// lock of another folder): names
 // each optional binary of another platform that npm left out because the package source in use does not
 // have it, because `npm ci` refuses a lock without it. It never changes an entry that npm wrote.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-const path = join(dirname(fileURLToPath(import.meta.url)), '..', 'package-lock.json')
+const root = join(dirname(fileURLToPath(import.meta.url)), '..')
+const path = join(root, process.argv[2] ?? '.', 'package-lock.json')
 const lock = JSON.parse(readFileSync(path, 'utf8'))
 const entries = lock.packages
 
@@ -35,7 +37,8 @@ let added = 0
 for (const [from, entry] of Object.entries(entries)) {
   for (const [name, version] of Object.entries(entry.optionalDependencies ?? {})) {
     if (isLocked(from, name)) continue
-    entries[`node_modules/${name}`] = { version, dev: true, optional: true, ...platform(name) }
+    const dev = entry.dev === true ? { dev: true } : {}
+    entries[`node_modules/${name}`] = { version, ...dev, optional: true, ...platform(name) }
     added += 1
   }
 }
