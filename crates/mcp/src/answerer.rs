@@ -42,7 +42,7 @@ pub(crate) struct ClientFunctions {
     pub(crate) sampling: Option<u32>,
 }
 
-/// The client that a server asks.
+/// Answers the requests of a server, on one connection.
 #[derive(Clone)]
 pub(crate) struct Answerer {
     server: Arc<str>,
@@ -230,7 +230,7 @@ mod tests {
         RawValue::from_string(json.to_owned()).unwrap()
     }
 
-    fn client(answers: bool) -> (Answerer, Arc<Echo>, watch::Sender<bool>) {
+    fn answerer(answers: bool) -> (Answerer, Arc<Echo>, watch::Sender<bool>) {
         let host = Arc::new(Echo { answers, asked: AtomicUsize::new(0) });
         let functions = ClientFunctions { elicitation: Some(1), sampling: None };
         let (closing, closed) = watch::channel(false);
@@ -239,13 +239,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_is_answered_by_its_function_and_anything_else_is_declined() {
-        let (client, _, _closing) = client(true);
-        assert_eq!(client.capabilities().to_string(), r#"{"elicitation":{}}"#);
+        let (answerer, _, _closing) = answerer(true);
+        assert_eq!(answerer.capabilities().to_string(), r#"{"elicitation":{}}"#);
         let message = |method: &str| {
-            let (client, method) = (client.clone(), method.to_owned());
+            let (answerer, method) = (answerer.clone(), method.to_owned());
             async move {
                 let params = Some(raw("{\"a\":1}"));
-                String::from_utf8(client.message(raw("7"), method, params).await).unwrap()
+                String::from_utf8(answerer.message(raw("7"), method, params).await).unwrap()
             }
         };
         assert_eq!(
@@ -262,17 +262,17 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "a test waits for its own tasks")]
     async fn an_answer_that_does_not_come_ends_with_the_connection_and_many_questions_are_refused()
     {
-        let (client, host, closing) = client(false);
+        let (answerer, host, closing) = answerer(false);
         let open: Vec<_> = (0..super::MAX_OPEN)
             .map(|_| {
-                let client = client.clone();
-                tokio::spawn(async move { client.result("elicitation/create", None).await })
+                let answerer = answerer.clone();
+                tokio::spawn(async move { answerer.result("elicitation/create", None).await })
             })
             .collect();
         while host.asked.load(Ordering::Relaxed) < super::MAX_OPEN {
             tokio::task::yield_now().await;
         }
-        let refused = client.result("elicitation/create", None).await;
+        let refused = answerer.result("elicitation/create", None).await;
         assert_eq!(refused.unwrap_err(), "too many requests");
         drop(closing);
         for answer in open {
@@ -282,11 +282,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_result_that_asks_for_input_gives_the_parameters_of_the_next_request() {
-        let (client, _, _closing) = client(true);
+        let (answerer, _, _closing) = answerer(true);
         let params = Params::default().with("name", "book");
         let next = |result: &str| {
-            let (client, params, result) = (client.clone(), params.clone(), raw(result));
-            async move { client.answered(&result, &params).await }
+            let (answerer, params, result) = (answerer.clone(), params.clone(), raw(result));
+            async move { answerer.answered(&result, &params).await }
         };
         let asked = r#"{"resultType":"input_required","requestState":"x","inputRequests":{"a":{"method":"elicitation/create"}}}"#;
         let again = next(asked).await.unwrap().unwrap();

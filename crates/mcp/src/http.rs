@@ -51,7 +51,7 @@ pub(crate) struct Http {
     last: AtomicU64,
     state: Mutex<State>,
     on_change: OnChange,
-    client: Answerer,
+    answerer: Answerer,
     spawn: Spawn,
 }
 
@@ -90,11 +90,11 @@ impl Http {
     pub(crate) fn new(
         endpoint: Arc<Endpoint>,
         on_change: OnChange,
-        client: Answerer,
+        answerer: Answerer,
         spawn: Spawn,
     ) -> Self {
         let (last, state) = (AtomicU64::new(0), Mutex::default());
-        Self { endpoint, last, state, on_change, client, spawn }
+        Self { endpoint, last, state, on_change, answerer, spawn }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -281,8 +281,8 @@ impl Http {
                 Ok(result) => Outcome::Result(result.to_owned()),
                 Err(error) => Outcome::Remote(error),
             }),
-            Frame::Request { id, method, params } if self.client.serves(&method) => {
-                let message = self.client.clone().message(
+            Frame::Request { id, method, params } if self.answerer.serves(&method) => {
+                let message = self.answerer.clone().message(
                     id.to_owned(),
                     method.into_owned(),
                     params.map(ToOwned::to_owned),

@@ -73,7 +73,7 @@ pub(crate) struct Session {
     protocol: Option<String>,
     pub(crate) about: About,
     secrets: Secrets,
-    client: Answerer,
+    answerer: Answerer,
     listening: Listening,
     /// Ends what belongs to it, also where it is only dropped.
     closing: watch::Sender<bool>,
@@ -157,14 +157,19 @@ impl Session {
         let clock = parts.clock.clone();
         let (closing, closed) = watch::channel(false);
         let host = parts.client_host.clone();
-        let client = Answerer::new(&settings.name, settings.functions, host, closed);
+        let answerer = Answerer::new(&settings.name, settings.functions, host, closed);
         let listening = Listening::default();
         let on_change = listening.through(on_change);
         let connection = match &settings.place {
             Place::Process(command) => {
-                let started =
-                    Stdio::start(&settings.name, command.clone(), on_change, client.clone(), parts)
-                        .await;
+                let started = Stdio::start(
+                    &settings.name,
+                    command.clone(),
+                    on_change,
+                    answerer.clone(),
+                    parts,
+                )
+                .await;
                 let failed = |why: String| (McpError::Failed(secrets.clean(&why)), String::new());
                 Connection::Stdio(started.map_err(failed)?)
             }
@@ -174,13 +179,21 @@ impl Session {
                 let sockets = Arc::clone(&parts.client);
                 let endpoint = Arc::new(Endpoint::new(address.clone(), token, sockets, clock));
                 let spawn = Arc::clone(&parts.spawn);
-                Connection::Http(Arc::new(Http::new(endpoint, on_change, client.clone(), spawn)))
+                Connection::Http(Arc::new(Http::new(endpoint, on_change, answerer.clone(), spawn)))
             }
         };
         let about = About::default();
         let (is_stateless, protocol) = (false, None);
-        let mut session =
-            Self { connection, is_stateless, protocol, about, secrets, client, listening, closing };
+        let mut session = Self {
+            connection,
+            is_stateless,
+            protocol,
+            about,
+            secrets,
+            answerer,
+            listening,
+            closing,
+        };
         let begun = session.begin(settings.protocol).await;
         match begun {
             Ok(()) => Ok(session),
@@ -213,7 +226,7 @@ impl Session {
         self.is_stateless = false;
         let params = Params::default()
             .with("protocolVersion", OFFERED)
-            .with("capabilities", &self.client.capabilities())
+            .with("capabilities", &self.answerer.capabilities())
             .with("clientInfo", &client());
         let raw = self.request("initialize", params, None).await?;
         let begun: Begun = self.parsed(&raw)?;
@@ -284,7 +297,7 @@ impl Session {
         let mut next = params.clone();
         for _ in 0..MAX_ROUNDS {
             let result = self.request(method, next, on_progress.cloned()).await?;
-            match self.client.answered(&result, params).await {
+            match self.answerer.answered(&result, params).await {
                 Ok(None) => return Ok(result),
                 Ok(Some(answered)) => next = answered,
                 Err(why) => return Err(McpError::Failed(self.clean(&why))),
@@ -381,7 +394,7 @@ impl Session {
         if self.is_stateless {
             meta.insert("io.modelcontextprotocol/protocolVersion".to_owned(), STATELESS.into());
             meta.insert("io.modelcontextprotocol/clientInfo".to_owned(), client());
-            let capabilities = self.client.capabilities();
+            let capabilities = self.answerer.capabilities();
             meta.insert("io.modelcontextprotocol/clientCapabilities".to_owned(), capabilities);
         }
         if let Some(id) = progress {

@@ -67,7 +67,7 @@ struct Reading {
     pending: Arc<Pending>,
     outgoing: mpsc::WeakSender<Vec<u8>>,
     on_change: OnChange,
-    client: Answerer,
+    answerer: Answerer,
     spawn: Spawn,
     clock: Clock,
     ended: watch::Sender<bool>,
@@ -82,7 +82,7 @@ impl Stdio {
         name: &str,
         command: ServerCommand,
         on_change: OnChange,
-        client: Answerer,
+        answerer: Answerer,
         parts: &ServerParts,
     ) -> Result<Self, String> {
         let pending = Arc::new(Pending::default());
@@ -92,7 +92,7 @@ impl Stdio {
             pending: Arc::clone(&pending),
             outgoing: outgoing.downgrade(),
             on_change,
-            client,
+            answerer,
             spawn: Arc::clone(&parts.spawn),
             clock: parts.clock.clone(),
             ended,
@@ -259,8 +259,8 @@ impl Reading {
     fn message(&self, line: &[u8]) {
         match Frame::read(line) {
             Frame::Answer { id, outcome } => self.pending.answer(id, outcome),
-            Frame::Request { id, method, params } if self.client.serves(&method) => {
-                let message = self.client.clone().message(
+            Frame::Request { id, method, params } if self.answerer.serves(&method) => {
+                let message = self.answerer.clone().message(
                     id.to_owned(),
                     method.into_owned(),
                     params.map(ToOwned::to_owned),

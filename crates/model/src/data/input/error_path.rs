@@ -35,8 +35,8 @@ pub fn error_path<T: DeserializeOwned>(text: &str, error: &serde_json::Error) ->
     position_path(text, error)
 }
 
-/// The message of an error without its position.
-fn reason(error: &serde_json::Error) -> String {
+/// The message of an error without its position, which is last: a text that it quotes may itself contain " at line ".
+pub(super) fn reason(error: &serde_json::Error) -> String {
     let message = error.to_string();
     message.rsplit_once(" at line ").map_or(message.as_str(), |(reason, _)| reason).to_owned()
 }

@@ -5,7 +5,7 @@
 use serde::de::{Deserialize, DeserializeOwned};
 use serde_json::{Value, value::RawValue};
 
-use crate::data::input::error_path::{error_path, position_path};
+use crate::data::input::error_path::{error_path, position_path, reason};
 use crate::data::input::quote::quoted;
 
 /// An invalid input, and its path.
@@ -73,9 +73,8 @@ const LONGEST_REPEATED_VALUE: usize = 22;
 
 /// serde's message without the position, and without the value it quotes (it may be a secret).
 fn plain(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    // The position is last; the quoted text may itself contain " at line ".
-    let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);
+    let reason = reason(error);
+    let text = reason.as_str();
     let expected = text.rfind(", expected ").and_then(|at| text.get(at..)).unwrap_or_default();
     let names = |what: &str| text.strip_prefix(what).filter(|_| !expected.is_empty());
     if text.contains("surrogate in hex escape") || text == "unexpected end of hex escape" {
