@@ -66,6 +66,14 @@ type NativeEvent =
 type Emitted = Omit<BrokerEvents, 'delivery'>
 type Listeners = { [Name in keyof Emitted]: Set<(event: Emitted[Name]) => void> }
 
+/** A run that has not ended. */
+interface Running {
+  run: AgentRun
+  about: { sessionLabel: string; agentId: string; turnId: string }
+  /** Whether the session's states are emitted. */
+  isWatched: boolean
+}
+
 class Broker implements Declared {
   #engine: AgentEngine
   #parts: EngineParts
@@ -80,7 +88,7 @@ class Broker implements Declared {
   /** The messages that are followed, by id. */
   #executions = new Map<string, Execution>()
   /** The runs that have not ended, by turn. */
-  #runs = new Map<string, AgentRun>()
+  #runs = new Map<string, Running>()
   /** The messages that are composed for running turns, by turn: they enter in their order. */
   #composing = new Map<string, Promise<void>>()
   /** The turns that this process has tried to resume. */
@@ -296,6 +304,8 @@ class Broker implements Declared {
     if (name === 'delivery') return this.#deliveries.listen(listener as (it: Delivery) => void)
     const listeners: Set<unknown> = this.#listeners[name as keyof Emitted]
     listeners.add(listener)
+    // After the caller has the function that removes its listener.
+    if (name === 'session') queueMicrotask(() => this.#runs.forEach(this.#watch, this))
     return () => void listeners.delete(listener)
   }
 
@@ -352,7 +362,7 @@ class Broker implements Declared {
         this.#approvalsChanged(event.turnId)
         break
       case 'steered':
-        this.#follow(event.items, this.#runs.get(event.turnId))
+        this.#follow(event.items, this.#runs.get(event.turnId)?.run)
         break
       case 'ended':
         this.#ended(event.turnId, event.items)
@@ -430,7 +440,7 @@ class Broker implements Declared {
   }
 
   #approvalsChanged(turnId: string): void {
-    const run = this.#runs.get(turnId)
+    const run = this.#runs.get(turnId)?.run
     // Without a listener, nothing is read for it.
     if (run === undefined || this.#listeners.approval.size === 0) return
     this.#approvals.changed(turnId, run.id).catch((error) => {
@@ -440,12 +450,13 @@ class Broker implements Declared {
 
   #begun(turnId: string, sessionLabel: string, itemIds: string[], begun: BegunTurn): void {
     const { run, agentId } = begun
-    this.#runs.set(turnId, run)
+    const about = { sessionLabel, agentId, turnId }
+    const running: Running = { run, about, isWatched: false }
+    this.#runs.set(turnId, running)
     this.#follow(itemIds, run)
     this.#emit('run', { run, turnId, sessionLabel, agentId, itemIds })
-    const about = { sessionLabel, agentId, turnId }
     // Without a listener, nothing of the run crosses for it.
-    if (this.#listeners.session.size > 0) this.#watch(run, about)
+    if (this.#listeners.session.size > 0) this.#watch(running)
     if (this.#listeners.usage.size > 0) {
       const used = ({ usage, cost }: AgentResult) =>
         this.#emit('usage', { ...about, usage, cost: cost ?? null })
@@ -453,8 +464,11 @@ class Broker implements Declared {
     }
   }
 
-  /** Emits the states of a session while a run of it is under way. */
-  #watch(run: AgentRun, about: { sessionLabel: string; agentId: string; turnId: string }): void {
+  /** Emits the states of a session while a run of it is under way. That it is idle comes with its end. */
+  #watch(running: Running): void {
+    if (running.isWatched) return
+    running.isWatched = true
+    const { run, about } = running
     const emit = (state: BrokerEvents['session']['state']) =>
       this.#emit('session', { ...about, state })
     emit('running')
@@ -466,8 +480,6 @@ class Broker implements Declared {
       else return
       isAnswering = event.type === 'token'
     })
-    const ended = () => emit('idle')
-    run.result.then(ended, ended)
   }
 
   /** The messages are in a run. */
@@ -483,7 +495,9 @@ class Broker implements Declared {
     }
     if (turnId !== null) {
       if (this.#approvals.awaits(turnId)) this.#approvalsChanged(turnId)
+      const ended = this.#runs.get(turnId)
       this.#runs.delete(turnId)
+      if (ended !== undefined) this.#emit('session', { ...ended.about, state: 'idle' })
       if (all.every(({ status }) => status !== 'processing')) this.#resumed.delete(turnId)
     }
     this.#emit('queue', { turnId, items: all })

@@ -219,6 +219,7 @@ impl Dispatcher {
             return SessionState::Idle;
         };
         match &turn.control {
+            Some(_) | None if turn.has_ended => SessionState::Idle,
             Some(control) if control.is_compacting() => SessionState::Compacting,
             Some(control) if control.is_answering() => SessionState::Streaming,
             Some(_) | None => SessionState::Running,

@@ -16,6 +16,8 @@ pub(super) struct ActiveTurn {
     /// `None` until its run has begun.
     pub(super) control: Option<Arc<RunControl>>,
     pub(super) is_ending: bool,
+    /// The host has been informed of its end.
+    pub(super) has_ended: bool,
     /// The messages that it has, with the number of earlier tries.
     pub(super) items: Vec<(String, u32)>,
     /// The messages that it was offered.
@@ -41,6 +43,7 @@ impl ActiveTurn {
             principal,
             control: None,
             is_ending: false,
+            has_ended: false,
             items,
             offered: Vec::new(),
             has_children: false,

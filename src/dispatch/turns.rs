@@ -160,6 +160,8 @@ impl Dispatcher {
         self.parts.tasks.spawn(async move {
             if let Err(error) = dispatcher.settle(&label, &turn_id).await {
                 dispatcher.report(&error);
+                // What became of its messages is unknown here; that it has ended is not.
+                dispatcher.emit_ended(&label, EndedTurn { turn_id: turn_id.clone(), items: vec![] });
             }
             dispatcher.leave(&label, &turn_id);
         });
@@ -204,11 +206,19 @@ impl Dispatcher {
             self.lock().session(label).held_until = self.now().saturating_add(HOLD);
         }
         let tasks: Vec<String> = items.iter().filter_map(ended_task).collect();
-        self.parts.host.ended(EndedTurn { turn_id: turn_id.to_owned(), items });
+        self.emit_ended(label, EndedTurn { turn_id: turn_id.to_owned(), items });
         for id in tasks {
             self.dispatch_ended(&id).await?;
         }
         if has_children { self.stop_dispatches().await } else { Ok(()) }
+    }
+
+    /// A host that hears of the end finds the session idle.
+    fn emit_ended(&self, label: &str, ended: EndedTurn) {
+        if let Some(turn) = self.lock().turn(label, &ended.turn_id) {
+            turn.has_ended = true;
+        }
+        self.parts.host.ended(ended);
     }
 
     /// The session is free for its next turn, and the lane for its next session.

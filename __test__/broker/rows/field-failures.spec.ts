@@ -117,7 +117,7 @@ test.each(Object.entries(hooks))('a throw in %s leaves the session free', async 
     name === 'smartRoute' || name === 'beforeToolCall' ? /^to [ab]$/ : /run_failed: .*a hook threw/
   expect(await settled('a')).toMatch(expected)
   expect(await settled('b')).toMatch(expected)
-  // The result of a message comes before its session has ended its step.
+  // The result of a message comes before its session has ended its step; a listener that comes late is informed of its end.
   if (broker.state(label) !== 'idle') {
     await new Promise<void>((resolve) => {
       broker.on('session', ({ state }) => state === 'idle' && resolve())

@@ -10,7 +10,7 @@
 
 import { expect, test } from 'vitest'
 import { Broker, type BrokerEvents } from '../../../index.js'
-import { brokerAt, echoing } from '../../support/broker.js'
+import { askedServer, brokerAt, echoing } from '../../support/broker.js'
 import { afterwards, closing, folder } from '../../support/cleanup.js'
 import { scriptedEngine } from '../../support/engine.js'
 import { waitingTool } from '../../support/tools.js'
@@ -74,6 +74,26 @@ test('running, streaming: a tool runs, then the answer comes', async () => {
     'idle',
     true,
   ])
+})
+
+test('a listener that comes while a turn runs has its states from then on, and finds the session idle at its end', async () => {
+  const { server, next } = await askedServer()
+  const { broker } = brokerAt(server.url)
+  const { result } = broker.execute({ to, message: 'Hi' })
+  const asked = await next()
+  const states: string[] = []
+  const ended = new Promise<string>((resolve) => {
+    const leave = broker.on('session', ({ sessionLabel, state }) => {
+      states.push(`${sessionLabel} ${state}`)
+      if (state !== 'idle') return
+      leave()
+      resolve(broker.state(label))
+    })
+  })
+  asked.answer('Hi.')
+  expect((await result).text).toBe('Hi.')
+  expect(await ended).toBe('idle')
+  expect([states[0], states.at(-1)]).toEqual([`${label} running`, `${label} idle`])
 })
 
 test('compacting: while the history is summarised', async () => {

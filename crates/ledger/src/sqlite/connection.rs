@@ -36,7 +36,8 @@ pub(crate) enum Purpose {
 /// # Errors
 /// A file that is foreign, newer, damaged or read-only; it is left unchanged.
 pub(crate) fn open(path: &Path, purpose: Purpose) -> Stored<Connection> {
-    guard::opening(|| open_checked(path, purpose))
+    let only_read = (purpose == Purpose::Read).then_some(path);
+    guard::opening(only_read, || open_checked(path, purpose))
 }
 
 fn open_checked(path: &Path, purpose: Purpose) -> Stored<Connection> {

@@ -4,7 +4,11 @@
 //! SQLite opens files inside `sqlite3_open` and a connection's first read: descriptors that appear meanwhile are the
 //! engine's. Linux only: other systems list no descriptors. It must never delay a connection because `/proc` is missing.
 
+use std::path::Path;
+
 use crate::sqlite::error::Stored;
+#[cfg(target_os = "linux")]
+use crate::sqlite::file;
 
 #[cfg(target_os = "linux")]
 mod list {
@@ -21,8 +25,8 @@ mod list {
     #[derive(Default)]
     struct Ours {
         known: HashSet<Descriptor>,
-        /// Files that were opened more than once while one connection was opened: SQLite opens each once, so another library
-        /// opened it at the same time.
+        /// Files that were opened more often than SQLite does while one connection was opened: another library opened them
+        /// at the same time.
         doubted: HashSet<FileId>,
         /// A connection was opened while the descriptors could not be listed: the engine's descriptors can no longer be
         /// distinguished from others.
@@ -63,8 +67,9 @@ mod list {
         }
     }
 
-    /// Runs `open`, and records the descriptors that it leaves open as the engine's.
-    pub(crate) fn opening<T>(open: impl FnOnce() -> T) -> T {
+    /// Runs `open`, and records the descriptors that it leaves open as the engine's. SQLite opens each file once, and
+    /// `only_read` not for writing: what appears beyond that is another library's.
+    pub(crate) fn opening<T>(only_read: Option<&FileId>, open: impl FnOnce() -> T) -> T {
         let mut ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
         let before = writable();
         let opened = open();
@@ -75,7 +80,7 @@ mod list {
                 ours.known.retain(|known| now.contains(known));
                 let mut opened = HashSet::new();
                 for found in now.into_iter().filter(|found| !before.contains(found)) {
-                    if !opened.insert(found.1.clone()) {
+                    if !opened.insert(found.1.clone()) || only_read == Some(&found.1) {
                         ours.doubted.insert(found.1.clone());
                     }
                     ours.known.insert(found);
@@ -97,12 +102,18 @@ mod list {
     }
 }
 
-/// Opens a connection by `open`, and records its descriptors as the engine's.
-pub(crate) fn opening<T>(open: impl FnOnce() -> Stored<T>) -> Stored<T> {
+/// Opens a connection by `open`, and records its descriptors as the engine's. The connection writes to no file at `only_read`.
+pub(crate) fn opening<T>(only_read: Option<&Path>, open: impl FnOnce() -> Stored<T>) -> Stored<T> {
     #[cfg(target_os = "linux")]
-    return list::opening(open);
+    {
+        let only_read = only_read.and_then(|path| file::id_at(path).ok().flatten());
+        list::opening(only_read.as_ref(), open)
+    }
     #[cfg(not(target_os = "linux"))]
-    open()
+    {
+        let _ = only_read;
+        open()
+    }
 }
 
 #[cfg(target_os = "linux")]
