@@ -161,7 +161,8 @@ impl Dispatcher {
             if let Err(error) = dispatcher.settle(&label, &turn_id).await {
                 dispatcher.report(&error);
                 // What became of its messages is unknown here; that it has ended is not.
-                dispatcher.emit_ended(&label, EndedTurn { turn_id: turn_id.clone(), items: vec![] });
+                dispatcher
+                    .emit_ended(&label, EndedTurn { turn_id: turn_id.clone(), items: vec![] });
             }
             dispatcher.leave(&label, &turn_id);
         });
