@@ -127,9 +127,14 @@ const proofs = {
   },
   workspace: {
     about:
-      'the file tools for a minute while another thread swaps names for links that lead outside',
+      'the file tools and commands for a minute while another thread swaps names for links that lead outside',
     env: { CODING_RACE_SECONDS: '60' },
     command: spec('tools/coding/hostile'),
+  },
+  shells: {
+    about: 'a gigabyte of output of a command: less than 16 MiB more memory, and no process left',
+    env: { SHELL_BYTES: '1000000000' },
+    command: spec('tools/registry/rows/security'),
   },
   patches: {
     about:

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::call::{Dismissed, Ending, HookHost, ModelCall, PromptSize, call, request};
-use super::context::{Conversation, GivenConversations, convert, message_bytes, tools_tokens};
+use super::context::{
+    Conversation, GivenConversations, Joining, convert, join, message_bytes, settle_choice,
+    tools_tokens,
+};
 use super::failover::{FailoverOptions, blame, candidate};
 use super::limits::priority_of;
 use super::providers::ProviderEntry;
@@ -61,12 +64,20 @@ impl CountParts {
     }
 }
 
-/// Counts the tokens of the first call of a run; with `exact` the provider counts, where its API supports that.
+/// Counts the tokens of the first call of a run, with the tools that join it; with `exact` the provider counts, where its API supports
+/// that.
 pub(crate) async fn count(
     shared: Arc<EngineShared>,
-    parts: CountParts,
+    mut parts: CountParts,
+    joining: Option<Joining>,
     exact: bool,
 ) -> Result<TokenCount, EngineError> {
+    if let Some(joining) = joining {
+        let bounds = bounds(&shared, &parts.context);
+        // What is missing is in no result: `mcp.servers()` has the reasons.
+        join(&mut parts.context, &mut parts.tool_set, joining, &bounds).await;
+        settle_choice(&mut parts.context, &mut parts.template);
+    }
     let CountParts { context, target, tool_set, template, .. } = &parts;
     let before = before(shared.journal.as_deref(), context).await?;
     shared.calibrations.refresh().await;
@@ -96,6 +107,12 @@ pub(crate) async fn count(
     })
 }
 
+/// A count ends with the context's time, or with the engine.
+fn bounds(shared: &EngineShared, context: &AssembledContext) -> Bounds {
+    let limit = Duration::from_millis(context.timeout_ms);
+    Bounds { abort: shared.closing.clone(), deadline: shared.clock.instant() + limit, run: None }
+}
+
 /// Sends one request to the provider; it ends with the context's time, or with the engine.
 async fn count_exactly(
     shared: &EngineShared,
@@ -103,12 +120,7 @@ async fn count_exactly(
     request: ModelRequest,
 ) -> Result<Option<u64>, EngineError> {
     let CountParts { context, target, candidate, template, .. } = parts;
-    let limit = Duration::from_millis(context.timeout_ms);
-    let bounds = Bounds {
-        abort: shared.closing.clone(),
-        deadline: shared.clock.instant() + limit,
-        run: None,
-    };
+    let bounds = bounds(shared, context);
     let mut held = Duration::ZERO;
     let (profile, called) = loop {
         let profile = shared.keys.any(candidate.clone()).await?;

@@ -28,7 +28,7 @@ use base::config::Environment;
 use base::error::{EngineError, ErrorCode};
 use base::telemetry;
 use mcp::McpServers;
-use model::{InputError, LedgerPorts, ModelFilter, ModelInfo, from_json};
+use model::{AssembledContext, InputError, LedgerPorts, ModelFilter, ModelInfo, from_json};
 use napi::Result;
 use napi_derive::napi;
 use provider::{
@@ -205,6 +205,12 @@ impl NativeEngine {
         hooked.then(|| Arc::new(host()) as Arc<dyn RequestHost>)
     }
 
+    /// The servers whose tools join a run of this context.
+    pub(super) fn mcp_host(&self, context: &AssembledContext) -> Option<Arc<McpHost>> {
+        let wants = !context.mcp.as_ref().is_some_and(Vec::is_empty);
+        self.mcp.as_ref().filter(|_| wants).map(McpHost::new)
+    }
+
     pub(super) fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
@@ -234,11 +240,7 @@ impl NativeEngine {
         };
         let queue = EventQueue::new(run, delivery, notify);
         let answers = Arc::new(ToolAnswers::default());
-        let mcp = self
-            .mcp
-            .as_ref()
-            .filter(|_| !context.mcp.as_ref().is_some_and(Vec::is_empty))
-            .map(McpHost::new);
+        let mcp = self.mcp_host(&context);
         let joining =
             mcp.as_ref().map(|mcp| mcp.join(&context, flags.decides(), self.limits_tools));
         let host = JsToolHost {
@@ -377,8 +379,12 @@ impl NativeEngine {
         let read = self.read(&crossing).map_err(|error| js_error(&error))?;
         let Some((context, history)) = read else { return Ok(None) };
         let host = self.request_host(id, hooked);
-        let counting =
-            self.engine.count_tokens(context, exact, host).map_err(|error| js_error(&error))?;
+        let joining =
+            self.mcp_host(&context).map(|mcp| mcp.join(&context, false, self.limits_tools));
+        let counting = self
+            .engine
+            .count_tokens(context, exact, host, joining)
+            .map_err(|error| js_error(&error))?;
         let hub = Arc::clone(&self.hub);
         self.tasks.spawn(async move {
             let counted = counting.await.and_then(|count| json(&count));

@@ -1,11 +1,12 @@
 // An MCP server over stdin and stdout that does what its tools say, and whatever its first argument, the JSON of its settings, says: it
 // dies, floods, answers late, twice or never. It must never use a library, which would be too well behaved.
 //
-// Settings: `log` (a file that receives each message), `delayMs` before the first answer, `never` (answers nothing), `exit` (ends at once),
-// `modern` (knows no handshake), `print` (text for standard error), `noise` (lines before the first answer), `tools` (more descriptions; `pad` makes the schema of
+// Settings: `log` (a file that receives each message), `gate` (a port of this machine: it begins when something comes from there),
+// `never` (answers nothing), `exit` (ends at once), `modern` (knows no handshake), `print` (text for standard error), `noise` (lines before the first answer), `tools` (more descriptions; `pad` makes the schema of
 // one long), `asks` (the parameters of what it asks of its client).
 
 import { appendFileSync } from 'node:fs'
+import { connect } from 'node:net'
 import { createInterface } from 'node:readline'
 
 const settings = JSON.parse(process.argv[2] ?? '{}')
@@ -250,7 +251,7 @@ if (!settings.never) {
     for (const line of settings.noise ?? []) process.stdout.write(`${line}\n`)
     createInterface({ input: process.stdin }).on('line', receive)
   }
-  if (settings.delayMs) setTimeout(begin, settings.delayMs)
+  if (settings.gate) connect(settings.gate, '127.0.0.1').once('data', begin)
   else begin()
 } else {
   process.stdin.resume()

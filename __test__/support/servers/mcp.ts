@@ -2,7 +2,7 @@
 
 import { existsSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import type {
   AgentEngine,
@@ -22,7 +22,7 @@ const SERVER = fileURLToPath(new URL('../../children/mcp/server.mjs', import.met
 /** What a scripted server does; see `children/mcp/server.mjs`. */
 export interface ServerScript {
   log?: string
-  delayMs?: number
+  gate?: number
   never?: boolean
   exit?: boolean
   modern?: boolean
@@ -38,6 +38,35 @@ export function scriptedServer(
   options: Partial<McpProcessOptions> = {},
 ): McpProcessOptions {
   return { command: process.execPath, args: [SERVER, JSON.stringify(script)], ...options }
+}
+
+/** Holds back the scripted servers whose `gate` is its port, until they are released. */
+export async function gate() {
+  const held: Socket[] = []
+  let came = () => {}
+  const server = createTcpServer((socket) => {
+    // A server that is killed resets its connection.
+    socket.on('error', () => {})
+    held.push(socket)
+    came()
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const release = () => {
+    for (const socket of held.splice(0)) socket.end('begin')
+  }
+  afterwards(() => {
+    release()
+    server.close()
+  })
+  /** Resolves when so many servers are held. */
+  const holds = async (count: number) => {
+    while (held.length < count) {
+      await new Promise<void>((resolve) => {
+        came = resolve
+      })
+    }
+  }
+  return { port: (server.address() as AddressInfo).port, holds, release }
 }
 
 /** An engine with these servers, and a model with these replies. It closes after the test. */

@@ -17,7 +17,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { type CodingTool, createCodingTools } from '../../../index.js'
+import { AgentEngine, type CodingTool, createCodingTools } from '../../../index.js'
 
 const SECONDS = Number(process.env.CODING_RACE_SECONDS ?? 3)
 const SECRET = 'nothing inside has this text'
@@ -202,7 +202,12 @@ test(
     const worker = new Worker(SWAPPER, { eval: true, workerData: { cwd, stop } })
     const ended = new Promise((resolve) => worker.once('exit', resolve))
     await new Promise((resolve) => worker.once('message', resolve))
-    const [read, edit, write, ls, grep, find, patch] = createCodingTools(cwd) as [
+    const engine = new AgentEngine()
+    const restricted = engine.capabilities().sandbox.files
+    await engine.close()
+    const tools = createCodingTools(cwd)
+    const bash = tools.find(({ name }) => name === 'bash')
+    const [read, edit, write, ls, grep, find, patch] = tools as [
       CodingTool,
       CodingTool,
       CodingTool,
@@ -221,8 +226,11 @@ test(
         () => seen.refused++,
       )
     const end = performance.now() + SECONDS * 1_000
-    while (performance.now() < end) {
-      await Promise.all([
+    const files = async () => {
+      while (performance.now() < end) await eachFileTool()
+    }
+    const eachFileTool = () =>
+      Promise.all([
         check(read.execute('1', { path: 'dir/secret' })),
         check(read.execute('2', { path: 'swap' })),
         check(ls.execute('3', { path: 'dir' })),
@@ -240,16 +248,40 @@ test(
         ),
         check(edit.execute('7', { path: 'dir/secret', oldText: SECRET, newText: 'x' })),
       ])
+    let shells = 0
+    const commands = async () => {
+      // Without Landlock a command may go where it wants: `capabilities()` says so.
+      if (!restricted || bash === undefined) return
+      for (; performance.now() < end; shells++) {
+        const command = COMMANDS[shells % COMMANDS.length] ?? ''
+        // What a command prints before it fails is in the text of its error.
+        const text = await bash
+          .execute('13', { command })
+          .then(({ content }) => JSON.stringify(content), String)
+        expect(text, command).not.toMatch(/nothing inside|only-outside/)
+      }
     }
+    await Promise.all([files(), commands()])
     Atomics.store(stop, 0, 1)
     await ended
-    console.log(`${seen.inside} calls stayed inside, ${seen.refused} were refused`)
+    console.log(
+      `${seen.inside} calls stayed inside, ${seen.refused} were refused, ${shells} commands`,
+    )
+    expect(shells > 0).toBe(restricted)
     expect(seen.inside).toBeGreaterThan(0)
     expect(seen.refused).toBeGreaterThan(0)
     expect(stateOf(outside)).toEqual(before)
   },
   SECONDS * 1_000 + 60_000,
 )
+
+/** What a command does with the names that are swapped, from outside of them and from within. */
+const COMMANDS = [
+  'cat dir/secret swap; ls dir dir/.; echo x > dir/shell; echo inside > swap; true',
+  'cd dir && cat secret; ls; cat ../swap; echo x > made-by-shell; cp secret copy; true',
+  'cd dir/. && cat ./secret ../dir/secret; mkdir -p deep && ls deep; rm -f only-outside; true',
+  'find -L . -type f; cp -r dir/. copied; mv -f dir/secret dir/moved; ln -f dir/secret linked; cat linked copied/*; true',
+]
 
 /** Makes `dir` a folder and a link outside, and `swap` a file and a link, in turn. */
 const SWAPPER = `

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { folder } from '../../support/cleanup.js'
 import { context, readAll } from '../../support/engine.js'
-import { callAll, engineWith, received, scriptedServer } from '../../support/servers/mcp.js'
+import { callAll, engineWith, gate, received, scriptedServer } from '../../support/servers/mcp.js'
 import { callTools } from '../../support/tools.js'
 
 test('a server that dies during a call is an error of that call, and is started again for the next one', async () => {
@@ -71,11 +71,42 @@ test('a server that does not answer in time is left out, and a run that is abort
   expect((await run.result).stopReason).toBe('aborted')
 })
 
-test('a slow server is waited for, and servers start side by side', async () => {
-  const slow = scriptedServer({ delayMs: 300 }, { tools: { allow: ['echo'] } })
-  const { engine, provider } = engineWith({ a: slow, b: slow }, ['done'])
-  await engine.run(context()).result
-  expect(provider.requests[0]?.tools).toHaveLength(2)
+test('servers that take long start side by side; a run waits for them, and one without their tools does not', async () => {
+  const { port, holds, release } = await gate()
+  const tools = { allow: ['echo'] }
+  const slow = scriptedServer({ gate: port }, { tools, startTimeoutMs: 600_000 })
+  const servers = { a: slow, b: slow, fast: scriptedServer({}, { tools }) }
+  const { engine, provider } = engineWith(servers, ['at once', 'later'])
+  const run = engine.run(context({ sessionLabel: 'agent:main:slow' }))
+  // Both came before one of them was answered.
+  await holds(2)
+  const states = () => engine.mcp.servers().map(({ name, state }) => `${name} ${state}`)
+  expect(states().slice(0, 2)).toEqual(['a connecting', 'b connecting'])
+  expect((await engine.run(context({ mcp: ['fast'] })).result).text).toBe('at once')
+  release()
+  expect((await run.result).text).toBe('later')
+  expect(states()).toEqual(['a ready', 'b ready', 'fast ready'])
+  expect(provider.requests.map((request) => request.tools)).toEqual([
+    ['fast__echo'],
+    ['a__echo', 'b__echo', 'fast__echo'],
+  ])
+})
+
+test('a server whose run does not wait any more goes on to start, and the next run has its tools', async () => {
+  const log = join(folder().path, 'log')
+  const { port, holds, release } = await gate()
+  const slow = { tools: { allow: ['echo'] }, startTimeoutMs: 600_000 }
+  const { engine, provider } = engineWith({ s: scriptedServer({ gate: port, log }, slow) }, [
+    'done',
+  ])
+  const run = engine.run(context())
+  await holds(1)
+  run.abort()
+  expect((await run.result).stopReason).toBe('aborted')
+  release()
+  const { text, warnings } = await engine.run(context()).result
+  expect([text, warnings, provider.requests[0]?.tools]).toEqual(['done', [], ['s__echo']])
+  expect(received(log).filter(({ method }) => method === 'initialize')).toHaveLength(1)
 })
 
 test('a call that is not answered ends at its time limit, and the server is told', async () => {

@@ -48,6 +48,11 @@ pub fn call_ended(purpose: &str, attempt: u32, ok: bool, ms: u64, tokens: u64) {
     tracing::event!(target: TARGET, Level::INFO, purpose, attempt, ok, ms, tokens, "agent.call.ended");
 }
 
+/// A call of a tool has its result; `call_id` is the same in the call's span, events, result and row. `ran`: the tool itself ran.
+pub fn tool_ended(tool: &str, call_id: &str, ran: bool, ok: bool, ms: u64) {
+    tracing::event!(target: TARGET, Level::INFO, tool, call_id, ran, ok, ms, "agent.tool.ended");
+}
+
 /// A request was sent without an option of its context.
 pub fn run_warned(turn_id: &str, code: &str, field: &str) {
     tracing::event!(target: TARGET, Level::WARN, turn_id, code, field, "agent.run.warned");

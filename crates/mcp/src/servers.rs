@@ -61,6 +61,15 @@ impl McpServers {
         found
     }
 
+    /// Whether a tool that a run would have under this name may be among the selected ones. No server is started.
+    #[must_use]
+    pub fn may_have(&self, selection: &Selection, exposed: &str) -> bool {
+        self.servers.iter().any(|server| {
+            let prefix = format!("{}__", server.name());
+            exposed.starts_with(&prefix) && selection.may_have(server.name())
+        })
+    }
+
     /// Calls a tool with the JSON of its arguments. Dropping the future cancels the call.
     ///
     /// # Errors

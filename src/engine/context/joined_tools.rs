@@ -5,8 +5,8 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::engine::state::Run;
-use model::{InputError, RunWarning, ToolDefinition};
+use crate::engine::state::{Bounds, RequestTemplate, Run};
+use model::{AssembledContext, InputError, RunWarning, ToolChoice, ToolDefinition, quoted};
 use tools::{ToolSet, ToolSetCache};
 use turn::permits::policy::Limits;
 
@@ -18,8 +18,13 @@ pub(crate) struct JoinedTools {
     pub(crate) warnings: Vec<RunWarning>,
 }
 
-/// The tools, once they are known.
-pub(crate) type JoiningTools = Pin<Box<dyn Future<Output = JoinedTools> + Send>>;
+/// Tools that are not known yet.
+pub(crate) struct JoiningTools {
+    /// The tools, once they are known.
+    pub(crate) tools: Pin<Box<dyn Future<Output = JoinedTools> + Send>>,
+    /// Whether a tool of this name may be among them.
+    pub(crate) may_have: Box<dyn Fn(&str) -> bool + Send>,
+}
 
 /// What a run waits for before its turn is opened.
 pub(crate) struct Joining {
@@ -27,22 +32,76 @@ pub(crate) struct Joining {
     pub(crate) sets: Arc<ToolSetCache>,
 }
 
+/// Checks that the tool which a context chooses is one of its tools, or may join them.
+///
+/// # Errors
+/// It is not.
+pub(crate) fn check_choice(
+    context: &AssembledContext,
+    may_join: Option<&dyn Fn(&str) -> bool>,
+) -> Result<(), InputError> {
+    match chosen(context) {
+        Some(name) if !has(context, name) && !may_join.is_some_and(|may_join| may_join(name)) => {
+            let message = format!("{} is not one of `tools`", quoted(name));
+            Err(InputError::new("toolChoice.name", message))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn chosen(context: &AssembledContext) -> Option<&str> {
+    match &context.request.tool_choice {
+        Some(ToolChoice::Tool { name }) => Some(name),
+        Some(ToolChoice::Auto | ToolChoice::None | ToolChoice::Required) | None => None,
+    }
+}
+
+fn has(context: &AssembledContext, name: &str) -> bool {
+    context.tools.iter().any(|tool| tool.name == name)
+}
+
+/// Leaves out the choice of a tool that did not join: its server may be down, which fails no run.
+pub(crate) fn settle_choice(
+    context: &mut AssembledContext,
+    template: &mut RequestTemplate,
+) -> Option<RunWarning> {
+    let name = chosen(context).filter(|name| !has(context, name))?;
+    let message = format!("{} is not one of the run's tools, and is not chosen", quoted(name));
+    context.request = Arc::clone(&template.free);
+    template.forces_tool = false;
+    let field = Some("toolChoice.name".to_owned());
+    Some(RunWarning { code: "mcp_unavailable".to_owned(), field, message })
+}
+
 /// Adds the tools to those of the run, after the host's own.
 pub(crate) async fn join_tools(run: &mut Run, joining: Joining) -> Vec<RunWarning> {
-    let Joining { tools, sets } = joining;
+    let Run { context, tool_set, template, bounds, .. } = run;
+    let mut warnings = join(context, tool_set, joining, bounds).await;
+    warnings.extend(settle_choice(context, template));
+    warnings
+}
+
+/// Adds the tools to those of a context, once they are known.
+pub(crate) async fn join(
+    context: &mut AssembledContext,
+    tool_set: &mut Arc<ToolSet>,
+    joining: Joining,
+    bounds: &Bounds,
+) -> Vec<RunWarning> {
+    let Joining { tools: JoiningTools { tools, .. }, sets } = joining;
     let joined = tokio::select! {
         joined = tools => joined,
-        () = run.bounds.abort.cancelled() => return Vec::new(),
-        () = tokio::time::sleep_until(run.bounds.deadline) => return Vec::new(),
+        () = bounds.abort.cancelled() => return Vec::new(),
+        () = tokio::time::sleep_until(bounds.deadline) => return Vec::new(),
     };
     let JoinedTools { mut tools, mut warnings } = joined;
-    let limits = Limits::of(&run.context.policies);
+    let limits = Limits::of(&context.policies);
     tools.retain(|tool| limits.forbidding(&tool.name).is_none());
     if tools.is_empty() {
         return warnings;
     }
-    let json = spliced(&run.context.tools_json, &tools);
-    let mut all = run.context.tools.clone();
+    let json = spliced(&context.tools_json, &tools);
+    let mut all = context.tools.clone();
     all.extend(tools);
     // Compiling may take long, and these schemas are not the host's.
     let compiled = tokio::task::spawn_blocking(move || {
@@ -57,9 +116,9 @@ pub(crate) async fn join_tools(run: &mut Run, joining: Joining) -> Vec<RunWarnin
     };
     match compiled {
         Ok((json, all, set)) => {
-            run.context.tools_json = json;
-            run.context.tools = all;
-            run.tool_set = set;
+            context.tools_json = json;
+            context.tools = all;
+            *tool_set = set;
         }
         Err(message) => {
             let code = "mcp_unavailable".to_owned();

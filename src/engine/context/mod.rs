@@ -25,7 +25,9 @@ pub(crate) use conversation::Conversation;
 pub(crate) use conversion::{convert, message_bytes};
 pub(crate) use given_conversations::GivenConversations;
 pub(crate) use guard::ContextGuard;
-pub(crate) use joined_tools::{JoinedTools, Joining, JoiningTools, join_tools};
+pub(crate) use joined_tools::{
+    JoinedTools, Joining, JoiningTools, check_choice, join, join_tools, settle_choice,
+};
 pub(crate) use prefix_cache::{PrefixCache, PrefixKey};
 pub(crate) use recall::{Recaller, offer_recall};
 pub(crate) use session::{Session, SessionReader, storage_error};

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::outcome;
 use crate::engine::events::EventQueue;
+use base::telemetry;
 use model::{AgentToolCall, RunWarning, StreamEvent, ToolStatus};
 use tools::{Invocation, ReconcileFuture, StepFuture, ToolFuture, ToolHost};
 use turn::machine::{Machine, PendingCall};
@@ -92,13 +93,15 @@ pub(super) fn emit_ended(queue: &Arc<EventQueue>, machine: &Machine, ended: Ende
         machine.calls().map(|state| state.row).find(|row| row.call_id == call.call_id);
     let failed = row.is_none_or(|row| row.error.is_some());
     let took = row.and_then(|row| row.completed_at?.checked_sub(row.started_at));
+    let took = took.filter(|_| ran).map(|took| u64::try_from(took).unwrap_or_default());
+    telemetry::tool_ended(&call.tool_name, &call.call_id, ran, !failed, took.unwrap_or_default());
     queue.event(|seq| StreamEvent::ToolStatus {
         tool_name: call.tool_name.clone(),
         tool_call_id: call.provider_call_id.clone(),
         status: if failed { ToolStatus::Failed } else { ToolStatus::Completed },
         call_id: call.call_id.clone(),
         summary: text.as_deref().and_then(outcome::summary),
-        duration_ms: took.filter(|_| ran).map(|took| u64::try_from(took).unwrap_or_default()),
+        duration_ms: took,
         params: None,
         result: row.and_then(|row| row.result.clone()),
         is_error: Some(failed),

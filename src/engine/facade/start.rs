@@ -12,7 +12,7 @@ use futures_util::FutureExt as _;
 
 use super::super::active_run::ActiveRun;
 use super::super::compaction::compactor;
-use super::super::context::{Joining, offer_recall};
+use super::super::context::{Joining, JoiningTools, check_choice, offer_recall};
 use super::super::count::{CountParts, count};
 use super::super::drive::{Driver, Fallback, OutputCheck, drive};
 use super::super::events::RecordKind;
@@ -107,13 +107,18 @@ impl Engine {
         mut context: AssembledContext,
         exact: bool,
         hook: Option<Arc<dyn RequestHost>>,
+        joining: Option<JoiningTools>,
     ) -> Result<impl Future<Output = Result<TokenCount, EngineError>> + Send + use<>, EngineError>
     {
-        self.prepare_tools(&mut context)?;
+        self.prepare_tools(&mut context, joining.as_ref())?;
         let Resolved { entry, model, tool_set, headers } = self.resolve(&context)?;
         let template = RequestTemplate::of(&context, headers, hook);
         let parts = CountParts::new(&self.failover, entry, model, context, tool_set, template);
-        Ok(count(Arc::clone(&self.shared), parts, exact))
+        Ok(count(Arc::clone(&self.shared), parts, self.joining(joining), exact))
+    }
+
+    fn joining(&self, tools: Option<JoiningTools>) -> Option<Joining> {
+        tools.map(|tools| Joining { tools, sets: Arc::clone(&self.tool_sets) })
     }
 
     fn spawn(
@@ -123,7 +128,7 @@ impl Engine {
         handles: RunHandles,
     ) -> Result<(), EngineError> {
         self.check_external(&context)?;
-        self.prepare_tools(&mut context)?;
+        self.prepare_tools(&mut context, handles.joining.as_ref())?;
         if context.planner.is_none() {
             context.planner.clone_from(&self.planner);
         }
@@ -268,7 +273,7 @@ impl Engine {
             registration: None,
             continues: false,
         };
-        let joining = joining.map(|tools| Joining { tools, sets: Arc::clone(&self.tool_sets) });
+        let joining = self.joining(joining);
         Ok(PreparedRun { driver: Box::new(driver), notes: warnings, joining })
     }
 
@@ -279,21 +284,32 @@ impl Engine {
     }
 
     /// Adds the engine's own tools to those of a context, and leaves out what the policies forbid.
-    fn prepare_tools(&self, context: &mut AssembledContext) -> Result<(), EngineError> {
+    fn prepare_tools(
+        &self,
+        context: &mut AssembledContext,
+        joining: Option<&JoiningTools>,
+    ) -> Result<(), EngineError> {
         if self.recalls() {
             offer_recall(context)?;
         }
+        check_choice(context, joining.map(|joining| &*joining.may_have as &dyn Fn(&str) -> bool))
+            .map_err(EngineError::context)?;
         if self.policies.is_empty() && context.policies.is_empty() {
             return Ok(());
         }
-        policy::apply(context, &self.policies).map_err(EngineError::context)
+        policy::apply(context, &self.policies, joining.is_some()).map_err(EngineError::context)
     }
 
-    /// Checks the tools and the headers of a context.
+    /// Checks the tools, the choice of one and the headers of a context; `may_join`: whether a server may have a tool.
     ///
     /// # Errors
     /// The first that is wrong, by its path.
-    pub(crate) fn check_tools(&self, context: &AssembledContext) -> Result<(), InputError> {
+    pub(crate) fn check_tools(
+        &self,
+        context: &AssembledContext,
+        may_join: Option<&dyn Fn(&str) -> bool>,
+    ) -> Result<(), InputError> {
+        check_choice(context, may_join)?;
         self.tool_sets.get_or_compile(&context.tools_json, &context.tools)?;
         OutputCheck::of(context)?;
         TurnHeaders::check(&context.request.headers).map(drop)

@@ -7,13 +7,14 @@ use serde_json::value::RawValue;
 use model::{AssembledContext, Failure, FailureKind, InputError, RunPolicy, ToolChoice, quoted};
 use turn::permits::policy::Limits;
 
-/// Adds the engine's policies to those of a context, and applies them all.
+/// Adds the engine's policies to those of a context, and applies them all. `joins`: tools of servers come when the run begins.
 ///
 /// # Errors
 /// The tool choice needs a tool that they forbid.
 pub(crate) fn apply(
     context: &mut AssembledContext,
     engine: &[RunPolicy],
+    joins: bool,
 ) -> Result<(), InputError> {
     for policy in engine {
         // A resumed run has them already.
@@ -28,15 +29,13 @@ pub(crate) fn apply(
     context.timeout_ms = limits.timeout_ms().unwrap_or(u64::MAX).min(context.timeout_ms);
     let allowed: Vec<bool> =
         context.tools.iter().map(|tool| limits.forbidding(&tool.name).is_none()).collect();
-    if allowed.iter().all(|allowed| *allowed) {
-        return Ok(());
-    }
+    let forbids_some = allowed.contains(&false);
     match &context.request.tool_choice {
         Some(ToolChoice::Tool { name }) if limits.forbidding(name).is_some() => {
             let message = format!("{} is forbidden by a policy", quoted(name));
             return Err(InputError::new("toolChoice.name", message));
         }
-        Some(ToolChoice::Required) if !allowed.contains(&true) => {
+        Some(ToolChoice::Required) if forbids_some && !allowed.contains(&true) && !joins => {
             let message = "needs a tool, and the policies forbid all of them";
             return Err(InputError::new("toolChoice", message));
         }
@@ -44,6 +43,9 @@ pub(crate) fn apply(
             ToolChoice::Auto | ToolChoice::None | ToolChoice::Required | ToolChoice::Tool { .. },
         )
         | None => {}
+    }
+    if !forbids_some {
+        return Ok(());
     }
     // The text is the key of the compiled set, and what a resumed run has.
     let texts: Vec<Box<RawValue>> = serde_json::from_str(&context.tools_json).unwrap_or_default();

@@ -75,7 +75,9 @@ impl McpHost {
         let taken: HashSet<String> = context.tools.iter().map(|tool| tool.name.clone()).collect();
         let has_limit = has_limit || context.tool_timeout_ms.is_some();
         let rules = RunRules { decides, timeout_ms: (!has_limit).then_some(TIMEOUT_MS) };
-        Box::pin(async move {
+        let (choice, servers) = (selection.clone(), Arc::clone(&self.servers));
+        let may_have = Box::new(move |name: &str| servers.may_have(&choice, name));
+        let tools = Box::pin(async move {
             let FoundTools { tools, problems } = host.servers.tools(&selection).await;
             let tools = distinct(tools, taken);
             let definitions = tools.iter().map(|tool| tool.definition(rules)).collect();
@@ -84,7 +86,8 @@ impl McpHost {
             let _ = host.tools.set(by_name);
             let warnings = problems.into_iter().map(unavailable).collect();
             JoinedTools { tools: definitions, warnings }
-        })
+        });
+        JoiningTools { tools, may_have }
     }
 
     pub(super) fn find(&self, name: &str) -> Option<McpCall> {

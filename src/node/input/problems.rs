@@ -74,7 +74,9 @@ impl NativeEngine {
                 model::continue_context(text, GivenHistory::default(), defaults)
             });
             let error = read.and_then(|context| {
-                self.engine().check_tools(&context)?;
+                let joining = self.mcp_host(&context).map(|mcp| mcp.join(&context, false, true));
+                let may_join = joining.as_ref().map(|it| &*it.may_have as &dyn Fn(&str) -> bool);
+                self.engine().check_tools(&context, may_join)?;
                 usable = Some(context);
                 Ok(())
             });

@@ -18,6 +18,7 @@ use crate::workspace::Workspace;
 
 /// Bytes by which a file's kind is known.
 const START: u64 = 8 * 1024;
+const START_CAPACITY: usize = 8 * 1024;
 const PIECE: usize = 256 * 1024;
 /// The most bytes of a text through which lines are counted.
 const MAX_SCANNED: u64 = 1024 * 1024 * 1024;
@@ -156,7 +157,8 @@ fn image(
 
 /// The first bytes of a file.
 pub(crate) fn read_start(file: &mut File, path: &str) -> Result<Vec<u8>, ToolError> {
-    let mut start = Vec::new();
+    // With this room a short file is one read, and its end another one.
+    let mut start = Vec::with_capacity(START_CAPACITY);
     file.take(START).read_to_end(&mut start).map_err(|error| unreadable(path, &error))?;
     Ok(start)
 }

@@ -1,24 +1,31 @@
 //! The tool `grep`: the lines that match an expression, in the order of their paths. It must never hold more of a file than a
-//! line and those around it, and it ends when its result is full.
+//! line and those around it, and what its result can show, and it ends when that is full.
+
+use std::sync::atomic::AtomicBool;
 
 use rustix::fs::FileType;
 
-use super::lines::{Line, Search};
+use super::batch::{Batch, File, Finder, MAX_LINE, Searched, ShownLine};
+use super::lines::Search;
 use super::pattern::{expression, files};
 use super::report::Report;
-use super::walk::{Found, Unseen, Walk};
+use super::threads::in_order;
+use super::walk::{Unseen, Walk};
 use crate::cancel::Cancel;
 use crate::error::{ToolError, system};
 use crate::output::Output;
 use crate::params::{GrepParams, count};
-use crate::root::{Opened, ProtectedFiles};
+use crate::root::ProtectedFiles;
 use crate::text::format_size;
 use crate::workspace::{Located, Workspace};
 
 const DEFAULT_LIMIT: usize = 100;
 const MAX_CONTEXT: usize = 1_000;
-/// UTF-16 units of a line that are shown.
-const MAX_LINE: usize = 500;
+/// The files of the first batch; each one has twice as many as the one before.
+const FIRST_BATCH: usize = 4;
+const MAX_BATCH: usize = 64;
+/// The most directories that a batch has open.
+const MAX_DIRECTORIES: usize = 8;
 
 /// Searches a directory or a file.
 pub(crate) fn grep(
@@ -36,48 +43,78 @@ pub(crate) fn grep(
     let path = params.path.as_deref().filter(|path| !path.is_empty()).unwrap_or(".");
     let Located { opened, root, relative } = workspace.find_to_read(path)?;
     let context = params.context.map_or(0, count).min(MAX_CONTEXT);
+    let limit = params.limit.map_or(DEFAULT_LIMIT, count).max(1);
     let mut grep = Grep {
-        search: Search::new(matcher, context, cancel),
         context: u64::try_from(context).unwrap_or(0),
-        limit: params.limit.map_or(DEFAULT_LIMIT, count).max(1),
+        limit,
         matches: 0,
         long_lines: false,
         report: Report::default(),
     };
+    let protected = workspace.protected().files();
+    let stop = AtomicBool::new(false);
+    let finder =
+        || Finder::new(Search::new(matcher.clone(), context, cancel, &stop), &protected, limit);
     let mut unseen = Unseen::default();
     if opened.is_directory() {
-        let protected = workspace.protected().files();
         let mut walk = Walk::new(root, &relative, opened, files.as_ref(), cancel)
             .map_err(|error| system(path, error))?;
         let mut unreadable = 0;
-        while !grep.is_done()
-            && let Some(found) = walk.next()?
-        {
-            match grep.found(&found, &protected) {
-                Ok(()) => cancel.check()?,
-                Err(_) => unreadable += 1,
-            }
+        let mut size = FIRST_BATCH;
+        let next = || {
+            let batch = batch(&mut walk, &protected, size)?;
+            size = size.saturating_mul(2).min(MAX_BATCH);
+            Ok(batch)
+        };
+        in_order(next, &finder, &stop, |searched| {
+            unseen = searched.unseen;
+            unreadable += grep.add(&searched);
+            !grep.is_done()
+        })?;
+        if !grep.is_done() {
+            unseen = walk.unseen;
+            unseen.time |= cancel.is_expired();
         }
-        unseen = walk.unseen;
         unseen.unreadable += unreadable;
     } else {
         let name = relative.file_name().unwrap_or(relative.as_os_str()).to_string_lossy();
-        let size = opened.size();
-        if !grep.file(&name, &opened)? {
+        let Some(lines) = finder().file(&name, &opened)? else {
             cancel.check()?;
             return Ok(Output::text(format!(
                 "[Binary file, {}: it is not searched]",
-                format_size(size)
+                format_size(opened.size())
             )));
-        }
+        };
+        grep.lines(&name, &lines);
         unseen.time = cancel.is_expired();
     }
     cancel.check()?;
     Ok(grep.finish(unseen))
 }
 
-struct Grep<'c> {
-    search: Search<'c>,
+/// The next files of a walk, at most `size`; `None` at its end.
+fn batch(
+    walk: &mut Walk<'_>,
+    protected: &ProtectedFiles,
+    size: usize,
+) -> Result<Option<Batch>, ToolError> {
+    let mut files: Vec<File> = Vec::new();
+    let mut directories = 0;
+    while files.len() < size
+        && directories < MAX_DIRECTORIES
+        && let Some(found) = walk.next()?
+    {
+        if found.kind != FileType::RegularFile || protected.has_name(&found.name) {
+            continue;
+        }
+        let is_same = |last: &File| std::sync::Arc::ptr_eq(&last.directory, &found.directory);
+        directories += usize::from(!files.last().is_some_and(is_same));
+        files.push(File { path: found.path, directory: found.directory, name: found.name });
+    }
+    Ok((!files.is_empty()).then(|| Batch { files, unseen: walk.unseen }))
+}
+
+struct Grep {
     context: u64,
     limit: usize,
     matches: usize,
@@ -85,50 +122,47 @@ struct Grep<'c> {
     report: Report,
 }
 
-impl Grep<'_> {
+impl Grep {
     /// One match more than the limit is looked for, to know whether there are more.
     fn is_done(&self) -> bool {
         self.matches > self.limit || self.report.is_full()
     }
 
-    fn found(&mut self, found: &Found, protected: &ProtectedFiles) -> Result<(), ToolError> {
-        let Found { path, kind, directory, name } = found;
-        if *kind != FileType::RegularFile || protected.has_name(name) {
-            return Ok(());
+    /// Adds what was found in a batch, until the result is full; how many files could not be read.
+    fn add(&mut self, searched: &Searched) -> usize {
+        let mut unreadable = 0;
+        for file in &searched.files {
+            match file {
+                _ if self.is_done() => break,
+                Ok((path, lines)) => self.lines(path, lines),
+                Err(_) => unreadable += 1,
+            }
         }
-        let opened = Opened::entry(directory, name).map_err(|error| system(path, error))?;
-        if opened.kind() == FileType::RegularFile && !protected.has(opened.identity()) {
-            self.file(path, &opened)?;
-        }
-        Ok(())
+        unreadable
     }
 
-    /// Searches a file; false where it is not text.
-    fn file(&mut self, path: &str, opened: &Opened) -> Result<bool, ToolError> {
-        if opened.size() == 0 {
-            return Ok(true);
-        }
-        let mut file = opened.file(path)?;
-        let Self { search, context, limit, matches, long_lines, report } = self;
+    /// Adds the lines of a file, until the result is full.
+    fn lines(&mut self, path: &str, lines: &[ShownLine]) {
         let mut last = None;
-        let context = *context;
-        search.file(&mut file, path, |line| {
-            let Line { number, text, is_match } = line;
-            *matches += usize::from(is_match);
-            if *matches > *limit {
-                return false;
+        for ShownLine { number, text, is_match, is_long } in lines {
+            self.matches += usize::from(*is_match);
+            if self.matches > self.limit {
+                return;
             }
-            if is_match {
-                last = Some(number);
-            } else if *matches == *limit && last.is_none_or(|last| number > last + context) {
+            if *is_match {
+                last = Some(*number);
+            } else if self.matches == self.limit
+                && last.is_none_or(|last| *number > last + self.context)
+            {
                 // It is around a match that is not shown any more.
-                return true;
+                continue;
             }
-            let (text, is_long) = shown(text);
-            *long_lines |= is_long;
-            let mark = if is_match { ':' } else { '-' };
-            report.line(&format!("{path}{mark}{number}{mark} {text}"))
-        })
+            self.long_lines |= *is_long;
+            let mark = if *is_match { ':' } else { '-' };
+            if !self.report.line(&format!("{path}{mark}{number}{mark} {text}")) {
+                return;
+            }
+        }
     }
 
     fn finish(self, unseen: Unseen) -> Output {
@@ -155,18 +189,4 @@ impl Grep<'_> {
         report.note_unseen(unseen);
         report.finish("No matches found")
     }
-}
-
-/// A line without carriage returns, cut where pi cuts it; whether it was.
-fn shown(line: &[u8]) -> (String, bool) {
-    let text = String::from_utf8_lossy(line).replace('\r', "");
-    let mut units = 0;
-    for (at, char) in text.char_indices() {
-        units += char.len_utf16();
-        if units > MAX_LINE {
-            let start = text.get(..at).unwrap_or_default();
-            return (format!("{start}... [truncated]"), true);
-        }
-    }
-    (text, false)
 }

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, Cursor, Read};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
@@ -30,10 +31,17 @@ pub(super) struct Search<'c> {
     matcher: RegexMatcher,
     searcher: Searcher,
     cancel: &'c Cancel,
+    /// Set when nobody reads what is found any more.
+    stop: &'c AtomicBool,
 }
 
 impl<'c> Search<'c> {
-    pub(super) fn new(matcher: RegexMatcher, context: usize, cancel: &'c Cancel) -> Self {
+    pub(super) fn new(
+        matcher: RegexMatcher,
+        context: usize,
+        cancel: &'c Cancel,
+        stop: &'c AtomicBool,
+    ) -> Self {
         let searcher = SearcherBuilder::new()
             .line_number(true)
             .before_context(context)
@@ -42,7 +50,12 @@ impl<'c> Search<'c> {
             .bom_sniffing(false)
             .heap_limit(Some(MAX_BUFFER))
             .build();
-        Self { matcher, searcher, cancel }
+        Self { matcher, searcher, cancel, stop }
+    }
+
+    /// Whether no other file is to be searched.
+    pub(super) fn is_stopped(&self) -> bool {
+        is_stopped(self.cancel, self.stop)
     }
 
     /// Passes the lines of a file to `take`, until it returns false. False where the file is not text.
@@ -52,7 +65,7 @@ impl<'c> Search<'c> {
         path: &str,
         take: impl FnMut(Line<'_>) -> bool,
     ) -> Result<bool, ToolError> {
-        let Self { matcher, searcher, cancel } = self;
+        let Self { matcher, searcher, cancel, stop } = self;
         let sink = Lines { take };
         let start = read_start(file, path)?;
         let Some(encoding) = detect(&start) else { return Ok(false) };
@@ -61,7 +74,11 @@ impl<'c> Search<'c> {
             Encoding::Utf8 { .. } => {
                 let mut start = Cursor::new(start);
                 start.set_position(mark);
-                searcher.search_reader(&*matcher, start.chain(Stopping { file, cancel }), sink)
+                searcher.search_reader(
+                    &*matcher,
+                    start.chain(Stopping { file, cancel, stop }),
+                    sink,
+                )
             }
             Encoding::Utf16 { .. } => {
                 let bytes = read_whole(start, file, path, cancel, MAX_WHOLE)?;
@@ -78,11 +95,16 @@ impl<'c> Search<'c> {
 struct Stopping<'f> {
     file: &'f mut File,
     cancel: &'f Cancel,
+    stop: &'f AtomicBool,
+}
+
+fn is_stopped(cancel: &Cancel, stop: &AtomicBool) -> bool {
+    stop.load(Ordering::Relaxed) || cancel.is_cancelled() || cancel.is_expired()
 }
 
 impl Read for Stopping<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.cancel.check().is_err() || self.cancel.is_expired() {
+        if is_stopped(self.cancel, self.stop) {
             return Ok(0);
         }
         self.file.read(buffer)

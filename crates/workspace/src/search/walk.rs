@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use ignore::Match;
 use ignore::overrides::Override;
@@ -31,7 +32,7 @@ pub(super) struct Found {
     /// Relative to the directory that is searched.
     pub(super) path: String,
     pub(super) kind: FileType,
-    pub(super) directory: Rc<OwnedFd>,
+    pub(super) directory: Arc<OwnedFd>,
     pub(super) name: OsString,
 }
 
@@ -47,7 +48,7 @@ pub(super) struct Unseen {
 }
 
 struct Frame {
-    directory: Rc<OwnedFd>,
+    directory: Arc<OwnedFd>,
     device: u64,
     /// Relative to the root, with a slash at the end unless it is empty.
     path: String,
@@ -133,9 +134,9 @@ impl<'w> Walk<'w> {
             if excluded(self.files, frame.rules.as_deref(), shown, &path, is_directory) {
                 continue;
             }
-            let directory = Rc::clone(&frame.directory);
+            let directory = Arc::clone(&frame.directory);
             let found =
-                |path| Found { path, kind, directory: Rc::clone(&directory), name: name.clone() };
+                |path| Found { path, kind, directory: Arc::clone(&directory), name: name.clone() };
             if is_directory {
                 self.next = Some(found(path.clone()));
             }
@@ -197,7 +198,7 @@ impl<'w> Walk<'w> {
         });
         let there: Vec<&str> = there.into_iter().flatten().collect();
         let rules = Rules::of(&directory, &there, path.len(), above);
-        self.frames.push(Frame { directory: Rc::new(directory), device, path, rules, names });
+        self.frames.push(Frame { directory: Arc::new(directory), device, path, rules, names });
         Ok(())
     }
 }

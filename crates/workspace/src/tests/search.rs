@@ -197,3 +197,37 @@ fn a_search_ends_at_its_time_limit_with_what_it_found() {
     let cancelled = setup.workspace.call("grep", r#"{"pattern":"a"}"#, &cancel);
     assert_eq!(cancelled.unwrap_err().to_string(), "Operation aborted");
 }
+
+#[test]
+fn lines_are_in_the_order_of_their_paths_whichever_thread_found_them() {
+    let setup = Setup::new();
+    let names: Vec<String> = (0..1_200).map(|at| format!("d{:02}/f{at:04}", at / 40)).collect();
+    let texts: Vec<String> = (0..1_200).map(|at| format!("before\nword {at}\nafter\n")).collect();
+    let files: Vec<_> = names.iter().map(String::as_str).zip(texts.iter().map(String::as_str));
+    setup.files(&files.collect::<Vec<_>>());
+    let expected = |limit: usize| {
+        let lines = names.iter().enumerate().take(limit).flat_map(|(at, name)| {
+            [
+                format!("{name}-1- before"),
+                format!("{name}:2: word {at}"),
+                format!("{name}-3- after"),
+            ]
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let grep = |limit: usize| {
+        let text = setup.grep(&json!({ "pattern": "^word", "limit": limit, "context": 1 }));
+        text.split("\n\n[").next().unwrap_or_default().to_owned()
+    };
+    for limit in [1, 99, 300] {
+        assert_eq!(grep(limit), expected(limit));
+    }
+    // More calls at once than there are threads to help them.
+    std::thread::scope(|scope| {
+        let calls: Vec<_> = (0..8).map(|_| scope.spawn(|| grep(250))).collect();
+        for call in calls {
+            assert_eq!(call.join().unwrap(), expected(250));
+        }
+    });
+    assert_eq!(setup.grep(&json!({ "pattern": "^word 1199$" })), "d29/f1199:2: word 1199");
+}

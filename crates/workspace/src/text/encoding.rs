@@ -21,6 +21,9 @@ pub(crate) fn detect(start: &[u8]) -> Option<Encoding> {
     if memchr::memchr(0, start).is_some() {
         return utf16_without_mark(start);
     }
+    if start.iter().all(|&byte| is_plain(byte)) {
+        return Some(Encoding::Utf8 { mark: false });
+    }
     let text = String::from_utf8_lossy(start);
     let (mut all, mut odd) = (0_usize, 0_usize);
     for char in text.chars() {
@@ -30,6 +33,11 @@ pub(crate) fn detect(start: &[u8]) -> Option<Encoding> {
     }
     // A few wrong bytes are a damaged or a Latin text; many are not text.
     (odd * 10 <= all).then_some(Encoding::Utf8 { mark: false })
+}
+
+/// Whether a byte is a character of plain English text: most files have no other, and a search looks at many of them.
+fn is_plain(byte: u8) -> bool {
+    (0x20..0x7f).contains(&byte) || matches!(byte, b'\n' | b'\t' | b'\r')
 }
 
 /// UTF-16 of mostly Latin text has a zero in every other byte, and nowhere else.

@@ -13,12 +13,11 @@ use crate::data::input::field::{
 };
 use crate::data::input::history::continue_history;
 use crate::data::input::message::{Defaults, message};
-use crate::data::input::quote::quoted;
 use crate::data::input::raw_context::RawContext;
 use crate::data::input::request::{parse_tools, request_options};
 use crate::{
     AgentRole, AssembledContext, Block, GivenHistory, Message, Metadata, PlannerSettings,
-    RecordedLayer, Role, RunPolicy, ThinkingConfig, TokenBudget, ToolChoice, is_base64,
+    RecordedLayer, Role, RunPolicy, ThinkingConfig, TokenBudget, is_base64,
 };
 
 /// How many parallel tools run at once, unless the host sets it (docs/rules/turns-and-streams.md#tool-execution).
@@ -89,14 +88,6 @@ pub fn continue_context(
     }
     let request = Arc::new(request_options(&raw)?);
     let tools = parse_tools(raw.tools)?;
-    if let Some(ToolChoice::Tool { name }) = &request.tool_choice
-        && !tools.iter().any(|tool| tool.name == *name)
-    {
-        return Err(InputError::new(
-            "toolChoice.name",
-            format!("{} is not one of `tools`", quoted(name)),
-        ));
-    }
     Ok(AssembledContext {
         system_prompt: required("systemPrompt", raw.system_prompt)?,
         history,

@@ -1,0 +1,128 @@
+// What keeps the tools of an agent from doing harm: a test for each row. It must never test again what a spec beside it proves.
+//
+// | Row: files and shells                                   | Test                                                                 |
+// |---------------------------------------------------------|----------------------------------------------------------------------|
+// | Tools open relative to a directory handle               | "files: …", and `../../coding/hostile.spec.ts`, both tests           |
+// | Links out, FIFOs, devices, `/proc`                      | `../../coding/hostile.spec.ts`, "200 hostile paths …"                |
+// | A write is a new file that replaces the old one         | crates/workspace, `a_replaced_file_has_its_mode_and_is_another_file` |
+// | `.git/hooks`, the ledger and its log are protected      | `../../coding/coding-tools.spec.ts`, "a ledger in the workspace …"   |
+// | What is read has a limit; binaries are known            | `../../coding/pi-files.spec.ts`                                      |
+// | A cleaned environment, no input, umask 077              | crates/workspace, `a_command_runs_in_the_workspace_with_…`           |
+// | Output is bounded, and whole in a file                  | "shells: a gigabyte …", `../../coding/pi-bash.spec.ts`               |
+// | A call returns when the shell ends                      | crates/workspace, `a_shell_that_ends_returns_though_its_pipe_…`      |
+// | Time limits and aborts leave no process                 | "shells: nothing is left …", and crates/workspace, `nothing_is_left_…` |
+// | Limits of each process; what no cgroup bounds is stated | `../../coding/bash.spec.ts`, "each process …", "capabilities say …"  |
+// | A sandbox that is required and not there is refused     | `../../coding/bash.spec.ts`, "capabilities say …"                    |
+//
+// | Row: secrets and network                                | Test                                                                 |
+// |---------------------------------------------------------|----------------------------------------------------------------------|
+// | A key is in one header, and in no log, event or file    | `../../../security/secrets.spec.ts`, "a key never appears"           |
+// | A key in every encoding is removed from errors          | `../../../security/echoed-keys.spec.ts`                              |
+// | No redirect is followed                                 | `../../../security/secrets.spec.ts`, "… in a redirect"               |
+// | https, or this machine; no addresses of metadata        | `../../../security/secrets.spec.ts`, "options that are refused"      |
+// | Headers cannot be forged, nor those of the key replaced | `../../../security/secrets.spec.ts`, "the header %j: %j"             |
+// | A proxy of the environment is not used                  | "network: …"                                                         |
+// | The variables of servers and shells are chosen          | `../../mcp/calls.spec.ts`, "a server gets a few variables …"         |
+//
+// | Row: injected instructions                              | Test                                                                 |
+// |---------------------------------------------------------|----------------------------------------------------------------------|
+// | A permission before each call; a failing hook denies    | `../../hooks.spec.ts`, "a gate that %s is a deny"                    |
+// | Nobody answers: denied                                  | `../../../engine/approvals/deciding.spec.ts`, "an approval that …"   |
+// | Lists of tools hold where a call runs                   | `../policies.spec.ts`, "a tool that %s is neither offered nor run"   |
+// | Results are data, never instructions                    | `../../../security/injection.spec.ts`                                |
+// | Budgets: steps, calls, tokens, time                     | `../policies.spec.ts`                                                |
+// | Budgets: depth and number of agents                     | `../../../broker/agents/spawn.spec.ts`, "a call over a limit …"      |
+// | Addresses in results are not called                     | "results: …"                                                         |
+// | The ledger has who approved                             | `../../../engine/approvals/deciding.spec.ts`, "a decision is final…" |
+//
+// | Row: large and hostile input                            | Test                                                                 |
+// |---------------------------------------------------------|----------------------------------------------------------------------|
+// | Depth and number of keys of arguments                   | `../../validation.spec.ts`, "%s as arguments is an error result …"   |
+// | 4 MiB of arguments                                      | `../../../providers/answer-limits.spec.ts`                           |
+// | Size of schemas, patterns that cannot be compiled       | `../../validation-time.spec.ts`, "a schema with too large patterns…" |
+// | Patterns without an end                                 | `../../validation-time.spec.ts`, "a check that takes too long …"     |
+// | A schema elsewhere is not fetched                       | `../../mcp/hostile.spec.ts`, "tools whose schemas cannot be used …"  |
+
+import { execFile } from 'node:child_process'
+import {
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { expect, test } from 'vitest'
+import { createCodingTools } from '../../../../index.js'
+import { folder, serving } from '../../../support/cleanup.js'
+import { chat } from '../../../support/servers/chat.js'
+import { callAll, engineWith, scriptedServer } from '../../../support/servers/mcp.js'
+import { sse } from '../../../support/servers/server.js'
+import { callTools, tool } from '../../../support/tools.js'
+
+const child = (name: string) => join(import.meta.dirname, '../../../children/tools', name)
+
+test('files: a workspace whose path leads elsewhere by now is still the one that was opened, for every tool', async () => {
+  const { path } = folder()
+  const [work, outside] = [join(path, 'work'), join(path, 'outside')]
+  for (const [dir, text] of [
+    [work, 'inside'],
+    [outside, 'outside'],
+  ] as const) {
+    mkdirSync(dir)
+    writeFileSync(join(dir, 'file'), text)
+  }
+  const tools = createCodingTools(work)
+  renameSync(work, join(path, 'moved'))
+  symlinkSync('outside', work)
+  const call = async (name: string, params: object) => {
+    const { content } = (await tools.find((each) => each.name === name)?.execute('1', params)) ?? {}
+    return JSON.stringify(content)
+  }
+  expect(await call('read', { path: 'file' })).toContain('inside')
+  expect(await call('grep', { pattern: 'side' })).toContain('file:1: inside')
+  await call('write', { path: 'made', content: 'x' })
+  await call('bash', { command: 'cat file > copy' })
+  expect(readdirSync(outside)).toEqual(['file'])
+  expect(readdirSync(join(path, 'moved')).sort()).toEqual(['copy', 'file', 'made'])
+  expect(readFileSync(join(path, 'moved/copy'), 'utf8')).toBe('inside')
+})
+
+test('shells: a gigabyte of output needs no memory, and nothing is left of what hides', async () => {
+  const bytes = process.env.SHELL_BYTES ?? '100000000'
+  const { stdout } = await promisify(execFile)(process.execPath, [child('shells.mjs'), bytes])
+  const { risen, shown, left, ended } = JSON.parse(stdout)
+  console.log(`${bytes} bytes of output: ${risen} KiB more`)
+  expect(left).toEqual([])
+  expect(ended).toEqual(Array.from({ length: ended.length }, () => true))
+  expect(shown).toBeLessThan(129 * 1024)
+  expect(risen).toBeLessThan(16 * 1024)
+}, 120_000)
+
+test('network: a proxy of the environment is not used', async () => {
+  const proxy = await serving()
+  const server = await serving(sse(chat.answer('ok')))
+  const names = ['HTTP_PROXY', 'http_proxy', 'ALL_PROXY', 'all_proxy']
+  const given = Object.fromEntries(names.map((name) => [name, proxy.url]))
+  const env = { ...process.env, NO_PROXY: '', no_proxy: '', ...given }
+  await promisify(execFile)(process.execPath, [child('one-call.mjs'), server.url], { env })
+  expect([proxy.seen.length, server.seen.length]).toEqual([0, 1])
+})
+
+test('results: no address in a result is called', async () => {
+  const server = await serving()
+  const at = (path: string) => `${server.url}/${path}`
+  const { engine, provider } = engineWith({ s: scriptedServer() }, [
+    callTools(['look'], ['s__echo', { url: at('echo') }], ['s__parts']),
+    `See ![it](${at('answer.png')}).`,
+  ])
+  const look = tool('look', () => ({
+    content: [{ type: 'text', text: `![image](${at('image.png')}) <img src="${at('tag')}">` }],
+    details: { url: at('details'), $ref: at('schema') },
+  }))
+  const { texts, result } = await callAll({ engine, provider }, { tools: [look] })
+  expect(texts.join()).toContain(at('image.png'))
+  expect([result.text, server.seen]).toEqual([`See ![it](${at('answer.png')}).`, []])
+})
