@@ -111,6 +111,11 @@ impl Answerer {
         }
     }
 
+    /// Whether the host has any function.
+    pub(crate) fn serves_any(&self) -> bool {
+        self.functions.elicitation.is_some() || self.functions.sampling.is_some()
+    }
+
     /// Whether a function of the host answers a method.
     pub(crate) fn serves(&self, method: &str) -> bool {
         self.function(method).is_some()

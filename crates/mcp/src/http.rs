@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 
 use super::answerer::Answerer;
 use super::frame::{Frame, Params, RemoteError, notification, reply};
+use super::listening::ACKNOWLEDGED;
 use super::marks::Marks;
 use super::parts::Spawn;
 use super::pending::OnProgress;
@@ -229,6 +230,33 @@ impl Http {
             return Err(Broken::Answer(why));
         }
         self.events(answer, exchange, marks, read).await
+    }
+
+    /// Opens the stream on which a server with a handshake sends what belongs to no request, and reads it to its end. Nothing comes of it
+    /// where the server has none.
+    pub(crate) async fn hear(&self, protocol: Option<&str>) {
+        let session = self.lock().session.clone();
+        let mut headers = vec![("accept", "text/event-stream")];
+        headers.extend(session.as_deref().map(|session| ("mcp-session-id", session)));
+        headers.extend(protocol.map(|protocol| ("mcp-protocol-version", protocol)));
+        let Ok(answer) = self.endpoint.send(&headers, Sent::Get).await else { return };
+        let kind = answer.header("content-type").unwrap_or_default();
+        if answer.status() != 200 || !kind.starts_with("text/event-stream") {
+            return;
+        }
+        (self.on_change)(ACKNOWLEDGED);
+        let exchange = Exchange {
+            id: self.next_id(),
+            method: LISTEN,
+            name: None,
+            body: Vec::new(),
+            on_progress: None,
+            protocol,
+            is_stateless: false,
+        };
+        let mut read = Read { is_endless: true, ..Read::default() };
+        // However it ends, it is opened again.
+        drop(self.events(answer, &exchange, &mut Marks::default(), &mut read).await);
     }
 
     /// Reads the events of one response; `None` where it ends before the result.

@@ -1,5 +1,5 @@
-//! The subscription to changes of a server without a handshake (`subscriptions/listen`): a request that stays open, and is made again
-//! when it ends.
+//! What a server sends unasked: over the subscription to its changes where there is no handshake (`subscriptions/listen`), else over a
+//! stream of its own. Both are a request that stays open, and is made again when it ends.
 //!
 //! It must never outlive its connection, or ask a server again without a pause.
 
@@ -7,17 +7,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use super::stdio::OnChange;
 
 /// The acknowledgement of a subscription.
-const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
+pub(crate) const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 /// The pause before the second attempt; it doubles.
 const PAUSE: Duration = Duration::from_secs(1);
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// Attempts that were never acknowledged: the server does not know subscriptions.
 const MAX_REFUSED: u32 = 3;
+/// The longest wait for a stream to be open. A server may send its headers only with its first message.
+const OPENING: Duration = Duration::from_secs(1);
 
 /// Whether the server says when it changes.
 #[derive(Clone, Default)]
@@ -27,6 +29,8 @@ pub(crate) struct Listening(Arc<Flags>);
 struct Flags {
     is_on: AtomicBool,
     was_on: AtomicBool,
+    /// The first request is answered: with a stream, or without one.
+    settled: Notify,
 }
 
 impl Listening {
@@ -42,10 +46,17 @@ impl Listening {
                 return on_change(method);
             }
             listening.0.is_on.store(true, Ordering::Release);
+            listening.0.settled.notify_one();
             if listening.0.was_on.swap(true, Ordering::AcqRel) {
                 on_change("notifications/tools/list_changed");
             }
         })
+    }
+
+    /// Waits until it is on, or known not to be: what the server sends before is lost.
+    pub(crate) async fn settled(&self) {
+        // After the time limit it is on later, or never.
+        let _ = tokio::time::timeout(OPENING, self.0.settled.notified()).await;
     }
 
     /// Waits for the end of a request that is made once.
@@ -73,6 +84,7 @@ impl Listening {
                 () = request() => {}
                 _ = closing.wait_for(|closing| *closing) => return,
             }
+            self.0.settled.notify_one();
             if self.0.is_on.swap(false, Ordering::AcqRel) {
                 (pause, refused) = (PAUSE, 0);
             } else {

@@ -241,7 +241,7 @@ impl Server {
         let connected = Session::connect(&self.settings, on_change, &self.parts).await;
         let session = Arc::new(connected?);
         // Before its tools are listed: a change after that is not missed.
-        session.listen(&self.parts.spawn);
+        session.listen(&self.parts.spawn).await;
         match self.list_tools(&session).await {
             Ok(tools) => Ok((session, tools)),
             Err(error) => {

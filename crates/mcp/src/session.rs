@@ -425,12 +425,29 @@ impl Session {
             Connection::Stdio(_) => !self.is_stateless,
             Connection::Http(_) => false,
         };
-        !says && !self.listening.is_on()
+        let hears = self.listening.is_on() && self.about.changes_tools;
+        !says && !hears
     }
 
-    /// Has a server without a handshake say when its tools change, for as long as the connection lives.
-    pub(crate) fn listen(&self, spawn: &Spawn) {
-        if !self.is_stateless || !self.about.changes_tools {
+    /// Hears what a server sends unasked, for as long as the connection lives: that its tools changed, and over HTTP what it asks.
+    pub(crate) async fn listen(&self, spawn: &Spawn) {
+        if self.is_stateless {
+            self.subscribe(spawn);
+        } else if let Connection::Http(http) = &self.connection
+            && (self.about.changes_tools || self.answerer.serves_any())
+        {
+            let (listening, closing) = (self.listening.clone(), self.closing.subscribe());
+            let (http, protocol) = (Arc::clone(http), self.protocol.clone());
+            (spawn)(Box::pin(async move {
+                listening.run(closing, || http.hear(protocol.as_deref())).await;
+            }));
+            self.listening.settled().await;
+        }
+    }
+
+    /// Has a server without a handshake say when its tools change.
+    fn subscribe(&self, spawn: &Spawn) {
+        if !self.about.changes_tools {
             return;
         }
         let wanted = json!({ "toolsListChanged": true });

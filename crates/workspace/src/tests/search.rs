@@ -203,7 +203,7 @@ fn lines_are_in_the_order_of_their_paths_whichever_thread_found_them() {
     let setup = Setup::new();
     let names: Vec<String> = (0..1_200).map(|at| format!("d{:02}/f{at:04}", at / 40)).collect();
     let texts: Vec<String> = (0..1_200).map(|at| format!("before\nword {at}\nafter\n")).collect();
-    let files: Vec<_> = names.iter().map(String::as_str).zip(texts.iter().map(String::as_str));
+    let files = names.iter().map(String::as_str).zip(texts.iter().map(String::as_str));
     setup.files(&files.collect::<Vec<_>>());
     let expected = |limit: usize| {
         let lines = names.iter().enumerate().take(limit).flat_map(|(at, name)| {
