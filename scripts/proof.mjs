@@ -172,6 +172,12 @@ const proofs = {
     env: { SOAK_MINUTES: '300' },
     command: spec('engine/soak'),
   },
+  mcp: {
+    about:
+      "the protocol's own scenarios for MCP clients (installed first, 51 MB), but those of its OAuth flow; Node.js 22",
+    env: {},
+    command: ['bash', join(root, 'scripts', 'runtimes', 'mcp', 'run.sh')],
+  },
   bundlers: {
     about:
       'Next.js (installed first, 340 MB) builds and serves a route with a turn; all other bundles',
