@@ -1,7 +1,7 @@
 // The turns of a broker: what an agent, its tools and the messages of a queue are as a context, and their runs.
 // It must never choose the messages of a turn: the native side does.
 
-import type { NativeBroker } from '../../binding.d.ts'
+import type { ComposedMessage, NativeBroker } from '../../binding.d.ts'
 import type {
   AgentTool,
   AssembledContext,
@@ -147,20 +147,25 @@ class Turns {
     return { run: this.#parts.begin(context, start, drainLater), agentId }
   }
 
-  /** The messages that enter a running turn, as the host's function changes them: each is its id and its JSON. */
+  /** The messages that enter a running turn, as the host's function changes them. */
   async compose(
     sessionLabel: string,
     turnId: string,
     items: readonly TurnItem[],
-  ): Promise<[string, string][]> {
+  ): Promise<ComposedMessage[]> {
     const { agentId } = await this.agent(sessionLabel)
-    const composed: [string, string][] = []
+    const composed: ComposedMessage[] = []
     // In their order: one may depend on what the function did for another one.
     for (const { id, message, request } of items) {
       const { identity, permissions } = request
       const scope = { sessionLabel, agentId, turnId, identity, permissions }
       const changed = await compose(this.#options, scope, message)
-      composed.push([id, toJson(changed, 'message', () => 'context_failed')])
+      const layers = toJson(changed.layers ?? [], 'layers', () => 'context_failed')
+      composed.push({
+        id,
+        message: toJson(changed.message, 'message', () => 'context_failed'),
+        layers,
+      })
     }
     return composed
   }
