@@ -68,8 +68,8 @@ async function assemble(input: LayerInput): Promise<Assembled> {
   const own = injected.map(layerOf)
   const before = [...remembered, ...own]
   if (prompt.length === 0 && before.length === 0 && change === undefined) return { message }
-  const session: Given = { name: 'session', source: scope.sessionLabel, text: '' }
-  const given = [...prompt, ...measured([session, ...before])]
+  const session = { ...empty(), source: scope.sessionLabel }
+  const given = [...prompt, session, ...(before.length === 0 ? [] : measured(before))]
   if (change === undefined) return composed(message, own, given)
   // The host may change what it is given.
   const copies = given.map((layer) => ({ ...layer }))
@@ -110,9 +110,7 @@ async function compose(
 /** The layers of the system prompt. */
 async function promptLayers(input: LayerInput): Promise<ContextLayer[]> {
   const { agent, session, scope, tools, options, native } = input
-  if (agent.systemPrompt !== undefined) {
-    return measured([{ name: 'persona', source: 'systemPrompt', text: agent.systemPrompt }])
-  }
+  if (agent.systemPrompt !== undefined) return promptOf(agent, agent.systemPrompt)
   const { identity, prompt, workspace } = agent
   const mode = prompt?.mode ?? (session.isWorker || agent.role === 'worker' ? 'minimal' : 'full')
   const isMainSession = prompt?.isMainSession ?? session.isMain
@@ -146,6 +144,26 @@ async function promptLayers(input: LayerInput): Promise<ContextLayer[]> {
   }
   const args = json({ parts, files })
   return JSON.parse(guarded(() => addon.NativeEngine.promptLayers(args)))
+}
+
+/** The prompts that agents have whole, measured once. */
+const prompts = new WeakMap<BrokerAgent, ContextLayer[]>()
+
+function promptOf(agent: BrokerAgent, text: string): ContextLayer[] {
+  let layers = prompts.get(agent)
+  if (layers === undefined) {
+    layers = measured([{ name: 'persona', source: 'systemPrompt', text }])
+    prompts.set(agent, layers)
+  }
+  return layers
+}
+
+let emptyLayer: ContextLayer | undefined
+
+/** The layer of a session: the native side reads its history. */
+function empty(): ContextLayer {
+  emptyLayer ??= measured([{ name: 'session', source: '', text: '' }])[0] as ContextLayer
+  return emptyLayer
 }
 
 function described(tool: AgentTool): PromptTool {

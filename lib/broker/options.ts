@@ -10,10 +10,12 @@ import type {
   Toolset,
 } from '../../index.d.ts'
 import { refusal } from '../values/errors.ts'
+import { toJson } from '../values/json.ts'
 import { listing, noted, type Refuse, throwing } from '../values/problems.ts'
 import { type Fields, isObject, readFields, readName } from '../values/reader.ts'
 import { agentIds, noteDirectory, readAgents } from './agents/directory.ts'
 import { type ReadSubagents, refuseUnknown } from './agents/options.ts'
+import { directoryOf, resolveAgentConfig } from './decisions.ts'
 
 const CODE = 'invalid_options'
 const FIELDS = [
@@ -63,6 +65,10 @@ const MOST = 0xffffffff
 /** The options of a broker, complete. */
 interface ReadOptions {
   config: AgentsConfig<BrokerAgent>
+  /** What routes depend on: JSON, written once and not for each message. */
+  routes: string
+  /** Each agent with the defaults, by id. */
+  agents: ReadonlyMap<string, BrokerAgent>
   toolsets: ReadonlyMap<string, Toolset>
   /** What the agents that may have children may do with them. */
   subagents: ReadonlyMap<string, ReadSubagents>
@@ -89,7 +95,12 @@ interface ReadOptions {
 /** The options; a refusal lists all of their problems. */
 function readBrokerOptions(options: unknown): ReadOptions {
   return listing(
-    () => read(options, throwing),
+    () => {
+      const { config, ids, ...others } = read(options, throwing)
+      const routes = toJson(directoryOf(config), 'options', () => CODE)
+      const agents = new Map(ids.map((id) => [id, resolveAgentConfig(config, id) ?? {}]))
+      return { config, routes, agents, ...others }
+    },
     (problems) => {
       read(options, problems.note)
       const { agents, defaults, defaultAgent, bindings, personas, dmScope } = options as Fields
@@ -98,12 +109,22 @@ function readBrokerOptions(options: unknown): ReadOptions {
   )
 }
 
-function read(options: unknown, refuse: Refuse): ReadOptions {
+/** The options without what follows from them. */
+function read(
+  options: unknown,
+  refuse: Refuse,
+): Omit<ReadOptions, 'routes' | 'agents'> & { ids: readonly string[] } {
   const fields = readFields(options, 'options', CODE)
   refuseUnknown(fields, FIELDS, '', refuse)
   const { agents, defaults, defaultAgent, bindings, personas, dmScope } = fields
-  const directory = { agents, defaults, defaultAgent, bindings, personas, dmScope }
-  const config = directory as AgentsConfig<BrokerAgent>
+  const config = {
+    agents: copies(agents, refuse),
+    defaults: copy(defaults, 'defaults', refuse),
+    defaultAgent,
+    bindings,
+    personas,
+    dmScope,
+  } as AgentsConfig<BrokerAgent>
   // Reads everything that routes depend on, and refuses what is wrong in it.
   const ids = noted(refuse, () => agentIds(config), isObject(agents) ? Object.keys(agents) : [])
   if (ids.length === 0) refuse(refusal(CODE, 'agents', 'has no agent'))
@@ -132,6 +153,7 @@ function read(options: unknown, refuse: Refuse): ReadOptions {
     noted(refuse, () => count(value, path, fallback, least), fallback)
   return {
     config,
+    ids,
     toolsets,
     subagents,
     mode: queue.mode ?? 'queue',
@@ -152,6 +174,20 @@ function read(options: unknown, refuse: Refuse): ReadOptions {
       composes: context.layers !== undefined,
     }),
   }
+}
+
+/** Copies of the agents: what the host changes later has no effect. */
+function copies(agents: unknown, refuse: Refuse): unknown {
+  const all = copy(agents, 'agents', refuse)
+  if (!isObject(all)) return all
+  const each = Object.entries(all).map(([id, agent]) => [id, copy(agent, `agents.${id}`, refuse)])
+  return Object.fromEntries(each)
+}
+
+function copy(given: unknown, path: string, refuse: Refuse): unknown {
+  return isObject(given)
+    ? noted(refuse, () => readFields(given, path, CODE, `${path}.`), {})
+    : given
 }
 
 function readContextOptions(

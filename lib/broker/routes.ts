@@ -7,7 +7,6 @@ import { guarded, refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
 import { noted, type Problems } from '../values/problems.ts'
 import { readNamed } from '../values/reader.ts'
-import { directoryOf } from './decisions.ts'
 import type { ReadOptions } from './options.ts'
 
 const CODE = 'invalid_target'
@@ -33,10 +32,18 @@ interface Smart {
 
 /** Notes all problems of a target. */
 function noteTarget(options: ReadOptions, given: RoutingTarget, problems: Problems): void {
-  const config = directoryOf(options.config)
   const { smart, ...to } = given
   noted(problems.note, () => refuseSmart(smart))
-  problems.add(addon.NativeEngine.routeProblems(toJson({ config, to }, 'to', () => CODE)))
+  const args = withRoutes(
+    options,
+    toJson({ to }, 'to', () => CODE),
+  )
+  problems.add(addon.NativeEngine.routeProblems(args))
+}
+
+/** The JSON of an object, with what routes depend on as its field `config`. */
+function withRoutes({ routes }: ReadOptions, json: string): string {
+  return `{"config":${routes},${json.slice(1)}`
 }
 
 function refuseSmart(smart: unknown): void {
@@ -46,8 +53,10 @@ function refuseSmart(smart: unknown): void {
 
 /** The session and the agent of a target. */
 function route(options: ReadOptions, to: RoutingTarget, smart?: Smart): Routed {
-  const config = directoryOf(options.config)
-  const args = toJson({ config, to, smart }, 'to', () => CODE)
+  const args = withRoutes(
+    options,
+    toJson({ to, smart }, 'to', () => CODE),
+  )
   return JSON.parse(guarded(() => addon.NativeEngine.resolveRoute(args)))
 }
 
