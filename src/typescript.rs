@@ -190,6 +190,8 @@ fn the_typescript_declarations_match_the_rust_types() {
         NewFact,
         FactFilter,
         MemoryModel,
+        MemoryTotals,
+        MemoryExtraction,
         MemoryStats,
         ForgetOptions,
         MemoryForgotten,
