@@ -166,6 +166,15 @@ export declare class SessionManager {
    */
   saveTo(ledger: Ledger, options?: { session?: string }): Promise<string>
 
+  /** The label of a session that {@link LedgerSessions} has made or opened. */
+  getLedgerSession(): string | undefined
+  /** Waits until the ledger has all that was appended. Rejects with what has kept an entry from it; that entry is tried again. */
+  flush(): Promise<void>
+  /** A session of the engine that continues from the leaf: runs of it see the same context. Only of a session in a ledger. */
+  forkInLedger(label?: string): Promise<string>
+  /** Writes the session as pi's file. */
+  exportFile(path: string): void
+
   setSessionFile(path: string): void
   newSession(options?: NewSessionOptions): string | undefined
   isPersisted(): boolean
@@ -220,6 +229,33 @@ export declare class SessionManager {
   ): string
   /** A new session with only the path to a leaf, which this manager goes on with. Returns its file. */
   createBranchedSession(leafId: string): string | undefined
+}
+
+/**
+ * pi's sessions in a ledger, without files: each entry is a turn. What has been appended survives a kill of the process; the ledger has it after
+ * `flush()`. The id of a session is pi's, its label in the ledger `pi:<id>`.
+ *
+ * @example
+ * const sessions = new LedgerSessions(engine.ledger, { cwd: '/work' })
+ * const session = await sessions.continueRecent()
+ * session.appendMessage({ role: 'user', content: 'Hello?', timestamp: Date.now() })
+ * await session.flush()
+ */
+export declare class LedgerSessions {
+  /** Default of `cwd`: that of the process. */
+  constructor(ledger: Ledger, options?: { cwd?: string })
+  create(options?: NewSessionOptions): Promise<SessionManager>
+  open(id: string): Promise<SessionManager>
+  /** The session of this directory that was appended to last; a new one where there is none. */
+  continueRecent(): Promise<SessionManager>
+  /** A copy of a session for this directory. */
+  forkFrom(id: string): Promise<SessionManager>
+  /** Copies a file of pi's, of any version. */
+  importFile(path: string): Promise<SessionManager>
+  /** The sessions of this directory, the last used first. `path` is the label. */
+  list(onProgress?: SessionListProgress): Promise<SessionInfo[]>
+  /** Those of all directories. */
+  listAll(onProgress?: SessionListProgress): Promise<SessionInfo[]>
 }
 
 /** The parameters of {@link runEmbeddedPiAgent}: those of OpenClaw's function that callers pass. Others are accepted, and have no effect. */

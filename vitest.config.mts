@@ -2,6 +2,33 @@
 // for a new spec) those that run on one of them, and `package` packs and installs the addon. It joins `lib/` again;
 // it must never build the addon: `scripts/test.sh` decides which one is tested.
 import { defineConfig } from 'vitest/config'
+import { BaseSequencer, type TestSpecification } from 'vitest/node'
+
+/** The specs that take longest, longest first: one that begins last is waited for alone. */
+const long = [
+  'recovery/interrupted-turns',
+  'providers/failover/refusal-storm',
+  'providers/recorded-exchanges',
+  'recovery/approval-kills',
+  'ledger/leases',
+  'ledger/file/disk-errors',
+  'ledger/transfer/jsonl',
+  'ledger/maintenance',
+  'providers/aimock',
+  'ledger/disk',
+  'recovery/event-kills',
+  'providers/transport-faults',
+].map((name) => `/__test__/${name}.spec.ts`)
+
+class LongestFirst extends BaseSequencer {
+  override async sort(specs: TestSpecification[]): Promise<TestSpecification[]> {
+    const rank = ({ moduleId }: TestSpecification) => {
+      const at = long.findIndex((name) => moduleId.endsWith(name))
+      return at < 0 ? long.length : at
+    }
+    return (await super.sort(specs)).sort((one, other) => rank(one) - rank(other))
+  }
+}
 
 // Node itself loads the shipped files, so that a test sees the named exports which a user sees.
 const shipped = [
@@ -59,6 +86,7 @@ const common = {
 
 export default defineConfig({
   test: {
+    sequence: { sequencer: LongestFirst },
     globalSetup: ['scripts/bundle.mjs'],
     projects: [
       {

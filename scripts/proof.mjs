@@ -89,6 +89,11 @@ const proofs = {
     env: { BUDGET_TREES: '64', BUDGET_ROUNDS: '10' },
     command: spec('broker/agents/budgets'),
   },
+  storm: {
+    about: '1,000 concurrent runs against a provider that refuses all, and then is a token bucket',
+    env: { STORM_RUNS: '1000' },
+    command: spec('providers/failover/refusal-storm'),
+  },
   duplicates: {
     about: 'two processes submit the same run id at once, 200 times: one turn',
     env: { DUPLICATE_ROUNDS: '200' },

@@ -6,7 +6,7 @@ import { AgentEngine, type StreamEvent } from '../../index.js'
 import { closing, folder } from '../support/cleanup.js'
 import { killable } from '../support/processes/killable.js'
 
-const KILLS = Number(process.env.EVENT_KILLS ?? 100)
+const KILLS = Number(process.env.EVENT_KILLS ?? 40)
 
 const replies = [
   {

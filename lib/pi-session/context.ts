@@ -130,4 +130,4 @@ function commandText(message: OwnMessage): string {
   return text
 }
 
-export { buildSessionContext, convertToLlm, pathTo }
+export { buildSessionContext, convertToLlm, messageOf, pathTo }

@@ -1,7 +1,13 @@
 // The entries of pi's session files: their text, their versions, ids. It must never touch a file.
 
-import { randomBytes } from 'node:crypto'
-import type { CompactionEntry, FileEntry, SessionEntry } from '../../pi-session.d.ts'
+import { randomBytes, randomUUID } from 'node:crypto'
+import type {
+  CompactionEntry,
+  FileEntry,
+  NewSessionOptions,
+  SessionEntry,
+  SessionHeader,
+} from '../../pi-session.d.ts'
 
 const CURRENT_SESSION_VERSION = 3
 
@@ -13,6 +19,22 @@ function newId(taken: { has(id: string): boolean }): string {
   for (;;) {
     const id = randomBytes(4).toString('hex')
     if (!taken.has(id)) return id
+  }
+}
+
+/** The header of a session that begins now. */
+function newHeader(
+  cwd: string,
+  { id = randomUUID(), parentSession }: NewSessionOptions = {},
+): SessionHeader {
+  const timestamp = new Date().toISOString()
+  return {
+    type: 'session',
+    version: CURRENT_SESSION_VERSION,
+    id,
+    timestamp,
+    cwd,
+    ...(parentSession !== undefined && { parentSession }),
   }
 }
 
@@ -82,6 +104,7 @@ export {
   getLatestCompactionEntry,
   migrate,
   migrateSessionEntries,
+  newHeader,
   newId,
   parseSessionEntries,
   textOf,

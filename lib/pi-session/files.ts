@@ -66,9 +66,17 @@ function findMostRecentSession(sessionDir: string): string | null {
 /** What a list shows of a file; undefined where it is no session. */
 async function infoOf(path: string): Promise<SessionInfo | undefined> {
   const entries = parseSessionEntries(await readFile(path, 'utf8'))
+  return infoOfEntries(path, entries, (await stat(path)).mtime)
+}
+
+/** What a list shows of a session, which was last written at `mtime`. */
+function infoOfEntries(
+  path: string,
+  entries: readonly FileEntry[],
+  mtime: Date,
+): SessionInfo | undefined {
   const [header] = entries
   if (header?.type !== 'session') return undefined
-  const { mtime } = await stat(path)
   let name: string | undefined
   let messageCount = 0
   let firstMessage = ''
@@ -127,7 +135,11 @@ async function listed(
     if (info !== undefined) found.push(info)
     onProgress?.(index + 1, files.length)
   }
-  return found.sort((one, other) => other.modified.getTime() - one.modified.getTime())
+  return lastUsedFirst(found)
+}
+
+function lastUsedFirst(sessions: SessionInfo[]): SessionInfo[] {
+  return sessions.sort((one, other) => other.modified.getTime() - one.modified.getTime())
 }
 
 /** The directories of all working directories. */
@@ -138,4 +150,12 @@ async function allDirs(): Promise<string[]> {
   return found.filter((each) => each.isDirectory()).map(({ name }) => join(root, name))
 }
 
-export { allDirs, findMostRecentSession, listed, loadEntriesFromFile, sessionDirOf }
+export {
+  allDirs,
+  findMostRecentSession,
+  infoOfEntries,
+  lastUsedFirst,
+  listed,
+  loadEntriesFromFile,
+  sessionDirOf,
+}

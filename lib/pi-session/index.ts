@@ -10,6 +10,7 @@ import {
   parseSessionEntries,
 } from './entries.ts'
 import { findMostRecentSession, loadEntriesFromFile } from './files.ts'
+import { LedgerSessions } from './ledger/sessions.ts'
 import { SessionManager } from './manager.ts'
 
 export {
@@ -18,6 +19,7 @@ export {
   convertToLlm,
   findMostRecentSession,
   getLatestCompactionEntry,
+  LedgerSessions,
   loadEntriesFromFile,
   migrateSessionEntries,
   parseSessionEntries,

@@ -1,6 +1,5 @@
-// pi's session manager: entries in memory, appended to pi's file. It must never change or remove an entry that was appended.
+// pi's session manager: entries in memory, appended to pi's file or to a ledger. It must never change or remove an entry that was appended.
 
-import { randomUUID } from 'node:crypto'
 import { appendFileSync, existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import type { Ledger } from '../../index.d.ts'
@@ -16,7 +15,7 @@ import type {
   SessionTreeNode,
 } from '../../pi-session.d.ts'
 import { buildSessionContext, pathTo } from './context.ts'
-import { CURRENT_SESSION_VERSION, migrate, newId, textOf } from './entries.ts'
+import { migrate, newHeader, newId, textOf } from './entries.ts'
 import {
   allDirs,
   findMostRecentSession,
@@ -24,7 +23,8 @@ import {
   loadEntriesFromFile,
   sessionDirOf,
 } from './files.ts'
-import { load, save } from './ledger.ts'
+import type { EntryLog } from './ledger/log.ts'
+import { load, save } from './ledger/transfer.ts'
 import { treeOf } from './tree.ts'
 
 /** An entry before it has its place. */
@@ -33,6 +33,12 @@ type Given = {
 }[SessionEntry['type']]
 type Place = Pick<SessionEntry, 'id' | 'parentId' | 'timestamp'>
 type Content = SessionMessageEntry['message']
+
+/** A session of a ledger, with the entries that are there. */
+interface InLedger {
+  log: EntryLog
+  entries?: readonly SessionEntry[]
+}
 
 class SessionManager implements Omit<Declared, never> {
   #cwd: string
@@ -49,14 +55,31 @@ class SessionManager implements Omit<Declared, never> {
   #hasAnswer = false
   /** The file has all entries. */
   #written = false
+  /** Where the entries are, of a session in a ledger: it has no file. */
+  #log: EntryLog | undefined
 
-  constructor(cwd: string, dir: string, file: string | undefined, persists: boolean) {
+  constructor(
+    cwd: string,
+    dir: string,
+    file: string | undefined,
+    persists: boolean,
+    inLedger?: InLedger,
+  ) {
     this.#cwd = cwd
     this.#dir = dir
     this.#persists = persists
-    if (persists && dir !== '') mkdirSync(dir, { recursive: true })
+    if (inLedger !== undefined) this.#open(inLedger)
+    else if (persists && dir !== '') mkdirSync(dir, { recursive: true })
+    if (inLedger !== undefined) return
     if (file === undefined) this.newSession()
     else this.setSessionFile(file)
+  }
+
+  #open({ log, entries = [] }: InLedger): void {
+    this.#log = log
+    this.#header = log.header
+    this.#id = log.header.id
+    this.#adopt(entries)
   }
 
   static create(cwd: string, sessionDir: string = sessionDirOf(cwd)): SessionManager {
@@ -117,7 +140,39 @@ class SessionManager implements Omit<Declared, never> {
     return save(ledger, textOf([this.#header, ...this.#entries]), session)
   }
 
+  /** Appends entries of another session as they are. The last one is the leaf. */
+  adopt(entries: readonly SessionEntry[]): void {
+    for (const entry of entries) {
+      this.#log?.append(entry)
+      this.#add(entry)
+    }
+  }
+
+  getLedgerSession(): string | undefined {
+    return this.#log?.label
+  }
+
+  async flush(): Promise<void> {
+    await this.#log?.flush()
+  }
+
+  async forkInLedger(label?: string): Promise<string> {
+    const log = this.#log
+    if (log === undefined) throw new Error('the session is in a file: `saveTo` imports it')
+    const turnId = this.#leafId === null ? undefined : log.turnOf(this.#leafId)
+    if (turnId === undefined) throw new Error('the session has no entry to continue from')
+    await log.flush()
+    return (await log.file.ledger.fork(turnId, label === undefined ? {} : { label })).label
+  }
+
+  exportFile(path: string): void {
+    replaceFile(path, textOf([this.#header, ...this.#entries]))
+  }
+
   setSessionFile(path: string): void {
+    if (this.#log !== undefined) {
+      throw new Error(`the session is in a ledger: open ${path} with LedgerSessions.importFile`)
+    }
     const file = resolve(path)
     const entries = loadEntriesFromFile(file)
     if (entries.length === 0) {
@@ -136,15 +191,14 @@ class SessionManager implements Omit<Declared, never> {
     if (isOld) this.#rewrite()
   }
 
-  newSession({ id = randomUUID(), parentSession }: NewSessionOptions = {}): string | undefined {
-    const timestamp = new Date().toISOString()
-    const version = CURRENT_SESSION_VERSION
-    this.#id = id
-    this.#header = { type: 'session', version, id, timestamp, cwd: this.#cwd }
-    if (parentSession !== undefined) this.#header.parentSession = parentSession
+  newSession(options: NewSessionOptions = {}): string | undefined {
+    const header = newHeader(this.#cwd, options)
+    this.#id = header.id
+    this.#header = header
     this.#adopt([])
     this.#written = false
-    if (this.#persists) this.#file = this.#fileOf(timestamp, id)
+    if (this.#log !== undefined) this.#log = this.#log.begin(header)
+    else if (this.#persists) this.#file = this.#fileOf(header.timestamp, header.id)
     return this.#file
   }
 
@@ -153,7 +207,7 @@ class SessionManager implements Omit<Declared, never> {
   }
 
   /** Takes entries as they are. The last one is the leaf. */
-  #adopt(entries: SessionEntry[]): void {
+  #adopt(entries: readonly SessionEntry[]): void {
     this.#entries = []
     this.#byId = new Map()
     this.#labels = new Map()
@@ -177,9 +231,7 @@ class SessionManager implements Omit<Declared, never> {
   /** Writes the whole file; a crash leaves the old one or the new one. */
   #rewrite(): void {
     if (!this.#persists || this.#file === undefined) return
-    const draft = `${this.#file}.${process.pid}.tmp`
-    writeFileSync(draft, textOf([this.#header, ...this.#entries]))
-    renameSync(draft, this.#file)
+    replaceFile(this.#file, textOf([this.#header, ...this.#entries]))
     this.#written = true
   }
 
@@ -189,6 +241,7 @@ class SessionManager implements Omit<Declared, never> {
     const { type, ...fields } = given
     // In pi's order of fields.
     const entry = { type, ...place, ...fields } as SessionEntry
+    this.#log?.append(entry)
     this.#add(entry)
     if (!this.#persists || this.#file === undefined) return id
     // Without an answer nothing is written: then the file has not all entries.
@@ -338,17 +391,24 @@ class SessionManager implements Omit<Declared, never> {
     const path = this.getBranch(leafId).filter((entry) => entry.type !== 'label')
     if (path.length === 0) throw new Error(`Entry ${leafId} not found`)
     const labels = [...this.#labels].filter(([id]) => path.some((entry) => entry.id === id))
-    const parentSession = this.#persists ? this.#file : undefined
+    const parentSession = this.#persists ? (this.#file ?? this.#log?.label) : undefined
     this.newSession({ ...(parentSession !== undefined && { parentSession }) })
-    this.#adopt(path)
+    this.adopt(path)
     for (const [targetId, { label, timestamp }] of labels) {
       const place = { id: newId(this.#byId), parentId: this.#leafId, timestamp }
-      this.#add({ type: 'label', ...place, targetId, label })
+      this.adopt([{ type: 'label', ...place, targetId, label }])
     }
     // As for a new session: without an answer there is no file.
     if (this.#hasAnswer) this.#rewrite()
     return this.#persists ? this.#file : undefined
   }
+}
+
+/** Writes a whole file; a crash leaves the old one or the new one. */
+function replaceFile(path: string, text: string): void {
+  const draft = `${path}.${process.pid}.tmp`
+  writeFileSync(draft, text)
+  renameSync(draft, path)
 }
 
 export { SessionManager }

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Ledger } from '../../index.d.ts'
+import type { Ledger } from '../../../index.d.ts'
 
 /** Writes a session of the ledger as a new file of `dir`, and returns its path. */
 async function load(ledger: Ledger, session: string, dir: string): Promise<string> {

@@ -1,0 +1,171 @@
+// pi's sessions in a ledger: made, opened, listed, copied from files and to them. It must never change a session that pi's manager did not make.
+
+import { existsSync } from 'node:fs'
+import type { Ledger, SessionRow } from '../../../index.d.ts'
+import type {
+  LedgerSessions as Declared,
+  FileEntry,
+  NewSessionOptions,
+  SessionEntry,
+  SessionHeader,
+  SessionInfo,
+  SessionListProgress,
+} from '../../../pi-session.d.ts'
+import { migrate, newHeader, parseSessionEntries } from '../entries.ts'
+import { infoOfEntries, lastUsedFirst, loadEntriesFromFile } from '../files.ts'
+import { SessionManager } from '../manager.ts'
+import { EntryLog, type LedgerFile, labelOf, type Stored } from './log.ts'
+import { recoverSpools } from './spool.ts'
+
+const ENTRIES = `SELECT t.id, m.metadata_json FROM turns t CROSS JOIN messages m ON m.turn_id = t.id
+  WHERE t.session_label = ? AND t.id > ? ORDER BY t.id`
+const LATEST = `SELECT session_label FROM turns WHERE session_label IN (SELECT value FROM json_each(?))
+  GROUP BY session_label ORDER BY max(id) DESC LIMIT 1`
+
+class LedgerSessions implements Declared {
+  #ledger: Ledger
+  #cwd: string
+  #file: Promise<LedgerFile> | undefined
+
+  constructor(ledger: Ledger, { cwd = process.cwd() }: { cwd?: string } = {}) {
+    this.#ledger = ledger
+    this.#cwd = cwd
+  }
+
+  async create(options: NewSessionOptions = {}): Promise<SessionManager> {
+    const header = newHeader(this.#cwd, options)
+    const file = await this.#opened()
+    if (await this.#ledger.session(labelOf(header.id))) {
+      throw new Error(`the ledger has a session ${labelOf(header.id)} already: open it`)
+    }
+    return new SessionManager(this.#cwd, '', undefined, true, { log: new EntryLog(file, header) })
+  }
+
+  async open(id: string): Promise<SessionManager> {
+    const file = await this.#opened()
+    const row = await this.#ledger.session(labelOf(id))
+    const header = row === null ? undefined : headerOf(row)
+    if (header === undefined) throw new Error(`the ledger has no session of pi's with the id ${id}`)
+    const stored = await this.#stored(labelOf(id))
+    const log = new EntryLog(file, header, stored)
+    const entries = stored.map(({ entry }) => entry)
+    return new SessionManager(header.cwd, '', undefined, true, { log, entries })
+  }
+
+  async continueRecent(): Promise<SessionManager> {
+    await this.#opened()
+    const labels = (await this.#rows({ piCwd: this.#cwd })).map(({ label }) => label)
+    const { rows } = await this.#ledger.query(LATEST, [JSON.stringify(labels)])
+    const label = rows[0]?.session_label
+    return typeof label === 'string' ? this.open(label.slice(labelOf('').length)) : this.create()
+  }
+
+  async forkFrom(id: string): Promise<SessionManager> {
+    const source = await this.open(id)
+    const fork = await this.create({ parentSession: labelOf(id) })
+    return adopted(fork, source.getEntries())
+  }
+
+  async importFile(path: string): Promise<SessionManager> {
+    const entries = existsSync(path) ? loadEntriesFromFile(path) : []
+    const header = entries.find((entry) => entry.type === 'session')
+    if (header === undefined) throw new Error(`${path} is not a session file`)
+    migrate(entries)
+    const file = await this.#opened()
+    if (await this.#ledger.session(labelOf(header.id))) {
+      throw new Error(`the ledger has a session ${labelOf(header.id)} already: open it`)
+    }
+    const log = new EntryLog(file, header)
+    const manager = new SessionManager(header.cwd, '', undefined, true, { log })
+    return adopted(manager, entries.filter(isEntry))
+  }
+
+  async list(onProgress?: SessionListProgress): Promise<SessionInfo[]> {
+    return this.#infos(await this.#rows({ piCwd: this.#cwd }), onProgress)
+  }
+
+  async listAll(onProgress?: SessionListProgress): Promise<SessionInfo[]> {
+    return this.#infos(await this.#rows(), onProgress)
+  }
+
+  async #infos(rows: SessionRow[], onProgress?: SessionListProgress): Promise<SessionInfo[]> {
+    const infos: SessionInfo[] = []
+    for (const [index, row] of rows.entries()) {
+      const header = headerOf(row)
+      if (header !== undefined) {
+        const entries = (await this.#stored(row.label)).map(({ entry }) => entry)
+        const last = Date.parse(entries.at(-1)?.timestamp ?? header.timestamp)
+        const info = infoOfEntries(row.label, [header, ...entries], new Date(last))
+        if (info !== undefined) infos.push(info)
+      }
+      onProgress?.(index + 1, rows.length)
+    }
+    return lastUsedFirst(infos)
+  }
+
+  /** The sessions that pi's manager has made. */
+  async #rows(metadata?: Record<string, string>): Promise<SessionRow[]> {
+    await this.#opened()
+    const found: SessionRow[] = []
+    for (let after: string | null | undefined; after !== null; ) {
+      const page = await this.#ledger.sessions({
+        prefix: labelOf(''),
+        ...(metadata && { metadata }),
+        ...(after !== undefined && { after }),
+        limit: 1_000,
+      })
+      found.push(...page.items.filter((row) => headerOf(row) !== undefined))
+      after = page.next
+    }
+    return found
+  }
+
+  /** The entries of a session, in the order in which they were appended. */
+  async #stored(label: string): Promise<Stored[]> {
+    const stored: Stored[] = []
+    for (let after = ''; ; ) {
+      const { rows, truncated } = await this.#ledger.query(ENTRIES, [label, after])
+      for (const { id, metadata_json } of rows) {
+        after = String(id)
+        stored.push({ entry: JSON.parse(String(metadata_json)).pi.entry, turnId: after })
+      }
+      if (truncated === null) return stored
+      if (rows.length === 0) throw new Error(`an entry of ${label} is too large to be read`)
+    }
+  }
+
+  /** The ledger's file; what a process has left behind is in the ledger afterwards. */
+  #opened(): Promise<LedgerFile> {
+    this.#file ??= this.#open()
+    return this.#file
+  }
+
+  async #open(): Promise<LedgerFile> {
+    const { path, ledgerId: id } = await this.#ledger.stats()
+    await recoverSpools(this.#ledger, path)
+    return { ledger: this.#ledger, id, path }
+  }
+}
+
+/** The header of a session of pi's manager; undefined for any other session. */
+function headerOf({ metadata, label }: SessionRow): SessionHeader | undefined {
+  const text = (metadata as { pi?: unknown } | null)?.pi
+  if (typeof text !== 'string') return undefined
+  const [header] = parseSessionEntries(text)
+  return header?.type === 'session' && labelOf(header.id) === label ? header : undefined
+}
+
+async function adopted(
+  manager: SessionManager,
+  entries: readonly SessionEntry[],
+): Promise<SessionManager> {
+  manager.adopt(entries)
+  await manager.flush()
+  return manager
+}
+
+function isEntry(entry: FileEntry): entry is SessionEntry {
+  return entry.type !== 'session'
+}
+
+export { LedgerSessions }
