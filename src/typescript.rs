@@ -190,7 +190,6 @@ fn the_typescript_declarations_match_the_rust_types() {
         NewFact,
         FactFilter,
         MemoryModel,
-        MemoryTotals,
         MemoryExtraction,
         MemoryStats,
         ForgetOptions,

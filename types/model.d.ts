@@ -4115,51 +4115,6 @@ vectors: number,
 current: boolean, };
 
 /**
- * How much the memory has, and what it still has to do.
- */
-export type MemoryTotals = { 
-/**
- * The turns that are indexed.
- */
-turns: number, 
-/**
- * The chunks of texts, facts and summaries included.
- */
-chunks: number, 
-/**
- * The facts that hold.
- */
-facts: number, 
-/**
- * The ended turns that are not indexed yet.
- */
-pendingTurns: number, 
-/**
- * The chunks that have no vector of the engine's embedder yet. They are found by words.
- */
-pendingVectors: number, 
-/**
- * The chunks that the embedder refused. They are found by words.
- */
-skipped: number, 
-/**
- * The reason of the last one.
- */
-skippedProblem: string | null, 
-/**
- * The turns whose text was longer than is indexed: the rest of it is not found.
- */
-clippedTurns: number, 
-/**
- * What was forgotten and stays so.
- */
-forgotten: number, 
-/**
- * The vectors, by model.
- */
-models: Array<MemoryModel>, };
-
-/**
  * The extraction of facts by a model.
  */
 export type MemoryExtraction = { 

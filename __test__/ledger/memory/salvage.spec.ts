@@ -32,11 +32,21 @@ async function filled(path: string) {
   const { memory } = engine
   const global = { kind: 'global' } as const
   const group = { kind: 'session', id: 'group' } as const
-  const rome = await memory.storeFact({ entity: 'ann', type: 'home', content: 'Rome', scope: global })
+  const rome = await memory.storeFact({
+    entity: 'ann',
+    type: 'home',
+    content: 'Rome',
+    scope: global,
+  })
   const oslo = { entity: 'ann', type: 'home', content: { city: 'Oslo', since: 2 }, scope: global }
   await memory.supersede(rome.id, { ...oslo, confidence: 0.5 })
   await memory.storeFact({ entity: 'bob', type: 'pet', content: 'zebra', scope: group })
-  const gone = await memory.storeFact({ entity: 'bob', type: 'car', content: 'quagga', scope: group })
+  const gone = await memory.storeFact({
+    entity: 'bob',
+    type: 'car',
+    content: 'quagga',
+    scope: group,
+  })
   await engine.run('The code is rosebud.', { session: 'main' }).result
   const { turnId } = await engine.run('Forget the xylophone.', { session: 'main' }).result
   await memory.forget({ id: gone.id })
