@@ -30,8 +30,8 @@ export declare class NativeBroker {
   run(engine: NativeEngine, run: number, turn: QueuedTurnArgs, context: string, known: KnownHistory | undefined | null, flags: number): number | null
   /** Resumes turn `turn` of a session as run number `run`, after its last event. */
   resume(engine: NativeEngine, run: number, turn: QueuedTurnArgs, context: string, known: KnownHistory | undefined | null, flags: number): number | null
-  /** Messages that were offered to a running turn enter it: each is its id and its JSON. */
-  enterTurn(sessionLabel: string, turnId: string, messages: Array<Array<string>>): void
+  /** Messages that were offered to a running turn enter it. */
+  enterTurn(sessionLabel: string, turnId: string, messages: Array<ComposedMessage>): void
   /** A turn cannot begin: its messages fail with this reason. */
   refuse(sessionLabel: string, turnId: string, detail: string): void
   /** The engine closes: a turn is neither begun nor resumed, and its messages are left for the next broker. */
@@ -93,10 +93,17 @@ export declare class NativeEngine {
   static resolveSessionAgentId(args: string, label: string): string
   /** What a session's label says about its prompt, as JSON. `args`: the JSON of `{ config }`. */
   static sessionScope(args: string, label: string): string
-  /** The session and the agent of a target, as JSON. `args`: the JSON of `{ config, target, smart }`. */
+  /** The session and the agent of a target, as JSON. `args`: the JSON of `{ config, to, smart }`. */
   static resolveRoute(args: string): string
   /** An agent's models, as the JSON of an `AgentModel` or null. `args`: the JSON of `{ config }`. */
   static resolveAgentModel(args: string, agentId: string): string
+  /**
+   * The problems of what routes depend on, and of a target: a JSON array of `{ code, path, message }`. `args`: the JSON of
+   * `{ config, to }`.
+   */
+  static routeProblems(args: string): string
+  /** The problems of the parts of a system prompt, as [`Self::route_problems`] returns them. `args`: the JSON of `{ parts }`. */
+  static promptProblems(args: string): string
   /** A system prompt. `args`: the JSON of `{ parts }`. */
   static buildSystemPrompt(args: string): string
   /** The layers of a system prompt, as JSON. `args`: the JSON of `{ parts, files }`. */
@@ -290,6 +297,19 @@ export declare class NativeWorkspace {
    * and their own, as JSON of an object. `updates`: what a command prints is reported.
    */
   offer(hub: NativeHub, run: number, names: string, updates: boolean): void
+}
+
+/**
+ * A message that the host has composed for a running turn.
+ * @internal
+ */
+export interface ComposedMessage {
+  /** Its id. */
+  id: string
+  /** Its JSON. */
+  message: string
+  /** The JSON of its layers. */
+  layers: string
 }
 
 /** The beginning of a history that was passed earlier. @internal */

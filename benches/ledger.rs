@@ -214,6 +214,7 @@ async fn journalled(ledger: &Ledger, turn: &TurnEnd) -> Option<String> {
             progress: Some(r#"{"iterations":1}"#.to_owned()),
             parking: None,
             items: Vec::new(),
+            layers: Vec::new(),
         })
     };
     ledger.record(step(1..2, ToolCallStatus::Running)).await.unwrap();

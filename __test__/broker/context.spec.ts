@@ -217,9 +217,9 @@ const wrong: [string, unknown, RegExp][] = [
   [
     'invents a layer',
     () => [{ name: 'mood', source: 'x', text: '' }],
-    /\[0\]\.name is not one of workspace, persona, session, cortex, event/,
+    /\[0\]\.name`: is not one of workspace, persona, session, cortex, event/,
   ],
-  ['returns no text', () => [{ name: 'cortex', source: 'x' }], /\[0\]\.text is not a string/],
+  ['returns no text', () => [{ name: 'cortex', source: 'x' }], /\[0\]\.text`: is not a string/],
 ]
 for (const [what, layers, why] of wrong) {
   test(`a host's function that ${what} fails the message visibly, and the next one is answered`, async () => {

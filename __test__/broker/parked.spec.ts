@@ -57,11 +57,16 @@ test('the event `approval` has a call when it waits, and when it is decided', as
   const { server, next } = await askedServer()
   const { broker, engine } = brokerAt(server.url, options([]))
   const events: string[] = []
-  const requested = new Promise<void>((resolve) => {
-    broker.on('approval', ({ phase, approval: { toolName, status } }) => {
-      events.push(`${phase} ${toolName} ${status}`)
-      if (phase === 'requested') resolve()
+  const phases = { requested: () => {}, decided: () => {} }
+  const has = (phase: keyof typeof phases) => {
+    return new Promise<void>((resolve) => {
+      phases[phase] = resolve
     })
+  }
+  const [requested, decided] = [has('requested'), has('decided')]
+  broker.on('approval', ({ phase, approval: { toolName, status } }) => {
+    events.push(`${phase} ${toolName} ${status}`)
+    phases[phase]()
   })
   const { result } = broker.execute({ to: { session: a }, message: 'pay' })
   ;(await next()).calls(call)
@@ -70,6 +75,8 @@ test('the event `approval` has a call when it waits, and when it is decided', as
   await broker.approve(id)
   ;(await next()).answer('paid')
   await result
+  // It is read from the ledger, which may take longer than the turn.
+  await decided
   expect(events).toEqual(['requested pay pending', 'decided pay approved'])
 })
 

@@ -1,13 +1,24 @@
 // Messages that enter a running turn, and the host's function for the layers of a context. It must never wait for a time.
 
 import { expect, test } from 'vitest'
-import type { LayerChange } from '../../index.js'
+import type { AgentEngine, ContextLayer, LayerChange } from '../../index.js'
 import { askedServer, brokerAt } from '../support/broker.js'
 import { waitingTool } from '../support/tools.js'
 
 const to = { session: 'agent:main:main' }
 const agent = { model: 'test-model', provider: 'test' }
 const time = '2026-11-23T06:45:12+01:00'
+
+/** The recorded layers of the user's messages, by name and source. */
+async function recorded(engine: AgentEngine): Promise<unknown[]> {
+  const { rows } = await engine.ledger.query(
+    "SELECT content, context_json FROM agent_messages WHERE role = 'user' ORDER BY sequence",
+  )
+  return rows.map(({ content, context_json }) => {
+    const layers: ContextLayer[] | null = JSON.parse(String(context_json))
+    return [content, layers?.map(({ name, source }) => [name, source]) ?? null]
+  })
+}
 
 /** The text of a tag, with its nonce as `N`. */
 const plain = (text: string) => text.replaceAll(/nonce="[0-9a-f]{16}"/g, 'nonce="N"')
@@ -54,6 +65,48 @@ test('a message that is steered into a running turn passes `context.layers`, wit
   const turn = await engine.ledger.turn(turnId)
   const users = turn?.messages.filter(({ role }) => role === 'user') ?? []
   expect(users.map(({ content }) => content)).toEqual(['a', 'b'])
+  expect(await recorded(engine)).toEqual([
+    [
+      'a',
+      [
+        ['persona', 'systemPrompt'],
+        ['session', to.session],
+        ['cortex', 'memory'],
+      ],
+    ],
+    [
+      'b',
+      [
+        ['event', 'message'],
+        ['cortex', 'memory'],
+      ],
+    ],
+  ])
+})
+
+test('the event of a steered message is recorded with it, and a message without one has no layers', async () => {
+  const { server, next } = await askedServer()
+  const { wait, begun, finish } = waitingTool()
+  const { broker, engine } = brokerAt(server.url, {
+    agents: { main: { ...agent, toolset: 'house' } },
+    toolsets: { house: [wait] },
+  })
+  const first = broker.execute({ to, message: 'a' })
+  ;(await next()).calls(['c', 'wait', {}])
+  await begun
+  for (const message of ['b', 'c']) {
+    const event = message === 'b' ? { from: 'ann', time } : undefined
+    const { receipt } = broker.execute({ to, message, mode: 'steer', event })
+    expect((await receipt).disposition).toBe('steered')
+  }
+  finish()
+  ;(await next()).answer('to all')
+  await first.result
+  expect(await recorded(engine)).toEqual([
+    ['a', null],
+    ['b', [['event', 'message']]],
+    ['c', null],
+  ])
 })
 
 test('a steered message for which `context.layers` throws fails in a turn of its own, with the reason', async () => {

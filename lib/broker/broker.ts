@@ -135,7 +135,7 @@ class Broker implements Declared {
 
   async #send(request: ReadRequest, id: string): Promise<SendReceipt> {
     this.#refuseClosed()
-    const routed = await smartRoute(this.#engine, this.#options, request.to, request.text)
+    const routed = await smartRoute(this.#engine, this.#options, request)
     const row = request.row(id, routed)
     const receipt = await hub.request<SendReceipt>((number) => this.#native.send(number, row))
     const { smartFallback } = routed
@@ -167,7 +167,7 @@ class Broker implements Declared {
 
   async assembleContext(request: NexusRequest): Promise<AssembledContext> {
     const read = readRequest(request, this.#options, false)
-    const routed = await smartRoute(this.#engine, this.#options, read.to, read.text)
+    const routed = await smartRoute(this.#engine, this.#options, read)
     const label = routed.sessionLabel ?? (await this.#sessionOf(routed))
     const turnId = this.#parts.native.newId()
     const stored = { ...read.stored, eventId: read.eventId }

@@ -63,8 +63,9 @@ interface SessionScope {
   isWorker: boolean
 }
 
-function sessionScope(config: AgentsConfig, label: string): SessionScope {
-  const args = directory(config)
+/** `routes` is the JSON of what routes depend on. */
+function sessionScope(routes: string, label: string): SessionScope {
+  const args = `{"config":${routes}}`
   return JSON.parse(guarded(() => addon.NativeEngine.sessionScope(args, label)))
 }
 

@@ -5,6 +5,7 @@ import type { BlockOrigin, Message, RoutedEvent, RoutingTarget } from '../../ind
 import * as addon from '../native/addon.ts'
 import { clip, guarded, refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
+import type { Refuse } from '../values/problems.ts'
 import { type Fields, isObject, readFields, readNamed } from '../values/reader.ts'
 
 const CODE = 'invalid_options'
@@ -21,12 +22,13 @@ function withEvent(
   to: RoutingTarget,
   eventId: string | undefined,
   timeZone: string | undefined,
+  refuse: Refuse,
 ): Message {
   if ((given === undefined || given === null) && !to.event) return message
   const { text = '', ...attributes } = isGiven(given)
     ? readFields(given, 'event', CODE, 'event.')
     : {}
-  if (typeof text !== 'string') throw refusal(CODE, 'event.text', 'is not a string')
+  if (typeof text !== 'string') refuse(refusal(CODE, 'event.text', 'is not a string'))
   const all: Fields = {
     ...(to.event ? attributesOf(to.event) : {}),
     ...(eventId === undefined ? {} : { id: eventId }),
@@ -38,18 +40,15 @@ function withEvent(
     if (value === undefined || value === null) continue
     const path = `event.${clip(name)}`
     if (!NAME.test(name) || name === 'nonce') {
-      throw refusal(
-        CODE,
-        path,
-        'is no name of an attribute: letters, digits, `_` and `-`, and not `nonce`',
-      )
+      const why = 'is no name of an attribute: letters, digits, `_` and `-`, and not `nonce`'
+      refuse(refusal(CODE, path, why))
     }
     if (!['string', 'number', 'boolean'].includes(typeof value)) {
-      throw refusal(CODE, path, 'is neither a string, a number nor a boolean')
+      refuse(refusal(CODE, path, 'is neither a string, a number nor a boolean'))
     }
     pairs.push([name, String(value)])
   }
-  return withBlocks(message, [tagged('event', pairs, text)])
+  return withBlocks(message, [tagged('event', pairs, typeof text === 'string' ? text : '')])
 }
 
 function isGiven(given: unknown): boolean {

@@ -16,13 +16,15 @@ import type {
 } from '../../index.d.ts'
 import * as addon from '../native/addon.ts'
 import { request } from '../native/hub.ts'
-import { AgentEngineError, guarded, messageOf } from '../values/errors.ts'
+import { AgentEngineError, guarded, messageOf, refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
+import { listing, noted, type Refuse, throwing } from '../values/problems.ts'
 import { type Fields, readList, readNamed } from '../values/reader.ts'
 import type { SessionScope } from './decisions.ts'
 import { partsOf, type Tagged, tagged } from './event.ts'
 import type { ReadOptions } from './options.ts'
 
+const CODE = 'context_failed'
 const NAMES: readonly unknown[] = [
   'workspace',
   'persona',
@@ -66,8 +68,8 @@ async function assemble(input: LayerInput): Promise<Assembled> {
   const own = injected.map(layerOf)
   const before = [...remembered, ...own]
   if (prompt.length === 0 && before.length === 0 && change === undefined) return { message }
-  const session: Given = { name: 'session', source: scope.sessionLabel, text: '' }
-  const given = [...prompt, ...measured([session, ...before])]
+  const session = { ...empty(), source: scope.sessionLabel }
+  const given = [...prompt, session, ...(before.length === 0 ? [] : measured(before))]
   if (change === undefined) return composed(message, own, given)
   // The host may change what it is given.
   const copies = given.map((layer) => ({ ...layer }))
@@ -97,20 +99,18 @@ async function compose(
   { layers: change }: ReadOptions,
   scope: TurnScope,
   message: Message,
-): Promise<Message> {
-  if (change === undefined) return message
+): Promise<Assembled> {
+  if (change === undefined) return { message }
   const given = measured(partsOf(message).parts.filter(isInjected).map(layerOf))
   const copies = given.map((layer) => ({ ...layer }))
   const changed = await changedBy(change, copies, { ...scope, message, text: textOf(message) })
-  return composed(message, given, measured(changed)).message
+  return composed(message, given, measured(changed))
 }
 
 /** The layers of the system prompt. */
 async function promptLayers(input: LayerInput): Promise<ContextLayer[]> {
   const { agent, session, scope, tools, options, native } = input
-  if (agent.systemPrompt !== undefined) {
-    return measured([{ name: 'persona', source: 'systemPrompt', text: agent.systemPrompt }])
-  }
+  if (agent.systemPrompt !== undefined) return promptOf(agent, agent.systemPrompt)
   const { identity, prompt, workspace } = agent
   const mode = prompt?.mode ?? (session.isWorker || agent.role === 'worker' ? 'minimal' : 'full')
   const isMainSession = prompt?.isMainSession ?? session.isMain
@@ -144,6 +144,26 @@ async function promptLayers(input: LayerInput): Promise<ContextLayer[]> {
   }
   const args = json({ parts, files })
   return JSON.parse(guarded(() => addon.NativeEngine.promptLayers(args)))
+}
+
+/** The prompts that agents have whole, measured once. */
+const prompts = new WeakMap<BrokerAgent, ContextLayer[]>()
+
+function promptOf(agent: BrokerAgent, text: string): ContextLayer[] {
+  let layers = prompts.get(agent)
+  if (layers === undefined) {
+    layers = measured([{ name: 'persona', source: 'systemPrompt', text }])
+    prompts.set(agent, layers)
+  }
+  return layers
+}
+
+let emptyLayer: ContextLayer | undefined
+
+/** The layer of a session: the native side reads its history. */
+function empty(): ContextLayer {
+  emptyLayer ??= measured([{ name: 'session', source: '', text: '' }])[0] as ContextLayer
+  return emptyLayer
 }
 
 function described(tool: AgentTool): PromptTool {
@@ -210,22 +230,38 @@ async function changedBy(
   }
 }
 
+/** What a host's function returned; a refusal lists all of its problems. */
 function readLayers(given: unknown): Given[] {
-  const list = readList(given, 'context.layers', 'context_failed')
+  return listing(
+    () => layersOf(given, throwing),
+    (problems) => {
+      layersOf(given, problems.note)
+    },
+  )
+}
+
+function layersOf(given: unknown, refuse: Refuse): Given[] {
+  const list = readList(given, 'context.layers', CODE)
   if (list === undefined) throw failed('did not return a list of layers')
   return list.map((layer, at) => {
     const path = `context.layers[${at}]`
-    const fields = readNamed(layer, ['name', 'source', 'text'], path, 'context_failed', `${path}.`)
-    const { name, source, text } = fields
-    if (!NAMES.includes(name)) throw failed(`[${at}].name is not one of ${NAMES.join(', ')}`)
-    if (typeof source !== 'string') throw failed(`[${at}].source is not a string`)
-    if (typeof text !== 'string') throw failed(`[${at}].text is not a string`)
-    return { name: name as LayerName, source, text }
+    const read = () => readNamed(layer, ['name', 'source', 'text'], path, CODE, `${path}.`)
+    const wrong = { name: 'session', source: '', text: '' }
+    const { name, source, text } = noted(refuse, read, wrong)
+    if (!NAMES.includes(name)) {
+      refuse(refusal(CODE, `${path}.name`, `is not one of ${NAMES.join(', ')}`))
+    }
+    for (const [field, value] of Object.entries({ source, text })) {
+      if (typeof value !== 'string') {
+        refuse(refusal(CODE, `${path}.${field}`, 'is not a string'))
+      }
+    }
+    return { name, source, text } as Given
   })
 }
 
 function failed(why: string): AgentEngineError {
-  return new AgentEngineError('context_failed', `\`context.layers\` ${why}`)
+  return new AgentEngineError(CODE, `\`context.layers\` ${why}`)
 }
 
 /** The prompt and the message of the layers. `given` are those that the message came with. */

@@ -10,10 +10,12 @@ import type {
   Toolset,
 } from '../../index.d.ts'
 import { refusal } from '../values/errors.ts'
-import { type Fields, readFields, readList, readName } from '../values/reader.ts'
-import { checkBudgets, type ReadSubagents, readSubagents } from './agents/options.ts'
-import { listAgentIds } from './decisions.ts'
-import { readReset } from './resets.ts'
+import { toJson } from '../values/json.ts'
+import { listing, noted, type Refuse, throwing } from '../values/problems.ts'
+import { type Fields, isObject, readFields, readName } from '../values/reader.ts'
+import { agentIds, noteDirectory, readAgents } from './agents/directory.ts'
+import { type ReadSubagents, refuseUnknown } from './agents/options.ts'
+import { directoryOf, resolveAgentConfig } from './decisions.ts'
 
 const CODE = 'invalid_options'
 const FIELDS = [
@@ -63,6 +65,10 @@ const MOST = 0xffffffff
 /** The options of a broker, complete. */
 interface ReadOptions {
   config: AgentsConfig<BrokerAgent>
+  /** What routes depend on: JSON, written once and not for each message. */
+  routes: string
+  /** Each agent with the defaults, by id. */
+  agents: ReadonlyMap<string, BrokerAgent>
   toolsets: ReadonlyMap<string, Toolset>
   /** What the agents that may have children may do with them. */
   subagents: ReadonlyMap<string, ReadSubagents>
@@ -86,52 +92,68 @@ interface ReadOptions {
   native: string
 }
 
+/** The options; a refusal lists all of their problems. */
 function readBrokerOptions(options: unknown): ReadOptions {
+  return listing(
+    () => {
+      const { config, ids, ...others } = read(options, throwing)
+      const routes = toJson(directoryOf(config), 'options', () => CODE)
+      const agents = new Map(ids.map((id) => [id, resolveAgentConfig(config, id) ?? {}]))
+      return { config, routes, agents, ...others }
+    },
+    (problems) => {
+      read(options, problems.note)
+      const { agents, defaults, defaultAgent, bindings, personas, dmScope } = options as Fields
+      noteDirectory({ agents, defaults, defaultAgent, bindings, personas, dmScope }, problems)
+    },
+  )
+}
+
+/** The options without what follows from them. */
+function read(
+  options: unknown,
+  refuse: Refuse,
+): Omit<ReadOptions, 'routes' | 'agents'> & { ids: readonly string[] } {
   const fields = readFields(options, 'options', CODE)
-  known(fields, FIELDS, '')
-  const { agents, defaults, defaultAgent, bindings, personas, dmScope, smartRoute } = fields
-  const directory = { agents, defaults, defaultAgent, bindings, personas, dmScope }
-  const config = directory as AgentsConfig<BrokerAgent>
+  refuseUnknown(fields, FIELDS, '', refuse)
+  const { agents, defaults, defaultAgent, bindings, personas, dmScope } = fields
+  const config = {
+    agents: copies(agents, refuse),
+    defaults: copy(defaults, 'defaults', refuse),
+    defaultAgent,
+    bindings,
+    personas,
+    dmScope,
+  } as AgentsConfig<BrokerAgent>
   // Reads everything that routes depend on, and refuses what is wrong in it.
-  const ids = listAgentIds(config)
-  if (ids.length === 0) throw refusal(CODE, 'agents', 'has no agent')
+  const ids = noted(refuse, () => agentIds(config), isObject(agents) ? Object.keys(agents) : [])
+  if (ids.length === 0) refuse(refusal(CODE, 'agents', 'has no agent'))
   if (defaultAgent !== undefined && !ids.includes(defaultAgent as string)) {
-    throw refusal(CODE, 'defaultAgent', `is not one of ${ids.join(', ')}`)
+    refuse(refusal(CODE, 'defaultAgent', `is not one of ${ids.join(', ')}`))
   }
-  if (smartRoute !== undefined && smartRoute !== null && typeof smartRoute !== 'function') {
-    throw refusal(CODE, 'smartRoute', 'is not a function')
-  }
-  const { beforeToolCall } = fields
-  if (
-    beforeToolCall !== undefined &&
-    beforeToolCall !== null &&
-    typeof beforeToolCall !== 'function'
-  ) {
-    throw refusal(CODE, 'beforeToolCall', 'is not a function')
-  }
-  const toolsets = readToolsets(fields.toolsets)
-  const subagents = new Map<string, ReadSubagents>()
-  for (const id of ids) {
-    checkAgent(config, id, toolsets)
-    checkReset(config, id)
-    const whole = { ...config.defaults, ...config.agents[id] }
-    checkBudgets(whole, id)
-    const read = readSubagents(whole, id, ids)
-    if (read !== undefined) subagents.set(id, read)
-  }
-  const queue = readQueue(fields.queue)
-  const lanes = fields.lanes === undefined ? {} : readFields(fields.lanes, 'lanes', CODE, 'lanes.')
-  known(lanes, ['main', 'worker'], 'lanes.')
+  const { beforeToolCall, smartRoute } = fields
+  refuseNoFunction(smartRoute, 'smartRoute', refuse)
+  refuseNoFunction(beforeToolCall, 'beforeToolCall', refuse)
+  const toolsets = readToolsets(fields.toolsets, refuse)
+  const subagents = readAgents(config, ids, toolsets, refuse)
+  const queue = noted(refuse, () => readQueue(fields.queue, refuse), {})
+  const lanes = noted(
+    refuse,
+    () => (fields.lanes === undefined ? {} : readFields(fields.lanes, 'lanes', CODE, 'lanes.')),
+    {},
+  )
+  refuseUnknown(lanes, ['main', 'worker'], 'lanes.', refuse)
   const { smartRouteConfidence: confidence } = fields
-  if (
-    confidence !== undefined &&
-    !(typeof confidence === 'number' && confidence >= 0 && confidence <= 1)
-  ) {
-    throw refusal(CODE, 'smartRouteConfidence', 'is not a number from 0 to 1')
+  const isShare = typeof confidence === 'number' && confidence >= 0 && confidence <= 1
+  if (confidence !== undefined && !isShare) {
+    refuse(refusal(CODE, 'smartRouteConfidence', 'is not a number from 0 to 1'))
   }
-  const context = readContextOptions(fields.context)
+  const context = readContextOptions(fields.context, refuse)
+  const number = (value: unknown, path: string, fallback: number, least: number) =>
+    noted(refuse, () => count(value, path, fallback, least), fallback)
   return {
     config,
+    ids,
     toolsets,
     subagents,
     mode: queue.mode ?? 'queue',
@@ -139,44 +161,67 @@ function readBrokerOptions(options: unknown): ReadOptions {
     steerInterrupts: queue.steerPolicy === 'interrupt',
     beforeToolCall: (beforeToolCall ?? undefined) as BrokerOptions['beforeToolCall'],
     smartRoute: (smartRoute ?? undefined) as BrokerOptions['smartRoute'],
-    confidence,
+    confidence: confidence as number | undefined,
     ...context,
-    silent: readSilent(fields.outbox),
+    silent: noted(refuse, () => readSilent(fields.outbox, refuse), SILENT),
     native: JSON.stringify({
-      cap: count(queue.cap, 'queue.cap', 20, 1),
+      cap: number(queue.cap, 'queue.cap', 20, 1),
       drop: queue.drop ?? 'summarize',
-      debounceMs: count(queue.debounceMs, 'queue.debounceMs', 1_000, 0),
-      pulseMs: count(queue.pulseMs, 'queue.pulseMs', 2_000, 1),
-      main: count(lanes.main, 'lanes.main', 4, 1),
-      worker: count(lanes.worker, 'lanes.worker', 8, 1),
+      debounceMs: number(queue.debounceMs, 'queue.debounceMs', 1_000, 0),
+      pulseMs: number(queue.pulseMs, 'queue.pulseMs', 2_000, 1),
+      main: number(lanes.main, 'lanes.main', 4, 1),
+      worker: number(lanes.worker, 'lanes.worker', 8, 1),
       composes: context.layers !== undefined,
     }),
   }
 }
 
-function readContextOptions(given: unknown): Pick<ReadOptions, 'layers' | 'memory' | 'timeZone'> {
-  const fields = given === undefined ? {} : readFields(given, 'context', CODE, 'context.')
-  known(fields, CONTEXT, 'context.')
+/** Copies of the agents: what the host changes later has no effect. */
+function copies(agents: unknown, refuse: Refuse): unknown {
+  const all = copy(agents, 'agents', refuse)
+  if (!isObject(all)) return all
+  const each = Object.entries(all).map(([id, agent]) => [id, copy(agent, `agents.${id}`, refuse)])
+  return Object.fromEntries(each)
+}
+
+function copy(given: unknown, path: string, refuse: Refuse): unknown {
+  return isObject(given)
+    ? noted(refuse, () => readFields(given, path, CODE, `${path}.`), {})
+    : given
+}
+
+function readContextOptions(
+  given: unknown,
+  refuse: Refuse,
+): Pick<ReadOptions, 'layers' | 'memory' | 'timeZone'> {
+  const fields = noted(
+    refuse,
+    () => (given === undefined ? {} : readFields(given, 'context', CODE, 'context.')),
+    {},
+  )
+  refuseUnknown(fields, CONTEXT, 'context.', refuse)
   const { layers, memory, timeZone } = fields
-  if (layers !== undefined && layers !== null && typeof layers !== 'function') {
-    throw refusal(CODE, 'context.layers', 'is not a function')
-  }
+  refuseNoFunction(layers, 'context.layers', refuse)
   return {
     layers: (layers ?? undefined) as ContextOptions['layers'],
-    memory: readMemory(memory),
-    timeZone: readTimeZone(timeZone),
+    memory: noted(refuse, () => readMemory(memory, refuse)),
+    timeZone: noted(refuse, () => readTimeZone(timeZone), 'UTC'),
   }
 }
 
 /** How much of the memory contexts get. */
-function readMemory(given: unknown): ReadOptions['memory'] {
+function readMemory(given: unknown, refuse: Refuse): ReadOptions['memory'] {
   if (given === false) return undefined
   if (given === undefined || given === null || given === true) return { limit: 10, tokens: 1_000 }
-  const memory = readFields(given, 'context.memory', CODE, 'context.memory.')
-  known(memory, ['limit', 'tokens'], 'context.memory.')
-  const limit = count(memory.limit, 'context.memory.limit', 10, 1)
-  if (limit > 100) throw refusal(CODE, 'context.memory.limit', 'is more than 100')
-  return { limit, tokens: count(memory.tokens, 'context.memory.tokens', 1_000, 1) }
+  const path = 'context.memory'
+  const memory = readFields(given, path, CODE, `${path}.`)
+  refuseUnknown(memory, ['limit', 'tokens'], `${path}.`, refuse)
+  const limit = noted(refuse, () => count(memory.limit, `${path}.limit`, 10, 1), 10)
+  if (limit > 100) refuse(refusal(CODE, `${path}.limit`, 'is more than 100'))
+  return {
+    limit,
+    tokens: noted(refuse, () => count(memory.tokens, `${path}.tokens`, 1_000, 1), 1),
+  }
 }
 
 /** The name of a time zone; that of the process where none is given. */
@@ -192,35 +237,41 @@ function readTimeZone(given: unknown): string {
   }
 }
 
-function readQueue(given: unknown): QueueOptions {
+function readQueue(given: unknown, refuse: Refuse): QueueOptions {
   if (given === undefined || given === null) return {}
   if (given === 'nexus') return NEXUS
+  if (typeof given === 'string') {
+    throw refusal(CODE, 'queue', "is neither `'nexus'` nor an object")
+  }
   const queue: Fields = readFields(given, 'queue', CODE, 'queue.')
-  known(queue, QUEUE, 'queue.')
-  readMode(queue.mode, 'queue.mode')
+  refuseUnknown(queue, QUEUE, 'queue.', refuse)
+  noted(refuse, () => readMode(queue.mode, 'queue.mode'))
   if (queue.drop !== undefined && !DROPS.includes(queue.drop)) {
-    throw refusal(CODE, 'queue.drop', `is not one of ${DROPS.join(', ')}`)
+    refuse(refusal(CODE, 'queue.drop', `is not one of ${DROPS.join(', ')}`))
   }
   if (queue.steerPolicy !== undefined && !STEERS.includes(queue.steerPolicy)) {
-    throw refusal(CODE, 'queue.steerPolicy', `is not one of ${STEERS.join(', ')}`)
+    refuse(refusal(CODE, 'queue.steerPolicy', `is not one of ${STEERS.join(', ')}`))
   }
   if (queue.bySource !== undefined) {
     const path = 'queue.bySource'
-    queue.bySource = readFields(queue.bySource, path, CODE, `${path}.`)
-    for (const [source, mode] of Object.entries(queue.bySource as Fields)) {
-      readMode(mode, `${path}.${source}`)
+    const bySource = noted(refuse, () => readFields(queue.bySource, path, CODE, `${path}.`), {})
+    for (const [source, mode] of Object.entries(bySource)) {
+      noted(refuse, () => readMode(mode, `${path}.${source}`))
     }
+    queue.bySource = bySource
   }
   return queue
 }
 
-function readSilent(given: unknown): readonly string[] {
+function readSilent(given: unknown, refuse: Refuse): readonly string[] {
   if (given === undefined || given === null) return SILENT
   const outbox = readFields(given, 'outbox', CODE, 'outbox.')
-  known(outbox, ['silent'], 'outbox.')
+  refuseUnknown(outbox, ['silent'], 'outbox.', refuse)
   const { silent = SILENT } = outbox
   if (!Array.isArray(silent)) throw refusal(CODE, 'outbox.silent', 'is not a list of texts')
-  return silent.map((text, at) => readName(text, `outbox.silent[${at}]`, CODE))
+  return silent.map((text, at) =>
+    noted(refuse, () => readName(text, `outbox.silent[${at}]`, CODE), ''),
+  )
 }
 
 /** A mode of a queue; undefined where there is none. */
@@ -229,51 +280,21 @@ function readMode(mode: unknown, path: string): QueueMode | undefined {
   throw refusal(CODE, path, `is not one of ${MODES.join(', ')}`)
 }
 
-function readToolsets(given: unknown): ReadonlyMap<string, Toolset> {
+function readToolsets(given: unknown, refuse: Refuse): ReadonlyMap<string, Toolset> {
   const toolsets = new Map<string, Toolset>()
   if (given === undefined || given === null) return toolsets
-  for (const [name, tools] of Object.entries(readFields(given, 'toolsets', CODE, 'toolsets.'))) {
-    if (typeof tools !== 'function' && !Array.isArray(tools)) {
-      throw refusal(CODE, `toolsets.${name}`, 'is neither a list of tools nor a function')
-    }
+  const fields = noted(refuse, () => readFields(given, 'toolsets', CODE, 'toolsets.'), {})
+  for (const [name, tools] of Object.entries(fields)) {
     toolsets.set(name, tools as Toolset)
+    if (typeof tools === 'function' || Array.isArray(tools)) continue
+    refuse(refusal(CODE, `toolsets.${name}`, 'is neither a list of tools nor a function'))
   }
   return toolsets
 }
 
-function checkAgent(
-  config: AgentsConfig<BrokerAgent>,
-  id: string,
-  toolsets: ReadonlyMap<string, Toolset>,
-): void {
-  const toolset = config.agents[id]?.toolset ?? config.defaults?.toolset
-  if (toolset !== undefined && !toolsets.has(toolset)) {
-    const names = [...toolsets.keys()].join(', ') || 'none'
-    throw refusal(CODE, `agents.${id}.toolset`, `is not one of \`toolsets\`: ${names}`)
-  }
-  const files: unknown = config.agents[id]?.files ?? config.defaults?.files
-  if (files === undefined || files === null) return
-  const path = `agents.${id}.files`
-  const names = readList(files, path, CODE)
-  if (names === undefined) throw refusal(CODE, path, 'is not a list of paths')
-  for (const [at, name] of names.entries()) readName(name, `${path}[${at}]`, CODE)
-}
-
-function checkReset(config: AgentsConfig<BrokerAgent>, id: string): void {
-  const reset = config.agents[id]?.reset ?? config.defaults?.reset
-  if (typeof reset !== 'function') readReset(reset, `agents.${id}.reset`)
-}
-
-function known(fields: Fields, names: readonly string[], prefix: string): void {
-  for (const name of Object.keys(fields)) {
-    if (!names.includes(name)) {
-      throw refusal(
-        CODE,
-        `${prefix}${name}`,
-        `is not an option; the options are ${names.join(', ')}`,
-      )
-    }
-  }
+function refuseNoFunction(value: unknown, path: string, refuse: Refuse): void {
+  if (value === undefined || value === null || typeof value === 'function') return
+  refuse(refusal(CODE, path, 'is not a function'))
 }
 
 function count(value: unknown, path: string, fallback: number, least: number): number {

@@ -4,10 +4,11 @@ import type { Message, NexusRequest, Route, RoutingTarget } from '../../index.d.
 import { refusal } from '../values/errors.ts'
 import { unknownField } from '../values/field-names.ts'
 import { toJson } from '../values/json.ts'
+import { listing, noted, type Problems, type Refuse, throwing } from '../values/problems.ts'
 import { type Fields, isObject, readFields, readName } from '../values/reader.ts'
 import { withEvent } from './event.ts'
 import { type ReadOptions, readMode } from './options.ts'
-import type { Routed } from './routes.ts'
+import { noteTarget, type Routed, refuseSmart, route } from './routes.ts'
 
 const CODE = 'invalid_options'
 const FIELDS = [
@@ -38,6 +39,8 @@ interface StoredRequest {
 /** A request, read. */
 interface ReadRequest {
   to: RoutingTarget
+  /** Where that is, without the host's smart route. */
+  routed: Routed
   message: Message
   /** Its text, for a smart route. */
   text: string
@@ -48,43 +51,97 @@ interface ReadRequest {
   row(id: string, routed: Routed): string
 }
 
-/** `delivers` is whether the turn of a message has a delivery where the request does not say it. */
+/**
+ * A request; a refusal lists all of its problems. `delivers` is whether the turn of a message has a delivery where the request does not
+ * say it.
+ */
 function readRequest(request: unknown, options: ReadOptions, delivers: boolean): ReadRequest {
+  return listing(
+    () => read(request, options, delivers, throwing),
+    (problems) => {
+      noteProblems(request, options, delivers, problems)
+    },
+  )
+}
+
+/** Notes all problems of a request. */
+function noteProblems(
+  request: unknown,
+  options: ReadOptions,
+  delivers: boolean,
+  problems: Problems,
+): void {
+  read(request, options, delivers, problems.note)
+  const { to } = request as { to?: RoutingTarget }
+  if (isObject(to)) noteTarget(options, to as RoutingTarget, problems)
+}
+
+function read(
+  request: unknown,
+  options: ReadOptions,
+  delivers: boolean,
+  refuse: Refuse,
+): ReadRequest {
   const fields = readFields(request, 'request', CODE)
   for (const name of Object.keys(fields)) {
-    if (!(FIELDS as string[]).includes(name)) {
-      throw refusal(CODE, name, unknownField(name, 'a request', FIELDS))
-    }
+    if ((FIELDS as string[]).includes(name)) continue
+    refuse(refusal(CODE, name, unknownField(name, 'a request', FIELDS)))
   }
-  const to = readFields(fields.to, 'to', 'invalid_target', 'to.') as RoutingTarget
-  const given = readMessage(fields.message)
-  const source = fields.source === undefined ? 'user' : readName(fields.source, 'source', CODE)
-  const wanted = readMode(fields.mode, 'mode') ?? options.bySource[source] ?? options.mode
+  const to = noted(refuse, () => readFields(fields.to, 'to', 'invalid_target', 'to.'), {})
+  const routed = noted(refuse, () => routedTo(to as RoutingTarget, options), {})
+  const empty: Message = { role: 'user', content: '' }
+  const given = noted(refuse, () => readMessage(fields.message, refuse), empty)
+  const name = (field: 'source' | 'eventId') =>
+    fields[field] === undefined
+      ? undefined
+      : noted(refuse, () => readName(fields[field], field, CODE))
+  const source = name('source') ?? 'user'
+  const asked = noted(refuse, () => readMode(fields.mode, 'mode'))
+  const wanted = asked ?? options.bySource[source] ?? options.mode
   const mode = wanted === 'steer' && options.steerInterrupts ? 'interrupt' : wanted
-  const eventId =
-    fields.eventId === undefined ? undefined : readName(fields.eventId, 'eventId', CODE)
+  const eventId = name('eventId')
   const { identity, permissions, target, outbox = delivers } = fields
-  if (typeof outbox !== 'boolean') throw refusal(CODE, 'outbox', 'is not a boolean')
-  const isDelivered = outbox && target !== undefined && target !== null
+  if (typeof outbox !== 'boolean') refuse(refusal(CODE, 'outbox', 'is not a boolean'))
+  const isDelivered = outbox === true && target !== undefined && target !== null
   const stored: StoredRequest = {
     identity,
     permissions,
     target,
     outbox: isDelivered ? { silent: options.silent } : undefined,
   }
-  const message = withEvent(given, fields.event, to, eventId, options.timeZone)
-  const requestJson = toJson(stored, 'request', () => CODE)
-  const route = fields.route === undefined ? routeOf(to) : readRoute(fields.route)
-  const messageJson = toJson(
-    message,
-    'message',
-    () => CODE,
-    (path) => path.startsWith('message'),
+  const { timeZone } = options
+  const message = noted(
+    refuse,
+    () => withEvent(given, fields.event, to as RoutingTarget, eventId, timeZone, refuse),
+    given,
+  )
+  const requestJson = noted(refuse, () => toJson(stored, 'request', () => CODE), '{}')
+  const origin = noted(
+    refuse,
+    () =>
+      fields.route === undefined ? routeOf(to as RoutingTarget) : readRoute(fields.route, refuse),
+    {},
+  )
+  const messageJson = noted(
+    refuse,
+    () =>
+      toJson(
+        message,
+        'message',
+        () => CODE,
+        (path) => path.startsWith('message'),
+      ),
+    '{}',
   )
   // Equal values have equal texts as far as their fields are in the same order.
-  const principal = toJson({ identity, permissions }, 'request', () => CODE)
+  const principal = noted(
+    refuse,
+    () => toJson({ identity, permissions }, 'request', () => CODE),
+    '{}',
+  )
   return {
-    to,
+    to: to as RoutingTarget,
+    routed,
     message,
     text: textOf(given),
     source,
@@ -96,7 +153,7 @@ function readRequest(request: unknown, options: ReadOptions, delivers: boolean):
         ...(thread === undefined ? { session: sessionLabel } : { thread }),
         mode,
         source,
-        route,
+        route: origin,
         principal,
         message: messageJson,
         request: requestJson,
@@ -105,8 +162,14 @@ function readRequest(request: unknown, options: ReadOptions, delivers: boolean):
   }
 }
 
+/** Where a target leads. A wrong one is refused whatever a smart route would answer. */
+function routedTo({ smart, ...to }: RoutingTarget, options: ReadOptions): Routed {
+  refuseSmart(smart)
+  return route(options, to)
+}
+
 /** A text, or a user's message with `content`. */
-function readMessage(given: unknown): Message {
+function readMessage(given: unknown, refuse: Refuse): Message {
   if (typeof given === 'string') {
     if (given.trim() === '') throw refusal(CODE, 'message', 'is empty; pass a text or an image')
     return { role: 'user', content: given }
@@ -114,9 +177,12 @@ function readMessage(given: unknown): Message {
   if (!isObject(given)) throw refusal(CODE, 'message', 'is neither a text nor a message')
   const fields = readFields(given, 'message', CODE, 'message.')
   if (fields.role !== undefined && fields.role !== 'user') {
-    throw refusal(CODE, 'message.role', 'cannot open a turn; pass `user`')
+    refuse(refusal(CODE, 'message.role', 'cannot open a turn; pass `user`'))
   }
-  if (fields.content === undefined) throw refusal(CODE, 'message.content', 'is missing')
+  const { content, blocks } = fields
+  if (content === undefined && blocks === undefined) {
+    throw refusal(CODE, 'message.content', 'is missing')
+  }
   return { ...fields, role: 'user' } as Message
 }
 
@@ -135,13 +201,14 @@ function routeOf({ event }: RoutingTarget): Route {
   return defined({ channel: event.channel, account: event.accountId, thread: event.threadId })
 }
 
-function readRoute(given: unknown): Route {
+function readRoute(given: unknown, refuse: Refuse): Route {
   const route = readFields(given, 'route', CODE, 'route.')
   for (const [name, value] of Object.entries(route)) {
     if (!['channel', 'account', 'thread'].includes(name)) {
-      throw refusal(CODE, `route.${name}`, 'is not one of channel, account, thread')
+      refuse(refusal(CODE, `route.${name}`, 'is not one of channel, account, thread'))
+    } else if (value !== undefined) {
+      noted(refuse, () => readName(value, `route.${name}`, CODE))
     }
-    if (value !== undefined) readName(value, `route.${name}`, CODE)
   }
   return defined(route)
 }

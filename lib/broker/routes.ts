@@ -5,10 +5,11 @@ import type { AgentEngine, RoutingTarget, SmartFallback, SmartRoute } from '../.
 import * as addon from '../native/addon.ts'
 import { guarded, refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
+import { noted, type Problems } from '../values/problems.ts'
 import { readNamed } from '../values/reader.ts'
-import { directoryOf } from './decisions.ts'
 import type { ReadOptions } from './options.ts'
 
+const CODE = 'invalid_target'
 /** How long a smart route may take, in milliseconds. */
 const SILENCE = 2_000
 const TARGETS = ['thread', 'session', 'persona'] as const
@@ -29,30 +30,47 @@ interface Smart {
   confidence?: number | undefined
 }
 
+/** Notes all problems of a target. */
+function noteTarget(options: ReadOptions, given: RoutingTarget, problems: Problems): void {
+  const { smart, ...to } = given
+  noted(problems.note, () => refuseSmart(smart))
+  const args = withRoutes(
+    options,
+    toJson({ to }, 'to', () => CODE),
+  )
+  problems.add(addon.NativeEngine.routeProblems(args))
+}
+
+/** The JSON of an object, with what routes depend on as its field `config`. */
+function withRoutes({ routes }: ReadOptions, json: string): string {
+  return `{"config":${routes},${json.slice(1)}`
+}
+
+function refuseSmart(smart: unknown): void {
+  if (smart === undefined || typeof smart === 'boolean') return
+  throw refusal(CODE, 'to.smart', 'is not true or false')
+}
+
 /** The session and the agent of a target. */
-function route(options: ReadOptions, target: RoutingTarget, smart?: Smart): Routed {
-  const config = directoryOf(options.config)
-  const args = toJson({ config, target, smart }, 'to', () => 'invalid_target')
+function route(options: ReadOptions, to: RoutingTarget, smart?: Smart): Routed {
+  const args = withRoutes(
+    options,
+    toJson({ to, smart }, 'to', () => CODE),
+  )
   return JSON.parse(guarded(() => addon.NativeEngine.resolveRoute(args)))
 }
 
-/** {@link route}, after the host's smart route where the target has `smart: true`. */
+/** Where a request leads: what the host's smart route answers where its target has `smart: true`, else `routed`. */
 async function smartRoute(
   engine: AgentEngine,
   options: ReadOptions,
-  target: RoutingTarget,
-  message: string,
+  { to, routed, text }: { to: RoutingTarget; routed: Routed; text: string },
 ): Promise<Routed> {
-  const { smart, ...given } = target
-  if (smart !== undefined && typeof smart !== 'boolean') {
-    throw refusal('invalid_target', 'to.smart', 'is not true or false')
-  }
-  // A wrong target is refused whatever the smart route would answer.
-  const fallback = route(options, given)
-  if (smart !== true || options.smartRoute === undefined) return fallback
-  const asked = await ask(options.smartRoute, { message, target: given })
+  const { smart, ...target } = to
+  if (smart !== true || options.smartRoute === undefined) return routed
+  const asked = await ask(options.smartRoute, { message: text, target })
   const exists = asked.answer ? await isThere(engine, options, asked.answer) : false
-  return route(options, given, { ...asked, exists, confidence: options.confidence })
+  return route(options, target, { ...asked, exists, confidence: options.confidence })
 }
 
 async function ask(
@@ -67,7 +85,7 @@ async function ask(
     try {
       const given = await decide(query)
       if (given === undefined || given === null) return { answer: null }
-      const answer = readNamed(given, [...TARGETS, 'confidence'], 'smartRoute', 'invalid_target')
+      const answer = readNamed(given, [...TARGETS, 'confidence'], 'smartRoute', CODE)
       // What is no target or no number is invalid, as two targets are.
       const isRead =
         typeof answer.confidence === 'number' &&
@@ -96,4 +114,4 @@ async function isThere(
 }
 
 export type { Routed }
-export { route, smartRoute }
+export { noteTarget, refuseSmart, route, smartRoute }

@@ -1,7 +1,7 @@
 // The turns of a broker: what an agent, its tools and the messages of a queue are as a context, and their runs.
 // It must never choose the messages of a turn: the native side does.
 
-import type { NativeBroker } from '../../binding.d.ts'
+import type { ComposedMessage, NativeBroker } from '../../binding.d.ts'
 import type {
   AgentTool,
   AssembledContext,
@@ -20,12 +20,7 @@ import type { Fields } from '../values/reader.ts'
 import type { AgentStore } from './agents/store.ts'
 import { Targets } from './agents/targets.ts'
 import { agentTools } from './agents/tools.ts'
-import {
-  resolveAgentConfig,
-  resolveAgentModel,
-  type SessionScope,
-  sessionScope,
-} from './decisions.ts'
+import { resolveAgentModel, type SessionScope, sessionScope } from './decisions.ts'
 import { assemble, compose } from './layers.ts'
 import type { ReadOptions } from './options.ts'
 import type { StoredRequest } from './requests.ts'
@@ -104,7 +99,7 @@ class Turns {
       ...request,
       budget,
     })
-    const leaves = await this.#threadToLeave(sessionLabel)
+    const leaves = await this.#threadToLeave(sessionLabel, found.agent)
     if (timeoutMs !== null) context.timeoutMs = Math.min(context.timeoutMs as number, timeoutMs)
     const taken = {
       turnId,
@@ -147,28 +142,31 @@ class Turns {
     return { run: this.#parts.begin(context, start, drainLater), agentId }
   }
 
-  /** The messages that enter a running turn, as the host's function changes them: each is its id and its JSON. */
+  /** The messages that enter a running turn, as the host's function changes them. */
   async compose(
     sessionLabel: string,
     turnId: string,
     items: readonly TurnItem[],
-  ): Promise<[string, string][]> {
+  ): Promise<ComposedMessage[]> {
     const { agentId } = await this.agent(sessionLabel)
-    const composed: [string, string][] = []
+    const composed: ComposedMessage[] = []
     // In their order: one may depend on what the function did for another one.
     for (const { id, message, request } of items) {
       const { identity, permissions } = request
       const scope = { sessionLabel, agentId, turnId, identity, permissions }
       const changed = await compose(this.#options, scope, message)
-      composed.push([id, toJson(changed, 'message', () => 'context_failed')])
+      const layers = toJson(changed.layers ?? [], 'layers', () => 'context_failed')
+      composed.push({
+        id,
+        message: toJson(changed.message, 'message', () => 'context_failed'),
+        layers,
+      })
     }
     return composed
   }
 
   /** The head of a session whose thread is over by its agent's `reset`. */
-  async #threadToLeave(sessionLabel: string): Promise<string | undefined> {
-    const { agent } = await this.agent(sessionLabel)
-    const { reset } = agent
+  async #threadToLeave(sessionLabel: string, { reset }: BrokerAgent): Promise<string | undefined> {
     const path = `reset of session \`${sessionLabel}\``
     const read = readReset(typeof reset === 'function' ? reset(sessionLabel) : reset, path)
     if (read === undefined) return undefined
@@ -179,13 +177,13 @@ class Turns {
 
   /** The agent of a session. */
   async agent(sessionLabel: string): Promise<FoundAgent> {
-    const { config } = this.#options
+    const { routes, agents } = this.#options
     const spawned = await this.#agents.spawned(sessionLabel)
-    const session = sessionScope(config, sessionLabel)
+    const session = sessionScope(routes, sessionLabel)
     const agentId = spawned?.agentId ?? session.agentId
-    const agent = resolveAgentConfig(config, agentId)
+    const agent = agents.get(agentId)
     if (agent === undefined) {
-      const known = Object.keys(config.agents).join(', ')
+      const known = [...agents.keys()].join(', ')
       const why = `agent \`${agentId}\` of session \`${sessionLabel}\` is not configured; known: ${known}`
       throw new AgentEngineError('invalid_options', why)
     }
@@ -274,7 +272,7 @@ class Turns {
       role: agent.role ?? 'unified',
       subagents,
       budget,
-      budgetOf: (agentId) => resolveAgentConfig(this.#options.config, agentId)?.budgets,
+      budgetOf: (agentId) => this.#options.agents.get(agentId)?.budgets,
       modelsOf: (agentId) => this.#modelsOf(agentId),
       parentOf: (sessionLabel, turnId) => this.#parentOf(sessionLabel, turnId),
       store: this.#agents,

@@ -16,8 +16,10 @@ interface Problem extends AgentEngineIssue {
 const INVALID: readonly Code[] = [
   'invalid_options',
   'invalid_context',
+  'context_failed',
   'invalid_tool',
   'invalid_label',
+  'invalid_target',
   'unknown_provider',
   'unknown_model',
 ]

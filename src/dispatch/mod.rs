@@ -20,5 +20,6 @@ pub(crate) use dispatcher::{DispatchParts, Dispatcher};
 pub(crate) use host::{EndedTurn, StartTurn, SteeredItems, TurnHost};
 pub(crate) use lanes::LaneLimits;
 pub(crate) use sending::{Disposition, Receipt};
+pub(crate) use session::EnteringMessage;
 pub(crate) use state::SessionState;
 pub(crate) use turns::Arming;

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use broker::prompt::{GivenLayer, Layer};
 use broker::queue::{Decision, SessionRun, decide, overflow_note};
 use serde::Deserialize;
 
@@ -13,8 +14,19 @@ use super::host::{StartTurn, SteeredItems};
 use super::state::ActiveTurn;
 use crate::engine::Steered;
 use model::{
-    Block, BlockOrigin, ItemStatus, QueueItem, QueueLease, SessionQueue, StorageError, StoredItem,
+    Block, BlockOrigin, ItemStatus, LayerName, QueueItem, QueueLease, RecordedLayer, SessionQueue,
+    StorageError, StoredItem,
 };
+
+/// A message that was offered to a running turn.
+pub(crate) struct EnteringMessage {
+    /// Its id.
+    pub(crate) id: String,
+    /// Its JSON.
+    pub(crate) message: String,
+    /// The layers of its context, where the host has composed it.
+    pub(crate) layers: Option<Vec<RecordedLayer>>,
+}
 
 impl Dispatcher {
     /// Does what is next for a session.
@@ -263,21 +275,30 @@ impl Dispatcher {
         let is_offered = |it: &&StoredItem| offered.contains(&it.item.id);
         let offered: Vec<StoredItem> = messages.into_iter().filter(is_offered).cloned().collect();
         if !self.parts.composes {
-            let texts = offered.into_iter().map(|it| (it.item.id, it.message)).collect();
-            self.enter_turn(label, turn_id, texts);
+            let entering = |it: StoredItem| EnteringMessage {
+                id: it.item.id,
+                message: it.message,
+                layers: None,
+            };
+            self.enter_turn(label, turn_id, offered.into_iter().map(entering).collect());
         } else if !offered.is_empty() {
             self.parts.host.compose(label, &turn_id, offered);
         }
         Ok(())
     }
 
-    /// Messages that were offered to a running turn enter it: each with its id and its JSON.
-    pub(crate) fn enter_turn(&self, label: &str, turn_id: String, messages: Vec<(String, String)>) {
+    /// Messages that were offered to a running turn enter it.
+    pub(crate) fn enter_turn(&self, label: &str, turn_id: String, messages: Vec<EnteringMessage>) {
         let Some((running, control)) = self.running(label) else { return };
         let mut steered = Vec::new();
-        for (id, message) in messages {
+        for EnteringMessage { id, message, layers } in messages {
             let Some(blocks) = text_blocks(&message).filter(|_| running == turn_id) else { break };
-            if !control.steer_with(Steered { blocks, item: Some(id.clone()) }) {
+            let layers = layers.unwrap_or_else(|| injected_layers(&blocks));
+            if !control.steer_with(Steered {
+                blocks,
+                item: Some(id.clone()),
+                layers: recorded(layers),
+            }) {
                 // The run takes no more: the message waits again when it has ended.
                 break;
             }
@@ -364,6 +385,27 @@ fn text_of(message: &str) -> String {
 }
 
 /// The blocks of a message that has texts only: what its author wrote is one, and the last.
+/// The layers of the texts that the message came with.
+fn injected_layers(blocks: &[Block]) -> Vec<RecordedLayer> {
+    let layer = |block: &Block| {
+        let Block::Text { text, origin: Some(origin), .. } = block else { return None };
+        let name = match origin {
+            BlockOrigin::Event => LayerName::Event,
+            BlockOrigin::Memory => LayerName::Cortex,
+        };
+        let given = GivenLayer { name, source: "message".to_owned(), text: text.clone() };
+        let Layer { name, source, tokens, hash, .. } = Layer::from(given);
+        Some(RecordedLayer::new(name, source, tokens, hash))
+    };
+    blocks.iter().filter_map(layer).collect()
+}
+
+/// Layers as they are stored; nothing for none.
+fn recorded(layers: Vec<RecordedLayer>) -> Option<String> {
+    // Texts and numbers: serde_json cannot fail on them.
+    if layers.is_empty() { None } else { serde_json::to_string(&layers).ok() }
+}
+
 fn text_blocks(message: &str) -> Option<Vec<Block>> {
     let parts = match serde_json::from_str(message).ok()? {
         Message { content: Content::Text(text) } => return Some(vec![Block::text(text)]),

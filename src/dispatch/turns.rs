@@ -149,8 +149,6 @@ impl Dispatcher {
                     format!("turn `{turn_id}` cannot be closed: {error}"),
                 ));
             }
-            // No run of it ends here, so that nothing else removes the account of its budget.
-            dispatcher.parts.journal.close_account(format!("turn:{turn_id}"));
             dispatcher.turn_ended(&label, &turn_id);
         });
     }

@@ -222,6 +222,7 @@ pub fn step(
         }],
         progress: Some(r#"{"iterations":1}"#.to_owned()),
         items: Vec::new(),
+        layers: Vec::new(),
         parking: None,
     })
 }

@@ -1,8 +1,9 @@
 // What an agent may do with other agents: read once, completed, and checked. It must never start anything.
 
-import type { BrokerAgent, SubagentOptions } from '../../../index.d.ts'
+import type { SubagentOptions } from '../../../index.d.ts'
 import { refusal } from '../../values/errors.ts'
-import { readFields, readList } from '../../values/reader.ts'
+import { noted, type Refuse } from '../../values/problems.ts'
+import { type Fields, readFields, readList } from '../../values/reader.ts'
 
 const CODE = 'invalid_options'
 const FIELDS = [
@@ -13,7 +14,6 @@ const FIELDS = [
   'maxConcurrent',
   'timeoutMs',
 ] satisfies (keyof SubagentOptions)[]
-const ROLES: readonly unknown[] = ['manager', 'worker', 'unified']
 
 /** The options of an agent's children, complete. */
 interface ReadSubagents {
@@ -24,76 +24,73 @@ interface ReadSubagents {
   timeoutMs: number | undefined
 }
 
-/** The options of the children of agent `id`; undefined for an agent that may have none. */
+/** The options of an agent's children; undefined for an agent that may have none. `path` is that of the options. */
 function readSubagents(
-  agent: BrokerAgent,
+  subagents: unknown,
+  path: string,
   id: string,
   known: readonly string[],
+  refuse: Refuse,
 ): ReadSubagents | undefined {
-  const { subagents, role } = agent
-  if (role !== undefined && !ROLES.includes(role)) {
-    throw refusal(CODE, `agents.${id}.role`, `is not one of ${ROLES.join(', ')}`)
-  }
   if (subagents === undefined || subagents === null) return undefined
-  const path = `agents.${id}.subagents`
   const fields = readFields(subagents, path, CODE, `${path}.`)
-  for (const name of Object.keys(fields)) {
-    if (!(FIELDS as string[]).includes(name)) {
-      throw refusal(
-        CODE,
-        `${path}.${name}`,
-        `is not an option; the options are ${FIELDS.join(', ')}`,
-      )
-    }
-  }
-  const allowAgents = names(fields.allowAgents, `${path}.allowAgents`) ?? [id]
+  refuseUnknown(fields, FIELDS, `${path}.`, refuse)
+  const list = (name: string) => noted(refuse, () => names(fields[name], `${path}.${name}`, refuse))
+  const number = (name: string) => noted(refuse, () => count(fields[name], `${path}.${name}`))
+  const allowAgents = list('allowAgents') ?? [id]
   for (const [at, other] of allowAgents.entries()) {
-    if (!known.includes(other)) {
-      throw refusal(CODE, `${path}.allowAgents[${at}]`, `is not one of ${known.join(', ')}`)
-    }
+    if (known.includes(other)) continue
+    refuse(refusal(CODE, `${path}.allowAgents[${at}]`, `is not one of ${known.join(', ')}`))
   }
   return {
     allowAgents,
-    allowModels: names(fields.allowModels, `${path}.allowModels`),
+    allowModels: list('allowModels'),
     limits: {
-      maxDepth: count(fields.maxDepth, `${path}.maxDepth`) ?? 3,
-      maxChildren: count(fields.maxChildren, `${path}.maxChildren`) ?? 5,
-      maxConcurrent: count(fields.maxConcurrent, `${path}.maxConcurrent`) ?? 8,
+      maxDepth: number('maxDepth') ?? 3,
+      maxChildren: number('maxChildren') ?? 5,
+      maxConcurrent: number('maxConcurrent') ?? 8,
     },
-    timeoutMs: count(fields.timeoutMs, `${path}.timeoutMs`),
+    timeoutMs: number('timeoutMs'),
   }
 }
 
-/** What the turns of agent `id` may spend. */
-function checkBudgets(agent: BrokerAgent, id: string): void {
-  const { budgets } = agent
+/** What the turns of an agent may spend. */
+function checkBudgets(budgets: unknown, path: string, refuse: Refuse): void {
   if (budgets === undefined || budgets === null) return
-  const path = `agents.${id}.budgets`
   const fields = readFields(budgets, path, CODE, `${path}.`)
-  for (const name of Object.keys(fields)) {
-    if (name !== 'maxTokens' && name !== 'maxCost') {
-      throw refusal(CODE, `${path}.${name}`, 'is not one of maxTokens, maxCost')
-    }
-  }
+  refuseUnknown(fields, ['maxTokens', 'maxCost'], `${path}.`, refuse)
   const { maxTokens, maxCost } = fields
-  count(maxTokens, `${path}.maxTokens`, Number.MAX_SAFE_INTEGER)
+  noted(refuse, () => count(maxTokens, `${path}.maxTokens`, Number.MAX_SAFE_INTEGER))
   const isCost = typeof maxCost === 'number' && Number.isFinite(maxCost) && maxCost > 0
   if (maxCost !== undefined && maxCost !== null && !isCost) {
-    throw refusal(CODE, `${path}.maxCost`, 'is no amount of US dollars')
+    refuse(refusal(CODE, `${path}.maxCost`, 'is no amount of US dollars'))
   }
   if ((maxTokens ?? maxCost ?? undefined) === undefined) {
-    throw refusal(CODE, path, 'has neither maxTokens nor maxCost')
+    refuse(refusal(CODE, path, 'has neither maxTokens nor maxCost'))
   }
 }
 
-function names(given: unknown, path: string): string[] | undefined {
+/** Refuses the fields that are no options. */
+function refuseUnknown(
+  fields: Fields,
+  names: readonly string[],
+  prefix: string,
+  refuse: Refuse,
+): void {
+  for (const name of Object.keys(fields)) {
+    if (names.includes(name)) continue
+    const why = `is not an option; the options are ${names.join(', ')}`
+    refuse(refusal(CODE, `${prefix}${name}`, why))
+  }
+}
+
+function names(given: unknown, path: string, refuse: Refuse): string[] | undefined {
   if (given === undefined || given === null) return undefined
   const list = readList(given, path, CODE)
   if (list === undefined) throw refusal(CODE, path, 'is not a list of names')
   for (const [at, name] of list.entries()) {
-    if (typeof name !== 'string' || name === '') {
-      throw refusal(CODE, `${path}[${at}]`, 'is not a name')
-    }
+    if (typeof name === 'string' && name !== '') continue
+    refuse(refusal(CODE, `${path}[${at}]`, 'is not a name'))
   }
   return list as string[]
 }
@@ -107,4 +104,4 @@ function count(given: unknown, path: string, most = 2 ** 31 - 1): number | undef
 }
 
 export type { ReadSubagents }
-export { checkBudgets, readSubagents }
+export { checkBudgets, readSubagents, refuseUnknown }

@@ -1,11 +1,12 @@
 // A schedule as a host defines it: read once, checked, and made what is stored. It must never compute a time but the first.
 
-import type { ScheduleOptions } from '../../../index.d.ts'
+import type { MisfirePolicy, ScheduleOptions } from '../../../index.d.ts'
 import { refusal } from '../../values/errors.ts'
+import { unknownField } from '../../values/field-names.ts'
+import { listing, noted, type Refuse, throwing } from '../../values/problems.ts'
 import { type Fields, readFields, readName } from '../../values/reader.ts'
 import type { ReadOptions } from '../options.ts'
 import { readRequest } from '../requests.ts'
-import { route } from '../routes.ts'
 import { readZone } from './read-zone.ts'
 import { cronOf, nextTime, type ScheduleSpec } from './times.ts'
 
@@ -34,57 +35,88 @@ interface ReadSchedule {
   nextAt: number | undefined
 }
 
+/** A schedule; a refusal lists all of its problems. */
 function readSchedule(given: unknown, options: ReadOptions, now: number): ReadSchedule {
+  return listing(
+    () => read(given, options, now, throwing),
+    (problems) => {
+      read(given, options, now, problems.note)
+    },
+  )
+}
+
+/** `item` is empty where its request is refused. */
+function read(given: unknown, options: ReadOptions, now: number, refuse: Refuse): ReadSchedule {
   const fields = readFields(given, 'schedule', CODE)
   const names: readonly string[] = [...OWN, ...SENT]
   for (const name of Object.keys(fields)) {
     if (names.includes(name)) continue
-    throw refusal(CODE, name, `is not a field of a schedule; its fields are ${names.join(', ')}`)
+    refuse(refusal(CODE, name, unknownField(name, 'a schedule', names)))
   }
-  const id = readName(fields.id, 'id', CODE)
-  if (id === '') throw refusal(CODE, 'id', 'is empty')
-  const spec = readSpec(fields)
+  const id = noted(refuse, () => readName(fields.id, 'id', CODE), 'id')
+  if (id === '') refuse(refusal(CODE, 'id', 'is empty'))
+  const spec = noted(refuse, () => readSpec(fields, refuse), { at: now, misfire: 'once' })
   const nextAt = spec.at ?? nextTime(spec, now)
-  if (nextAt === undefined) throw refusal(CODE, 'cron', 'stands for no time that ever comes')
-  const sent: Fields = { source: 'timer' }
-  for (const name of SENT) if (fields[name] !== undefined) sent[name] = fields[name]
-  const request = readRequest(sent, options, true)
-  const { smart, thread } = request.to
-  if (smart) throw refusal('invalid_target', 'to.smart', 'cannot be scheduled; name the session')
-  if (thread !== undefined && thread !== null) {
-    throw refusal('invalid_target', 'to.thread', 'cannot be scheduled; name a session or a persona')
+  if (nextAt === undefined) {
+    refuse(refusal(CODE, 'cron', 'stands for no time that ever comes'))
   }
-  return { id, spec, item: request.row('', route(options, request.to)), nextAt }
+  // It lists all problems of its own.
+  const request = noted(refuse, () => readRequest(sentOf(fields), options, true))
+  if (request === undefined) return { id, spec, item: '', nextAt }
+  const { smart, thread } = request.to
+  if (smart) refuse(refusal('invalid_target', 'to.smart', 'cannot be scheduled; name the session'))
+  if (thread !== undefined && thread !== null) {
+    const why = 'cannot be scheduled; name a session or a persona'
+    refuse(refusal('invalid_target', 'to.thread', why))
+  }
+  return { id, spec, item: request.row('', request.routed), nextAt }
 }
 
-function readSpec(fields: Fields): ScheduleSpec {
+/** The request that is sent when a schedule is due. */
+function sentOf(fields: Fields): Fields {
+  const sent: Fields = { source: 'timer' }
+  for (const name of SENT) if (fields[name] !== undefined) sent[name] = fields[name]
+  return sent
+}
+
+function readSpec(fields: Fields, refuse: Refuse): ScheduleSpec {
   const given = TIMES.filter((name) => fields[name] !== undefined && fields[name] !== null)
   const [kind, ...more] = given
+  const { misfire = 'once' } = fields
+  if (misfire !== 'once' && misfire !== 'skip') {
+    refuse(refusal(CODE, 'misfire', 'is not one of once, skip'))
+  }
   if (kind === undefined || more.length > 0) {
     throw refusal(CODE, more[0] ?? 'cron', `is not alone; pass one of ${TIMES.join(', ')}`)
   }
-  const { misfire = 'once' } = fields
-  if (misfire !== 'once' && misfire !== 'skip') {
-    throw refusal(CODE, 'misfire', 'is not one of once, skip')
-  }
   if (fields.zone !== undefined && kind !== 'cron') {
-    throw refusal(CODE, 'zone', 'is that of a cron expression; this schedule has none')
+    refuse(refusal(CODE, 'zone', 'is that of a cron expression; this schedule has none'))
   }
   if (fields.from !== undefined && kind !== 'every') {
-    throw refusal(CODE, 'from', 'is that of an interval; this schedule has none')
+    refuse(refusal(CODE, 'from', 'is that of an interval; this schedule has none'))
   }
+  return { ...readTimes(kind, fields, refuse), misfire: misfire as MisfirePolicy }
+}
+
+function readTimes(
+  kind: (typeof TIMES)[number],
+  fields: Fields,
+  refuse: Refuse,
+): Omit<ScheduleSpec, 'misfire'> {
   switch (kind) {
-    case 'cron':
-      return { cron: readCron(fields.cron), zone: readZone(fields.zone, 'zone'), misfire }
+    case 'cron': {
+      const zone = noted(refuse, () => readZone(fields.zone, 'zone'), 'UTC')
+      return { cron: noted(refuse, () => readCron(fields.cron), '* * * * *'), zone }
+    }
     case 'at':
-      return { at: readTime(fields.at, 'at'), misfire }
+      return { at: readTime(fields.at, 'at') }
     case 'every': {
-      const { every } = fields
-      if (!(typeof every === 'number' && Number.isSafeInteger(every) && every >= 1_000)) {
-        throw refusal(CODE, 'every', 'is not a whole number of milliseconds from 1,000 on')
+      const { every, from } = fields
+      const start = from === undefined ? 0 : noted(refuse, () => readTime(from, 'from'), 0)
+      if (typeof every === 'number' && Number.isSafeInteger(every) && every >= 1_000) {
+        return { every, from: start }
       }
-      const from = fields.from === undefined ? 0 : readTime(fields.from, 'from')
-      return { every, from, misfire }
+      throw refusal(CODE, 'every', 'is not a whole number of milliseconds from 1,000 on')
     }
   }
 }

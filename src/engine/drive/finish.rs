@@ -174,6 +174,7 @@ async fn turn_end(
             end.epoch = Some(recorder.epoch());
             if let Some(queue) = &mut end.queue {
                 queue.steered = step.items;
+                queue.layers = step.layers;
             }
             end.messages = step.messages;
             end.tool_calls = step.calls.into_iter().map(|call| call.row).collect();

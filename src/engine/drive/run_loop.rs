@@ -23,8 +23,8 @@ use crate::engine::context::{Joining, Session, join_tools};
 use crate::engine::limits::policy;
 use crate::engine::state::{JournalState, LaneTicket, RunUsage, Steered, millis};
 use model::{
-    AgentPhase, Approval, Block, CallPurpose, Failure, FailureKind, OnApproval, Role, RunWarning,
-    StopReason, StreamEvent, response_message_id,
+    AgentPhase, Approval, Block, CallPurpose, Failure, FailureKind, MessageLayers, OnApproval,
+    Role, RunWarning, StopReason, StreamEvent, response_message_id,
 };
 use turn::machine::{Event, Interrupt, Machine, Step};
 
@@ -203,8 +203,8 @@ async fn run_turn(
                 let active = &driver.active;
                 let steered = active.run.control.take();
                 if !steered.is_empty() {
-                    take_items(session, &steered);
-                    active.feed(machine, Event::Steered(blocks(steered)));
+                    active.feed(machine, Event::Steered(blocks(steered.clone())));
+                    take_items(session, machine, steered);
                 }
                 if let JournalState::Open(recorder) = &mut session.head.journal
                     && recorder.is_due(machine)
@@ -332,7 +332,7 @@ fn steer(
             None
         }
         next => {
-            take_items(session, &steered);
+            take_items(session, machine, steered);
             message_ended(active, machine);
             Some(next)
         }
@@ -343,10 +343,17 @@ fn texts(steered: &[Steered]) -> Vec<String> {
     steered.iter().map(Steered::text).collect()
 }
 
-/// Messages of the session's queue are taken by the write that stores them.
-fn take_items(session: &mut Session, steered: &[Steered]) {
-    if let JournalState::Open(recorder) = &mut session.head.journal {
-        recorder.take_items(steered.iter().filter_map(|message| message.item.clone()));
+/// Messages of the session's queue are taken by the write that stores them, with the layers of their contexts. They are the newest
+/// messages of the turn.
+fn take_items(session: &mut Session, machine: &Machine, steered: Vec<Steered>) {
+    let JournalState::Open(recorder) = &mut session.head.journal else { return };
+    let first = machine.messages().len().saturating_sub(steered.len());
+    let messages = machine.messages().get(first..).unwrap_or_default();
+    for (Steered { item, layers, .. }, message) in steered.into_iter().zip(messages) {
+        if let Some(item) = item {
+            let layers = layers.map(|json| MessageLayers { message_id: message.id.clone(), json });
+            recorder.take_item(item, layers);
+        }
     }
 }
 

@@ -19,6 +19,8 @@ pub(crate) struct Steered {
     pub(crate) blocks: Vec<Block>,
     /// Its id in the session's queue, if it is from there.
     pub(crate) item: Option<String>,
+    /// The layers of its context: JSON.
+    pub(crate) layers: Option<String>,
 }
 
 impl Steered {
@@ -178,7 +180,7 @@ impl RunControl {
 
     /// Queues a message for the next tool boundary. False when the run accepts none any more: the caller still has the message.
     pub(crate) fn steer(&self, text: &str) -> bool {
-        self.steer_with(Steered { blocks: vec![Block::text(text)], item: None })
+        self.steer_with(Steered { blocks: vec![Block::text(text)], item: None, layers: None })
     }
 
     /// As [`Self::steer`], with the message's id in the session's queue.
@@ -308,7 +310,7 @@ mod tests {
     fn a_message_from_before_the_close_is_never_lost() {
         let control = RunControl::default();
         assert!(control.steer("first"));
-        let first = Steered { blocks: vec![Block::text("first")], item: None };
+        let first = Steered { blocks: vec![Block::text("first")], item: None, layers: None };
         assert_eq!(control.take_or_close(), [first]);
         assert!(control.is_streaming());
         assert_eq!(control.take_or_close(), []);

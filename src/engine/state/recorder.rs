@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 use xxhash_rust::xxh3::xxh3_128;
 
 use model::{
-    CallStep, Journal, Message, OpenTurn, Parking, PortFuture, Progress, ReplayClass, Role,
-    StorageError, StorageErrorKind, ToolCallStatus, TurnLease, TurnStep,
+    CallStep, Journal, Message, MessageLayers, OpenTurn, Parking, PortFuture, Progress,
+    ReplayClass, Role, StorageError, StorageErrorKind, ToolCallStatus, TurnLease, TurnStep,
 };
 use tools::ToolSet;
 use turn::machine::Machine;
@@ -59,6 +59,8 @@ pub(crate) struct Recorder {
     progress: Option<(String, bool)>,
     /// The messages of the session's queue that were steered into the turn.
     items: Vec<String>,
+    /// The layers of their contexts, and how many of them are written, from the first.
+    layers: (Vec<MessageLayers>, usize),
     /// A write in the background.
     pending: Option<PortFuture<'static, ()>>,
 }
@@ -90,6 +92,7 @@ impl Recorder {
             calls: Vec::new(),
             progress: None,
             items: Vec::new(),
+            layers: (Vec::new(), 0),
             pending: None,
         }
     }
@@ -121,9 +124,10 @@ impl Recorder {
         self.progress = serde_json::to_string(progress).ok().map(|json| (json, false));
     }
 
-    /// Messages of the session's queue are in the turn: the write that stores them takes them.
-    pub(crate) fn take_items(&mut self, items: impl IntoIterator<Item = String>) {
-        self.items.extend(items);
+    /// A message of the session's queue is in the turn: the write that stores it takes it.
+    pub(crate) fn take_item(&mut self, item: String, layers: Option<MessageLayers>) {
+        self.items.push(item);
+        self.layers.0.extend(layers);
     }
 
     fn class(&self, tool: &str) -> Option<ReplayClass> {
@@ -197,6 +201,7 @@ impl Recorder {
                 .map(|(json, _)| json.clone()),
             // All of them each time: a write that failed is repeated, and whoever has taken one takes it again.
             items: self.items.clone(),
+            layers: self.layers.0.get(self.layers.1..).unwrap_or_default().to_vec(),
             parking: None,
         }
     }
@@ -213,6 +218,7 @@ impl Recorder {
         if let Some((_, written)) = &mut self.progress {
             *written = true;
         }
+        self.layers.1 = self.layers.0.len();
         self.messages = machine.messages().len();
         let answers = machine.calls().filter_map(|call| call.answer);
         let open = answers.filter(|answer| index(answer) >= self.messages);
@@ -243,6 +249,7 @@ impl Recorder {
     /// Records a failed write: the next one writes everything again.
     pub(crate) fn write_all_again(&mut self) {
         self.messages = 0;
+        self.layers.1 = 0;
         self.written_ahead.clear();
         self.calls.clear();
         if let Some((_, written)) = &mut self.progress {

@@ -67,12 +67,12 @@ impl NativeEngine {
         json(&config.session_scope(&label)).map_err(|error| js_error(&error))
     }
 
-    /// The session and the agent of a target, as JSON. `args`: the JSON of `{ config, target, smart }`.
+    /// The session and the agent of a target, as JSON. `args`: the JSON of `{ config, to, smart }`.
     #[napi(catch_unwind)]
     pub fn resolve_route(args: String) -> Result<String> {
-        let routed = routed(checked(&args)?);
         let at = |error| js_error(&EngineError::at(ErrorCode::InvalidTarget, error));
-        json(&routed.map_err(at)?).map_err(|error| js_error(&error))
+        let routed = from_json(&args).and_then(routed).map_err(at)?;
+        json(&routed).map_err(|error| js_error(&error))
     }
 
     /// An agent's models, as the JSON of an `AgentModel` or null. `args`: the JSON of `{ config }`.
@@ -88,6 +88,7 @@ impl NativeEngine {
 #[serde(rename_all = "camelCase")]
 struct RouteArgs {
     config: AgentDirectory,
+    #[serde(rename = "to")]
     target: RoutingTarget,
     #[serde(default)]
     smart: Option<SmartArgs>,
@@ -136,11 +137,19 @@ fn routed(args: RouteArgs) -> std::result::Result<Routed, InputError> {
             }
         }
     };
-    let session_label = match target.target().map_err(|error| no_target(&error))? {
-        Target::Thread(turn) => {
-            let thread = Some(turn.to_owned());
-            return Ok(Routed { thread, session_label: None, agent_id: None, smart_fallback });
-        }
+    let session_label = session_of(&config, &target)?;
+    let agent_id = session_label.as_deref().map(|label| config.session_agent_id(label).to_owned());
+    let thread = if session_label.is_none() { target.thread } else { None };
+    Ok(Routed { thread, session_label, agent_id, smart_fallback })
+}
+
+/// The session of a target; none for a thread, whose session the ledger knows.
+pub(super) fn session_of(
+    config: &AgentDirectory,
+    target: &RoutingTarget,
+) -> std::result::Result<Option<String>, InputError> {
+    let label = match target.target().map_err(|error| no_target(&error))? {
+        Target::Thread(_) => return Ok(None),
         Target::Session(label) => label.to_owned(),
         Target::Persona(id) => config.persona_session(id).ok_or_else(|| {
             let known = config.personas.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -153,8 +162,7 @@ fn routed(args: RouteArgs) -> std::result::Result<Routed, InputError> {
             build_session_key(config.event_agent_id(event), event, config.dm_scope)
         }
     };
-    let agent_id = Some(config.session_agent_id(&session_label).to_owned());
-    Ok(Routed { thread: None, session_label: Some(session_label), agent_id, smart_fallback })
+    Ok(Some(label))
 }
 
 fn no_target(error: &TargetError) -> InputError {

@@ -16,10 +16,11 @@ use super::super::errors::js_error;
 use super::super::hub::HubCore;
 use super::super::input::{CrossingContext, KnownHistory, RunFlags};
 use super::super::reply::{Answer, reply};
+use super::decisions;
 use super::json::{delivery_json, item_json, receipt_json, schedule_json};
 use crate::dispatch::{
-    Arming, DispatchParts, Dispatcher, EndedTurn, LaneLimits, SessionState, StartTurn,
-    SteeredItems, TurnHost,
+    Arming, DispatchParts, Dispatcher, EndedTurn, EnteringMessage, LaneLimits, SessionState,
+    StartTurn, SteeredItems, TurnHost,
 };
 use crate::engine::{QueuedTurn, Tasks};
 use base::error::{EngineError, ErrorCode};
@@ -298,12 +299,21 @@ impl NativeBroker {
         Ok(begun)
     }
 
-    /// Messages that were offered to a running turn enter it: each is its id and its JSON.
+    /// Messages that were offered to a running turn enter it.
     #[napi(catch_unwind)]
-    pub fn enter_turn(&self, session_label: String, turn_id: String, messages: Vec<Vec<String>>) {
-        let messages = messages.into_iter().filter_map(|pair| <[String; 2]>::try_from(pair).ok());
-        let messages = messages.map(|[id, message]| (id, message)).collect();
+    pub fn enter_turn(
+        &self,
+        session_label: String,
+        turn_id: String,
+        messages: Vec<ComposedMessage>,
+    ) -> Result<()> {
+        let entering = |it: ComposedMessage| -> Result<EnteringMessage> {
+            let ComposedMessage { id, message, layers } = it;
+            Ok(EnteringMessage { id, message, layers: Some(decisions::checked(&layers)?) })
+        };
+        let messages = messages.into_iter().map(entering).collect::<Result<Vec<_>>>()?;
         self.dispatcher.enter_turn(&session_label, turn_id, messages);
+        Ok(())
     }
 
     /// A turn cannot begin: its messages fail with this reason.
@@ -401,6 +411,18 @@ impl NativeBroker {
     pub fn abort_all(&self) {
         self.dispatcher.abort_all();
     }
+}
+
+/// A message that the host has composed for a running turn.
+/// @internal
+#[napi(object)]
+pub struct ComposedMessage {
+    /// Its id.
+    pub id: String,
+    /// Its JSON.
+    pub message: String,
+    /// The JSON of its layers.
+    pub layers: String,
 }
 
 /// What a turn may spend.

@@ -5,5 +5,6 @@ mod decisions;
 mod dispatch;
 mod json;
 mod outbox;
+mod problems;
 mod prompts;
 mod schedules;

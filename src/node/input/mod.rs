@@ -8,3 +8,4 @@ mod problems;
 
 pub(super) use engine_options::ReadOptions;
 pub(super) use given_histories::{CrossingContext, GivenHistories, KnownHistory, RunFlags};
+pub(super) use problems::Problem;

@@ -20,14 +20,14 @@ use provider::{KeyFuture, KeyHost};
 
 /// One problem.
 #[derive(Serialize)]
-struct Problem {
+pub(in super::super) struct Problem {
     code: &'static str,
     path: String,
     message: String,
 }
 
 impl Problem {
-    fn of(error: EngineError) -> Self {
+    pub(in super::super) fn of(error: EngineError) -> Self {
         let path = error.field.unwrap_or_default();
         let message = match error.message.strip_prefix(&format!("`{path}`: ")) {
             Some(message) => message.to_owned(),

@@ -349,7 +349,9 @@ impl Journal for Ledger {
                 if let Some(n) = n {
                     run_rows::end(connection, n, clock.now_ms())?;
                 }
-                if has_children {
+                if turn.queue.as_ref().is_some_and(|queue| queue.is_interrupted) {
+                    budget_rows::close_turn(connection, &turn.turn_id)?;
+                } else if has_children {
                     budget_rows::close_tree(connection, &turn.turn_id)?;
                 }
                 if let Some(retention) = &retention {

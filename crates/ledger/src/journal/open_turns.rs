@@ -185,6 +185,9 @@ pub(crate) fn record(
         with_tool_call(connection, call, clock, |record| entry.add(&Record::Call(*record)))?;
         record_long(connection, run, &mut entry)?;
     }
+    for MessageLayers { message_id, json } in &step.layers {
+        entry.add(&Record::Layers(message_id, json));
+    }
     if let Some(progress) = &step.progress {
         entry.add(&Record::Progress(progress));
     }
@@ -264,8 +267,11 @@ pub(crate) fn finish(
             })??;
         }
     }
-    let given = turn.settings.layers.as_ref().map(|it| (it.message_id.as_str(), it.json.as_str()));
-    if let Some((message, json)) = state.layers.or(given) {
+    let opening = turn.settings.layers.as_ref().filter(|_| state.layers.is_empty());
+    let steered = turn.queue.iter().flat_map(|queue| &queue.layers);
+    let given = opening.into_iter().chain(steered);
+    let given = given.map(|it| (it.message_id.as_str(), it.json.as_str()));
+    for (message, json) in state.layers.iter().copied().chain(given) {
         context_layers::set(connection, number, message, json)?;
     }
     let mut entry = Entry::default();

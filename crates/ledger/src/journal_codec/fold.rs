@@ -31,8 +31,8 @@ pub(crate) struct TurnState<'a> {
     pub(crate) calls: Vec<CallRecord<'a>>,
     pub(crate) progress: Option<&'a str>,
     pub(crate) metadata: Option<&'a str>,
-    /// The message that has layers, and these as JSON.
-    pub(crate) layers: Option<(&'a str, &'a str)>,
+    /// The messages that have layers, and these as JSON.
+    pub(crate) layers: Vec<(&'a str, &'a str)>,
     pub(crate) damage: Damage,
 }
 
@@ -91,7 +91,7 @@ impl<'a> TurnState<'a> {
             },
             Record::Progress(json) => self.progress = Some(json),
             Record::Metadata(json) => self.metadata = Some(json),
-            Record::Layers(message, json) => self.layers = Some((message, json)),
+            Record::Layers(message, json) => self.layers.push((message, json)),
             Record::Follows(compaction) => {
                 if let Some(opening) = &mut self.opening {
                     opening.parent_turn_id = Some(compaction);

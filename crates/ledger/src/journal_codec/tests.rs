@@ -201,7 +201,7 @@ struct Model<'a> {
     calls: BTreeMap<&'a str, (&'a Values, &'a Values, [Option<&'a str>; 2])>,
     progress: Option<&'a str>,
     metadata: Option<&'a str>,
-    layers: Option<(&'a str, &'a str)>,
+    layers: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> Model<'a> {
@@ -218,7 +218,7 @@ impl<'a> Model<'a> {
             }
             Owned::Progress(json) => self.progress = Some(json),
             Owned::Metadata(json) => self.metadata = Some(json),
-            Owned::Layers(message, json) => self.layers = Some((message, json)),
+            Owned::Layers(message, json) => self.layers.push((message, json)),
             Owned::Follows(turn) if self.opening.is_some() => self.follows = Some(turn),
             Owned::Follows(_) | Owned::TakenOver => {}
         }
@@ -251,7 +251,7 @@ impl<'a> Model<'a> {
                 .collect(),
             progress: self.progress,
             metadata: self.metadata,
-            layers: self.layers,
+            layers: self.layers.clone(),
             damage: Damage::None,
         }
     }

@@ -59,6 +59,8 @@ pub(crate) const OF_TASKS: &str =
 /// Before the id of a turn, and of a task.
 const TURN: &str = "turn:";
 const TASK: &str = "task:";
+/// Before the id of the turn of a run.
+const RUN: &str = "run:";
 /// Before the id of the turn at the top.
 const TREE: &str = "tree:";
 pub(crate) const IN_TREE: &str =
@@ -179,6 +181,17 @@ pub(crate) fn close(connection: &Connection, id: &str) -> Stored<()> {
         return Ok(());
     }
     sql::exec(connection, CLOSE, (id,), doing).map(drop)
+}
+
+/// Removes the accounts of a turn whose process has ended, and that is closed: no run of it ends. What its calls had reserved there is
+/// gone with it.
+pub(crate) fn close_turn(connection: &Connection, turn_id: &str) -> Stored<()> {
+    fold(connection, &format!("{TURN}{turn_id}"), None)?;
+    fold(connection, &format!("{RUN}{turn_id}"), None)?;
+    if sql::exists(connection, IN_TREE, (turn_id,), "close the account of a budget")? {
+        return Ok(());
+    }
+    fold(connection, &format!("{TREE}{turn_id}"), None)
 }
 
 /// Removes the account of the tree of a turn, if that has ended and no agent works for it any more.

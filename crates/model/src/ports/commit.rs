@@ -157,6 +157,8 @@ pub struct QueueEnd {
     pub items: Vec<String>,
     /// The offered messages that are in it.
     pub steered: Vec<String>,
+    /// The layers of their contexts that are not written yet.
+    pub layers: Vec<MessageLayers>,
     /// Whether a token was delivered, or a tool began.
     pub has_effect: bool,
     /// Whether its process has ended, and it was closed.
@@ -229,6 +231,8 @@ pub struct TurnStep {
     pub progress: Option<String>,
     /// The offered messages of the session's queue that are among the messages.
     pub items: Vec<String>,
+    /// The layers of the contexts of these.
+    pub layers: Vec<MessageLayers>,
     /// The turn parks: its approvals are written, and its lease is released, in the same transaction.
     pub parking: Option<Box<Parking>>,
 }

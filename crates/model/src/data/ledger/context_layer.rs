@@ -42,6 +42,14 @@ pub struct RecordedLayer {
     text: Ignored,
 }
 
+impl RecordedLayer {
+    /// A layer that was measured.
+    #[must_use]
+    pub const fn new(name: LayerName, source: String, tokens: u64, hash: String) -> Self {
+        Self { name, source, tokens, hash, text: Ignored }
+    }
+}
+
 /// Any value, which is not read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Ignored;

@@ -1,0 +1,176 @@
+// Wrong options of a broker, requests, schedules and layers: one error lists every problem with its path. It must never accept one of
+// them, store a message or reach a model.
+
+import { expect, test } from 'vitest'
+import { AgentEngineError, Broker } from '../../../index.js'
+import { askedServer, brokerAt, echoing } from '../../support/broker.js'
+import { thrown } from '../../support/refusals.js'
+import { random } from '../../support/values/random.js'
+
+type Fields = Record<string, unknown>
+
+const to = { session: 'agent:main:main' }
+const agent = { model: 'test-model', provider: 'test' }
+
+const paths = ({ issues }: AgentEngineError) => issues.map(({ path }) => path).sort()
+
+const refused = async (call: () => Promise<unknown>): Promise<AgentEngineError> => {
+  const error = await call().then(
+    () => expect.fail('it was accepted'),
+    (error: unknown) => error,
+  )
+  expect(error).toBeInstanceOf(AgentEngineError)
+  return error as AgentEngineError
+}
+
+/** A value with another one at a path. */
+function at(value: Fields, path: string, wrong: unknown): Fields {
+  const [first = '', ...rest] = path.split('.')
+  const inner =
+    rest.length === 0 ? wrong : at((value[first] ?? {}) as Fields, rest.join('.'), wrong)
+  return { ...value, [first]: inner }
+}
+
+/** Independent mistakes: the path of the value, the value, and the path of the problem where that is another one. */
+const ofOptions: [string, unknown, string?][] = [
+  ['agents.main.model', 7],
+  ['agents.main.modle', 'x'],
+  ['agents.main.toolset', 'nothing'],
+  ['agents.main.role', 'boss'],
+  ['agents.main.temperature', 9],
+  ['agents.main.maxIterations', 0],
+  ['agents.main.thinking', { type: 'loud' }, 'agents.main.thinking.type'],
+  ['agents.main.prompt', { mode: 'loud' }, 'agents.main.prompt.mode'],
+  ['agents.main.files', 'AGENTS.md'],
+  ['agents.main.budgets', { maxTokens: 0 }, 'agents.main.budgets.maxTokens'],
+  ['agents.main.subagents', { maxDepth: 0 }, 'agents.main.subagents.maxDepth'],
+  ['agents.main.reset', { idleMs: 0 }, 'agents.main.reset.idleMs'],
+  ['agents.other', 5],
+  ['defaults.timeoutMs', -1],
+  ['defaultAgent', 'nobody'],
+  ['bindings', [{ agentId: 7, match: {} }], 'bindings[0].agentId'],
+  ['personas.atlas', { agentId: 'main', file: [] }, 'personas.atlas.file'],
+  ['personas.bob', { agentId: 'nobody' }, 'personas.bob.agentId'],
+  ['dmScope', 'nobody'],
+  ['toolsets.house', 'none'],
+  ['queue.mode', 'fast'],
+  ['queue.cap', 0],
+  ['queue.drop', 'all'],
+  ['queue.bySource.user', 'fast'],
+  ['outbox.silent', 'NO_REPLY'],
+  ['lanes.main', 0],
+  ['lanes.other', 1],
+  ['smartRoute', 'x'],
+  ['smartRouteConfidence', 2],
+  ['context.layers', 5],
+  ['context.timeZone', 'Mars/Base'],
+  ['context.memory', { limit: 0 }, 'context.memory.limit'],
+  ['beforeToolCall', 5],
+  ['quue', {}],
+]
+
+/** Chosen mistakes of a list, made in `whole`. */
+function mistaken(whole: Fields, chosen: readonly [string, unknown, string?][]) {
+  const given = chosen.reduce((value, [path, wrong]) => at(value, path, wrong), whole)
+  return { given, expected: chosen.map(([path, , other]) => other ?? path).sort() }
+}
+
+/** One mistake at a time, and then many sets of them. */
+function sets(
+  all: readonly [string, unknown, string?][],
+): (readonly [string, unknown, string?][])[] {
+  const next = random(11)
+  const several = Array.from({ length: 40 }, () => all.filter(() => next(10) < 3))
+  return [...all.map((one) => [one]), ...several, all]
+}
+
+test('k wrong options of a broker are k problems, each with its path', async () => {
+  const server = await echoing()
+  const { engine } = brokerAt(server.url)
+  const making = (given: Fields) => thrown(() => new Broker(engine, given as never))
+  for (const chosen of sets(ofOptions)) {
+    if (chosen.length === 0) continue
+    const { given, expected } = mistaken({ agents: { main: agent } }, chosen)
+    const error = making(given)
+    expect(paths(error)).toEqual(expected)
+    expect(error).toMatchObject({ code: 'invalid_options', path: error.issues[0]?.path })
+    expect(error.message.split('\n')).toHaveLength(expected.length)
+  }
+  // What is allowed is named.
+  expect(making({ agents: { main: agent }, queue: { mode: 'fast', drop: 'all' } }).message).toBe(
+    '`queue.mode`: is not one of queue, followup, collect, interrupt, steer, steer-backlog\n' +
+      '`queue.drop`: is not one of old, new, summarize (docs/guide/errors.md#invalid_options)',
+  )
+  // An agent may have the mistake from the defaults: it is named once, where it is.
+  const shared = { defaults: { temperature: 9 }, agents: { main: agent, other: agent } }
+  expect(paths(making(shared))).toEqual(['defaults.temperature'])
+})
+
+const ofRequests: [string, unknown, string?][] = [
+  ['to.sesion', 'x'],
+  ['to.smart', 'yes'],
+  ['message', ''],
+  ['source', 7],
+  ['mode', 'fast'],
+  ['event.from', {}],
+  ['event.nonce', 'x'],
+  ['event.text', 5],
+  ['eventId', 7],
+  ['route.channl', 'x'],
+  ['route.account', 7],
+  ['outbox', 'yes'],
+  ['target.deep', 5n],
+  ['sorce', 'x'],
+]
+
+test('k wrong fields of a request are k problems, and nothing is queued', async () => {
+  const server = await echoing()
+  const { broker } = brokerAt(server.url)
+  for (const chosen of sets(ofRequests)) {
+    if (chosen.length === 0) continue
+    const { given, expected } = mistaken({ to, message: 'Hi' }, chosen)
+    expect(paths(await refused(() => broker.send(given as never)))).toEqual(expected)
+    expect(paths(thrown(() => broker.execute(given as never)))).toEqual(expected)
+  }
+  expect(await broker.queue(to.session)).toEqual([])
+  expect(server.seen).toEqual([])
+})
+
+const ofSchedules: [string, unknown, string?][] = [
+  ['id', ''],
+  ['cron', 'daily'],
+  ['zone', 'Mars/Base'],
+  ['misfire', 'all'],
+  ['eventId', 'e'],
+  ['to.sesion', 'x'],
+  ['message', 5],
+  ['mode', 'fast'],
+]
+
+test('k wrong fields of a schedule are k problems, and nothing is scheduled', async () => {
+  const server = await echoing()
+  const { broker } = brokerAt(server.url)
+  const whole = { id: 's', cron: '0 0 * * *', to, message: 'Hi' }
+  for (const chosen of sets(ofSchedules)) {
+    if (chosen.length === 0) continue
+    const { given, expected } = mistaken(whole, chosen)
+    expect(paths(await refused(() => broker.schedule(given as never)))).toEqual(expected)
+  }
+  expect(await broker.schedules()).toEqual([])
+})
+
+test("the layers of a host's function are refused with all of their problems", async () => {
+  const { server } = await askedServer()
+  const { broker } = brokerAt(server.url, {
+    context: { layers: () => [{ name: 'mood', source: 5, text: 'x' }, { name: 'event' }] as never },
+  })
+  const error = await refused(() => broker.assembleContext({ to, message: 'Hi' }))
+  expect(error.code).toBe('context_failed')
+  expect(paths(error)).toEqual([
+    'context.layers[0].name',
+    'context.layers[0].source',
+    'context.layers[1].source',
+    'context.layers[1].text',
+  ])
+  expect(server.seen).toEqual([])
+})
