@@ -4,6 +4,8 @@
 import type {
   AssistantMessage,
   AssistantMessageEvent,
+  AssistantMessageEventStream,
+  Context,
   EventStream,
   ImageContent,
   Message,
@@ -15,6 +17,7 @@ import type {
   ToolCall,
   ToolResultMessage,
   Transport,
+  Usage,
 } from './pi-ai.js'
 
 /**
@@ -29,6 +32,34 @@ export type QueueMode = 'all' | 'one-at-a-time'
 
 /** Calls a model. What it throws is a message of the run. */
 export type StreamFn = (model: any, context: any, options?: any) => any
+
+export interface ProxyStreamOptions extends SimpleStreamOptions {
+  authToken: string
+  /** Of the server: its `/api/stream` answers with events. */
+  proxyUrl: string
+}
+
+/** An event of a server: pi's, without the message so far. */
+export type ProxyAssistantMessageEvent =
+  | { type: 'start' }
+  | { type: 'text_start' | 'thinking_start'; contentIndex: number }
+  | {
+      type: 'text_delta' | 'thinking_delta' | 'toolcall_delta'
+      contentIndex: number
+      delta: string
+    }
+  | { type: 'text_end' | 'thinking_end'; contentIndex: number; contentSignature?: string }
+  | { type: 'toolcall_start'; contentIndex: number; id: string; toolName: string }
+  | { type: 'toolcall_end'; contentIndex: number }
+  | { type: 'done'; reason: 'stop' | 'length' | 'toolUse'; usage: Usage }
+  | { type: 'error'; reason: 'aborted' | 'error'; errorMessage?: string; usage: Usage }
+
+/** A `streamFn` for a program without keys: a server of its own calls the model. */
+export declare function streamProxy(
+  model: Model<any>,
+  context: Context,
+  options: ProxyStreamOptions,
+): AssistantMessageEventStream
 
 /** Roles of the host, by declaration merging. */
 // biome-ignore lint/suspicious/noEmptyInterface: hosts add to it.

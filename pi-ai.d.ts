@@ -37,8 +37,12 @@ export interface StreamOptions {
   sessionId?: string
   /** Sees the body before it is sent. It may change it in place, or return another one. */
   onPayload?: (payload: any, model?: any) => any
-  /** Accepted, and not called: the engine does not pass on what the server's headers are. */
+  /** Sees the status and the headers of each response. The request takes the way of `fetch`. */
   onResponse?: (response: any, model?: any) => void | Promise<void>
+  /** Sends the request in place of the engine's own client, for a proxy or a recording; slower. Not for Amazon Bedrock. */
+  fetch?: typeof fetch
+  /** A call that failed or was aborted rejects with a {@link ModelCallError}. Default: its answer has `stopReason: 'error'`, as in pi. */
+  throwOnError?: boolean
   headers?: Record<string, string>
   timeoutMs?: number
   maxRetries?: number
@@ -304,8 +308,86 @@ export declare function validateToolCall(tools: readonly Tool[], toolCall: ToolC
 /** The value of JSON that may not be whole. */
 export declare function parseStreamingJson(partialJson: string | undefined): any
 
-/** TypeBox's `Type`, where `@sinclair/typebox` or `typebox` is installed. */
-export declare const Type: any
+type IsAny<Given> = 0 extends 1 & Given ? true : false
+// @ts-ignore: any where it is not installed.
+type Sinclair = typeof import('@sinclair/typebox').Type
+// @ts-ignore: any where it is not installed.
+type TypeBox = typeof import('typebox').Type
+/** TypeBox's `Type`, where `@sinclair/typebox` or `typebox` is installed; any where neither is. */
+export declare const Type: IsAny<Sinclair> extends true ? TypeBox : Sinclair
+
+/** What a failed call rejects with, with `throwOnError`. */
+export declare class ModelCallError extends Error {
+  constructor(answer: AssistantMessage)
+  readonly name: 'ModelCallError'
+  readonly answer: AssistantMessage
+}
+
+export type OAuthProviderId = string
+export interface OAuthCredentials {
+  refresh: string
+  access: string
+  /** Unix milliseconds. */
+  expires: number
+  [key: string]: unknown
+}
+export interface OAuthLoginCallbacks {
+  onAuth: (info: { url: string; instructions?: string }) => void
+  onPrompt: (prompt: {
+    message: string
+    placeholder?: string
+    allowEmpty?: boolean
+  }) => Promise<string>
+  onProgress?: (message: string) => void
+  onManualCodeInput?: () => Promise<string>
+  onSelect?: (prompt: any) => Promise<string | undefined>
+  signal?: AbortSignal
+}
+export interface OAuthProviderInterface {
+  readonly id: string
+  readonly name: string
+  login(callbacks: OAuthLoginCallbacks): Promise<OAuthCredentials>
+  usesCallbackServer?: boolean
+  refreshToken(credentials: OAuthCredentials): Promise<OAuthCredentials>
+  getApiKey(credentials: OAuthCredentials): string
+  modifyModels?(models: Model<any>[], credentials: OAuthCredentials): Model<any>[]
+}
+export interface OAuthProviderInfo {
+  id: string
+  name: string
+  available: boolean
+}
+
+/** A login that this package does not have: it has none of its own. */
+export declare class LoginUnavailableError extends Error {
+  constructor(provider: string)
+  readonly name: 'LoginUnavailableError'
+  readonly code: 'login_unavailable'
+  readonly provider: string
+}
+/** Adds a login, for example one of pi's. */
+export declare function registerOAuthProvider(provider: OAuthProviderInterface): void
+export declare function getOAuthProvider(id: string): OAuthProviderInterface | undefined
+export declare function getOAuthProviders(): OAuthProviderInterface[]
+export declare function getOAuthProviderInfoList(): OAuthProviderInfo[]
+/** @throws {LoginUnavailableError} */
+export declare function refreshOAuthToken(
+  id: string,
+  credentials: OAuthCredentials,
+): Promise<OAuthCredentials>
+/** The key of credentials, which are refreshed where they have expired; null without any. @throws {LoginUnavailableError} */
+export declare function getOAuthApiKey(
+  id: string,
+  credentials: Record<string, OAuthCredentials>,
+): Promise<{ newCredentials: OAuthCredentials; apiKey: string } | null>
+/** The login that is registered for `anthropic`; so are the next ones. @throws {LoginUnavailableError} */
+export declare function loginAnthropic(callbacks: OAuthLoginCallbacks): Promise<OAuthCredentials>
+export declare function loginGitHubCopilot(
+  callbacks: OAuthLoginCallbacks,
+): Promise<OAuthCredentials>
+export declare function loginAntigravity(callbacks: OAuthLoginCallbacks): Promise<OAuthCredentials>
+export declare function loginGeminiCli(callbacks: OAuthLoginCallbacks): Promise<OAuthCredentials>
+export declare function loginOpenAICodex(callbacks: OAuthLoginCallbacks): Promise<OAuthCredentials>
 /** The schema of a text that is one of `values`. */
 export declare function StringEnum(
   values: readonly string[],

@@ -138,6 +138,70 @@ export declare function convertToLlm(messages: any[]): Message[]
 export declare function loadEntriesFromFile(path: string): FileEntry[]
 export declare function findMostRecentSession(sessionDir: string): string | null
 
+export interface CompactionSettings {
+  enabled: boolean
+  reserveTokens: number
+  keepRecentTokens: number
+}
+export interface CutPointResult {
+  firstKeptEntryIndex: number
+  /** The entry with which the turn begins that is cut; -1 where none is. */
+  turnStartIndex: number
+  isSplitTurn: boolean
+}
+
+export declare const DEFAULT_COMPACTION_SETTINGS: CompactionSettings
+export declare function calculateContextTokens(usage: Usage): number
+/** The usage of the last answer that did not fail. */
+export declare function getLastAssistantUsage(entries: SessionEntry[]): Usage | undefined
+/** A quarter of the characters. */
+export declare function estimateTokens(message: any): number
+export declare function shouldCompact(
+  contextTokens: number,
+  contextWindow: number,
+  settings: CompactionSettings,
+): boolean
+/** The first entry to keep, so that about `keepRecentTokens` are kept, of the entries from `startIndex` to `endIndex`, without that one. */
+export declare function findCutPoint(
+  entries: SessionEntry[],
+  startIndex: number,
+  endIndex: number,
+  keepRecentTokens: number,
+): CutPointResult
+/** The entry with which the turn of an entry begins; -1 where none is. */
+export declare function findTurnStartIndex(
+  entries: SessionEntry[],
+  entryIndex: number,
+  startIndex: number,
+): number
+/** The conversation as a text, for a summary: results of tools are cut at 2,000 characters. */
+export declare function serializeConversation(messages: Message[]): string
+/**
+ * A summary by the model, with the parameters of 0.54 or those of 0.73, which have headers before the signal.
+ *
+ * @throws where the model fails, or its summary is empty.
+ */
+export declare function generateSummary(
+  currentMessages: any[],
+  model: Model<any>,
+  reserveTokens: number,
+  apiKey: string,
+  signal?: AbortSignal,
+  customInstructions?: string,
+  previousSummary?: string,
+): Promise<string>
+export declare function generateSummary(
+  currentMessages: any[],
+  model: Model<any>,
+  reserveTokens: number,
+  apiKey: string,
+  headers?: Record<string, string>,
+  signal?: AbortSignal,
+  customInstructions?: string,
+  previousSummary?: string,
+  thinkingLevel?: string,
+): Promise<string>
+
 /** A session as a tree of entries, which is only appended to. Its file is pi's; it is written once an answer is in it. */
 export declare class SessionManager {
   private constructor()
@@ -264,6 +328,8 @@ export interface RunEmbeddedPiAgentParams {
   sessionKey?: string
   /** pi's session file: read, and appended to. */
   sessionFile: string
+  /** The session in place of a file's: one of {@link LedgerSessions}. */
+  sessionManager?: SessionManager
   workspaceDir: string
   prompt: string
   images?: ImageContent[]
@@ -286,6 +352,11 @@ export interface RunEmbeddedPiAgentParams {
   /** Tools that the caller answers: a call of one ends the run, and is in `meta.pendingToolCalls`. */
   clientTools?: { function: { name: string; description?: string; parameters?: any } }[]
   disableTools?: boolean
+  /**
+   * Whether the session is compacted: before the prompt where the model's window is nearly full, and after an answer that its context was too long for,
+   * at most three times; then the run goes on. Default true.
+   */
+  compaction?: boolean
   streamFn?: StreamFn
   /** At each message's end. */
   blockReplyBreak?: 'text_end' | 'message_end'

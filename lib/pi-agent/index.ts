@@ -3,8 +3,9 @@
 import type * as declared from '../../pi-agent.d.ts'
 import { Agent } from './agent.ts'
 import { agentLoop, agentLoopContinue, runAgentLoop, runAgentLoopContinue } from './loop.ts'
+import { streamProxy } from './proxy.ts'
 
-export { Agent, agentLoop, agentLoopContinue, runAgentLoop, runAgentLoopContinue }
+export { Agent, agentLoop, agentLoopContinue, runAgentLoop, runAgentLoopContinue, streamProxy }
 
 /** Compiles only while each export is what `pi-agent.d.ts` declares. */
 export type Face = [
@@ -13,5 +14,6 @@ export type Face = [
   Conforms<typeof agentLoopContinue, typeof declared.agentLoopContinue>,
   Conforms<typeof runAgentLoop, typeof declared.runAgentLoop>,
   Conforms<typeof runAgentLoopContinue, typeof declared.runAgentLoopContinue>,
+  Conforms<typeof streamProxy, typeof declared.streamProxy>,
 ]
 type Conforms<Made extends Declared, Declared> = Made

@@ -10,6 +10,7 @@ import type {
   StreamOptions,
 } from '../../pi-ai.d.ts'
 import { Answer } from './answer.ts'
+import { type Bridge, isBridged, openBridge } from './bridge.ts'
 import { conversationOf } from './conversation.ts'
 import { lease } from './engines.ts'
 import { getEnvApiKey } from './env-keys.ts'
@@ -45,12 +46,37 @@ function call(
   // The caller has the stream before anything is in it.
   queueMicrotask(() => {
     try {
-      run(read, model, context, { ...options, apiKey }, answer, stream)
+      const keyed = { ...options, apiKey }
+      if (isBridged(options)) bridged(read, model, context, keyed, answer, stream)
+      else run(read, model, context, keyed, answer, stream)
     } catch (error) {
       finish(stream, message, failed(message, messageOf(error)))
     }
   })
   return stream
+}
+
+/** A call through functions of the host. */
+function bridged(
+  read: ReadFields,
+  model: Model,
+  context: Context,
+  options: StreamOptions & { apiKey: string },
+  answer: Answer,
+  stream: AssistantMessageEventStream,
+): void {
+  const { message } = answer
+  openBridge(model, options).then(
+    (bridge) => {
+      try {
+        run(read, model, context, options, answer, stream, bridge)
+      } catch (error) {
+        bridge.close()
+        finish(stream, message, failed(message, messageOf(error)))
+      }
+    },
+    (error: unknown) => finish(stream, message, failed(message, messageOf(error))),
+  )
 }
 
 function run(
@@ -60,14 +86,17 @@ function run(
   options: StreamOptions & { apiKey: string },
   answer: Answer,
   stream: AssistantMessageEventStream,
+  bridge?: Bridge,
 ): void {
   const { message } = answer
   if (options.signal?.aborted) {
+    bridge?.close()
     finish(stream, message, aborted(message))
     return
   }
   const { onPayload } = options
-  const held = lease(model, options.apiKey)
+  const at = bridge === undefined ? model : { ...model, baseUrl: bridge.baseUrl }
+  const held = lease(at, options.apiKey)
   let isFailed = true
   try {
     const fields = {
@@ -84,11 +113,14 @@ function run(
     isFailed = false
     going.result.then(
       (result) => {
-        held.release(result.error !== undefined)
-        settle(model, result, answer, stream)
+        // An engine for one bridge is of no use to another call.
+        held.release(result.error !== undefined || bridge !== undefined)
+        bridge?.close()
+        settle(model, result, answer, stream, bridge?.failure)
       },
       (error: unknown) => {
         held.release(true)
+        bridge?.close()
         finish(stream, message, failed(message, messageOf(error)))
       },
     )
@@ -103,6 +135,7 @@ function settle(
   result: AgentResult,
   answer: Answer,
   stream: AssistantMessageEventStream,
+  thrown: unknown,
 ): void {
   const { message } = answer
   addUsage(model, message, result)
@@ -112,7 +145,8 @@ function settle(
     finish(stream, message, aborted(message))
   } else if (stopReason === 'error') {
     answer.leave()
-    finish(stream, message, failed(message, errorText(message, result)))
+    const text = thrown === undefined ? errorText(message, result) : messageOf(thrown)
+    finish(stream, message, failed(message, text))
   } else {
     answer.complete(result.messages.findLast(({ role }) => role === 'assistant'))
     message.stopReason = stopReason

@@ -78,7 +78,7 @@ function create(model: Model, apiKey: string): Engine {
   const api = engineApiOf(piApi)
   if (api === undefined) throw new Error(`No API provider registered for api: ${piApi}`)
   const flavor = flavorOf(piApi, provider)
-  const baseUrl = api === 'google-generative-ai' ? withoutVersion(model.baseUrl) : model.baseUrl
+  const baseUrl = addressOf(model)
   const isUnknown = reasoning && !catalogued(id)
   return new AgentEngine({
     providers: {
@@ -132,8 +132,9 @@ function catalogued(id: string): boolean {
   return known.has(id)
 }
 
-/** pi's addresses of Google have the version, the engine adds it. */
-function withoutVersion(baseUrl: string): string {
+/** Where a model's requests go. pi's addresses of Google have the version, the engine adds it. */
+function addressOf({ api, baseUrl }: Model): string {
+  if (engineApiOf(api) !== 'google-generative-ai') return baseUrl
   return baseUrl.replace(/\/v1(?:beta)?\/?$/, '')
 }
 
@@ -145,4 +146,4 @@ function isProxied(): boolean {
 }
 
 export type { Lease }
-export { lease }
+export { addressOf, lease }

@@ -15,6 +15,20 @@ import {
   modelsAreEqual,
   supportsXhigh,
 } from './models.ts'
+import {
+  getOAuthApiKey,
+  getOAuthProvider,
+  getOAuthProviderInfoList,
+  getOAuthProviders,
+  LoginUnavailableError,
+  loginAnthropic,
+  loginAntigravity,
+  loginGeminiCli,
+  loginGitHubCopilot,
+  loginOpenAICodex,
+  refreshOAuthToken,
+  registerOAuthProvider,
+} from './oauth.ts'
 import { getOverflowPatterns, isContextOverflow } from './overflow.ts'
 import { parseStreamingJson } from './partial-json.ts'
 import {
@@ -32,6 +46,7 @@ import {
   stream,
   streamSimple,
 } from './stream.ts'
+import { ModelCallError } from './throwing.ts'
 import { transformMessages } from './transform.ts'
 import { StringEnum, Type } from './typebox.ts'
 import { validateToolArguments, validateToolCall } from './validation.ts'
@@ -49,13 +64,26 @@ export {
   getEnvApiKey,
   getModel,
   getModels,
+  getOAuthApiKey,
+  getOAuthProvider,
+  getOAuthProviderInfoList,
+  getOAuthProviders,
   getOverflowPatterns,
   getProviders,
   isContextOverflow,
+  LoginUnavailableError,
+  loginAnthropic,
+  loginAntigravity,
+  loginGeminiCli,
+  loginGitHubCopilot,
+  loginOpenAICodex,
+  ModelCallError,
   modelsAreEqual,
   parseStreamingJson,
+  refreshOAuthToken,
   registerApiProvider,
   registerBuiltInApiProviders,
+  registerOAuthProvider,
   resetApiProviders,
   StringEnum,
   stream,
@@ -70,6 +98,19 @@ export {
 
 /** Compiles only while each export is what `pi-ai.d.ts` declares. */
 export type Face = [
+  Conforms<typeof getOAuthApiKey, typeof declared.getOAuthApiKey>,
+  Conforms<typeof getOAuthProvider, typeof declared.getOAuthProvider>,
+  Conforms<typeof getOAuthProviderInfoList, typeof declared.getOAuthProviderInfoList>,
+  Conforms<typeof getOAuthProviders, typeof declared.getOAuthProviders>,
+  Conforms<typeof LoginUnavailableError, typeof declared.LoginUnavailableError>,
+  Conforms<typeof loginAnthropic, typeof declared.loginAnthropic>,
+  Conforms<typeof loginAntigravity, typeof declared.loginAntigravity>,
+  Conforms<typeof loginGeminiCli, typeof declared.loginGeminiCli>,
+  Conforms<typeof loginGitHubCopilot, typeof declared.loginGitHubCopilot>,
+  Conforms<typeof loginOpenAICodex, typeof declared.loginOpenAICodex>,
+  Conforms<typeof ModelCallError, typeof declared.ModelCallError>,
+  Conforms<typeof refreshOAuthToken, typeof declared.refreshOAuthToken>,
+  Conforms<typeof registerOAuthProvider, typeof declared.registerOAuthProvider>,
   Conforms<typeof AssistantMessageEventStream, typeof declared.AssistantMessageEventStream>,
   Conforms<typeof calculateCost, typeof declared.calculateCost>,
   Conforms<typeof clearApiProviders, typeof declared.clearApiProviders>,
@@ -91,7 +132,6 @@ export type Face = [
   Conforms<typeof StringEnum, typeof declared.StringEnum>,
   Conforms<typeof supportsXhigh, typeof declared.supportsXhigh>,
   Conforms<typeof transformMessages, typeof declared.transformMessages>,
-  Conforms<typeof Type, typeof declared.Type>,
   Conforms<typeof unregisterApiProviders, typeof declared.unregisterApiProviders>,
   Conforms<typeof validateToolArguments, typeof declared.validateToolArguments>,
   Conforms<typeof validateToolCall, typeof declared.validateToolCall>,

@@ -14,6 +14,7 @@ import { NAMES } from './apis.ts'
 import { call } from './call.ts'
 import { providerFields, simpleFields } from './options.ts'
 import { clearApiProviders, getApiProvider, registerApiProvider } from './registry.ts'
+import { throwing } from './throwing.ts'
 
 function providerOf(model: Model): ApiProvider {
   const provider = getApiProvider(model.api)
@@ -26,7 +27,7 @@ function stream(
   context: Context,
   options?: StreamOptions,
 ): AssistantMessageEventStream {
-  return providerOf(model).stream(model, context, options)
+  return throwing(providerOf(model).stream(model, context, options), options)
 }
 
 async function complete(
@@ -42,7 +43,7 @@ function streamSimple(
   context: Context,
   options?: SimpleStreamOptions,
 ): AssistantMessageEventStream {
-  return providerOf(model).streamSimple(model, context, options)
+  return throwing(providerOf(model).streamSimple(model, context, options), options)
 }
 
 async function completeSimple(

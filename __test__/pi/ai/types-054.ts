@@ -60,3 +60,8 @@ theirs.registerApiProvider({
   stream: ours.stream,
   streamSimple: ours.streamSimple,
 })
+
+// TypeBox's own `Type`, where it is installed.
+same<typeof ours.Type, typeof import('@sinclair/typebox').Type>(true)
+ours.registerOAuthProvider satisfies typeof pi.registerOAuthProvider
+ours.getOAuthApiKey satisfies typeof pi.getOAuthApiKey

@@ -1,6 +1,7 @@
 // What an embedded run came to: payloads, usage, the kind of its error. It must never read anything but the messages of the run.
 
-import type { AssistantMessage, Usage } from '../../../pi-ai.d.ts'
+import type { AgentMessage } from '../../../pi-agent.d.ts'
+import type { AssistantMessage, Model, Usage } from '../../../pi-ai.d.ts'
 import { isContextOverflow } from '../../../pi-ai.js'
 import type { EmbeddedPiRunResult } from '../../../pi-session.d.ts'
 import { textOf } from './replies.ts'
@@ -36,11 +37,18 @@ function sizesOf({ input, output, cacheRead, cacheWrite, totalTokens: total }: U
 }
 
 /** The error that a caller handles, where the last answer failed with one. */
-function errorOf(answers: readonly AssistantMessage[], contextWindow: number): Meta['error'] {
+function errorOf(
+  answers: readonly AssistantMessage[],
+  contextWindow: number,
+  compactionFailure: string | undefined,
+): Meta['error'] {
   const last = answers.at(-1)
   if (last === undefined || last.stopReason !== 'error') return undefined
   const message = last.errorMessage ?? ''
-  if (isContextOverflow(last, contextWindow)) return { kind: 'context_overflow', message }
+  if (isContextOverflow(last, contextWindow)) {
+    if (compactionFailure === undefined) return { kind: 'context_overflow', message }
+    return { kind: 'compaction_failure', message: compactionFailure }
+  }
   if (/roles must alternate|incorrect role information/i.test(message)) {
     return { kind: 'role_ordering', message }
   }
@@ -50,4 +58,11 @@ function errorOf(answers: readonly AssistantMessage[], contextWindow: number): M
   return undefined
 }
 
-export { errorOf, payloadsOf, sizesOf, sumOf }
+/** Whether the model has refused the context. */
+function isOverflow(added: readonly AgentMessage[], { contextWindow }: Model): boolean {
+  const last = added.at(-1)
+  if (last?.role !== 'assistant' || last.stopReason !== 'error') return false
+  return isContextOverflow(last, contextWindow)
+}
+
+export { errorOf, isOverflow, payloadsOf, sizesOf, sumOf }

@@ -2,20 +2,24 @@
 
 import { dirname } from 'node:path'
 import type { AgentEvent, AgentMessage, AgentTool } from '../../../pi-agent.d.ts'
-import { runAgentLoop } from '../../../pi-agent.js'
+import { runAgentLoop, runAgentLoopContinue } from '../../../pi-agent.js'
 import type { AssistantMessage, Model, ToolCall } from '../../../pi-ai.d.ts'
 import { getModel } from '../../../pi-ai.js'
 import type {
   EmbeddedPiHandle,
   EmbeddedPiRunResult,
+  SessionManager as Manager,
   RunEmbeddedPiAgentParams,
 } from '../../../pi-session.d.ts'
+import { compactSession, isFull } from '../compaction/compact.ts'
 import { convertToLlm } from '../context.ts'
 import { SessionManager } from '../manager.ts'
-import { errorOf, payloadsOf, sizesOf, sumOf } from './outcome.ts'
+import { errorOf, isOverflow, payloadsOf, sizesOf, sumOf } from './outcome.ts'
 import { Replies } from './replies.ts'
 
 const LEVELS: ReadonlySet<string> = new Set(['minimal', 'low', 'medium', 'high', 'xhigh'])
+/** How often a run compacts because the model has refused its context. */
+const MAX_RECOVERIES = 3
 const PENDING = 'The caller answers this call; its result follows with the next message.'
 
 async function runEmbeddedPiAgent(params: RunEmbeddedPiAgentParams): Promise<EmbeddedPiRunResult> {
@@ -42,7 +46,8 @@ async function run(params: RunEmbeddedPiAgentParams, model: Model): Promise<Embe
     abortSignal,
     timeoutMs,
   } = params
-  const session = SessionManager.open(sessionFile, dirname(sessionFile), workspaceDir)
+  const session: Manager =
+    params.sessionManager ?? SessionManager.open(sessionFile, dirname(sessionFile), workspaceDir)
   const replies = new Replies(params)
   const controller = new AbortController()
   const abort = () => controller.abort()
@@ -51,7 +56,9 @@ async function run(params: RunEmbeddedPiAgentParams, model: Model): Promise<Embe
   else abortSignal?.addEventListener('abort', abort, { once: true })
   const steered: AgentMessage[] = []
   let isRunning = true
-  params.onHandle?.(handleOf(steered, abort, () => isRunning))
+  const compacting = new Compacting(params, model, session, replies, controller.signal)
+  const states = { isStreaming: () => isRunning, isCompacting: () => compacting.isRunning }
+  params.onHandle?.(handleOf(steered, abort, states))
   const pending: ToolCall[] = []
   const emit = (event: AgentEvent) => {
     if (event.type === 'message_end') session.appendMessage(event.message)
@@ -61,17 +68,25 @@ async function run(params: RunEmbeddedPiAgentParams, model: Model): Promise<Embe
   try {
     const content = [{ type: 'text' as const, text: prompt }, ...images]
     const asked: AgentMessage = { role: 'user', content, timestamp: Date.now() }
-    const { messages } = session.buildSessionContext()
-    const context = {
-      systemPrompt: [params.systemPrompt, params.extraSystemPrompt].filter(Boolean).join('\n\n'),
-      messages,
-      tools: toolsOf(params),
-    }
+    if (isFull(session, model, prompt)) await compacting.compact('full')
+    const systemPrompt = [params.systemPrompt, params.extraSystemPrompt]
+      .filter(Boolean)
+      .join('\n\n')
+    const tools = toolsOf(params)
+    const contextNow = () => ({ systemPrompt, messages: messagesOf(session), tools })
     const config = configOf(params, model, pending, () => steered.splice(0, 1))
     const { signal } = controller
-    const added = await runAgentLoop([asked], context, config, emit, signal, params.streamFn)
+    const { streamFn } = params
+    let added = await runAgentLoop([asked], contextNow(), config, emit, signal, streamFn)
+    while (isOverflow(added, model) && (await compacting.compact('refused'))) {
+      // The session has the answer that failed; the run goes on as if it had not been.
+      added.pop()
+      const more = await runAgentLoopContinue(contextNow(), config, emit, signal, streamFn)
+      added = [...added, ...more]
+    }
+    await session.flush()
     replies.agentEvent('lifecycle', { phase: 'end', endedAt: Date.now() })
-    return resultOf(added, model, sessionId, Date.now() - begun, pending)
+    return resultOf(added, model, sessionId, Date.now() - begun, pending, compacting)
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error)
     replies.agentEvent('lifecycle', { phase: 'error', error: message, endedAt: Date.now() })
@@ -83,18 +98,76 @@ async function run(params: RunEmbeddedPiAgentParams, model: Model): Promise<Embe
   }
 }
 
-function handleOf(
-  steered: AgentMessage[],
-  abort: () => void,
-  isStreaming: () => boolean,
-): EmbeddedPiHandle {
+/** What the model reads: without the answers that failed at the end. */
+function messagesOf(session: Manager): AgentMessage[] {
+  const messages = session.buildSessionContext().messages as AgentMessage[]
+  const last = messages.findLastIndex((it) => !('stopReason' in it) || it.stopReason !== 'error')
+  return messages.slice(0, last + 1)
+}
+
+/** The compactions of a run. */
+class Compacting {
+  isRunning = false
+  /** The compactions that were written. */
+  count = 0
+  /** Why the last one failed. */
+  failure: string | undefined
+  #refused = 0
+  #params: RunEmbeddedPiAgentParams
+  #model: Model
+  #session: Manager
+  #replies: Replies
+  #signal: AbortSignal
+
+  constructor(
+    params: RunEmbeddedPiAgentParams,
+    model: Model,
+    session: Manager,
+    replies: Replies,
+    signal: AbortSignal,
+  ) {
+    this.#params = params
+    this.#model = model
+    this.#session = session
+    this.#replies = replies
+    this.#signal = signal
+  }
+
+  /** Returns whether the context is smaller now. A failure is no failure of the run. */
+  async compact(reason: 'full' | 'refused'): Promise<boolean> {
+    const { compaction = true, streamFn, apiKey, getApiKey } = this.#params
+    if (!compaction || this.#signal.aborted) return false
+    if (reason === 'refused' && ++this.#refused > MAX_RECOVERIES) return false
+    this.isRunning = true
+    this.#replies.agentEvent('compaction', { phase: 'start', reason })
+    let isDone = false
+    try {
+      const key = (await getApiKey?.(this.#model.provider)) || apiKey
+      const options = { signal: this.#signal, streamFn, ...(key && { apiKey: key }) }
+      isDone = await compactSession(this.#session, this.#model, reason, options)
+      if (isDone) this.count++
+    } catch (error) {
+      this.failure = error instanceof Error ? error.message : String(error)
+    } finally {
+      this.isRunning = false
+    }
+    const willRetry = isDone && reason === 'refused'
+    const why = isDone ? undefined : this.failure
+    this.#replies.agentEvent('compaction', { phase: 'end', willRetry, ...(why && { error: why }) })
+    return isDone
+  }
+}
+
+/** What a caller asks of a run. */
+type States = Pick<EmbeddedPiHandle, 'isStreaming' | 'isCompacting'>
+
+function handleOf(steered: AgentMessage[], abort: () => void, states: States): EmbeddedPiHandle {
   return {
     async queueMessage(text) {
-      if (!isStreaming()) throw new Error('the run has ended; start another one')
+      if (!states.isStreaming()) throw new Error('the run has ended; start another one')
       steered.push({ role: 'user', content: [{ type: 'text', text }], timestamp: Date.now() })
     },
-    isStreaming,
-    isCompacting: () => false,
+    ...states,
     abort,
   }
 }
@@ -149,13 +222,14 @@ function resultOf(
   sessionId: string,
   durationMs: number,
   pending: readonly ToolCall[],
+  { count, failure }: Compacting,
 ): EmbeddedPiRunResult {
   const answers = added.filter(
     (message): message is AssistantMessage => message.role === 'assistant',
   )
   const last = answers.at(-1)
   const payloads = payloadsOf(answers)
-  const error = errorOf(answers, model.contextWindow)
+  const error = errorOf(answers, model.contextWindow, failure)
   const calls = pending.map((call) => ({
     id: call.id,
     name: call.name,
@@ -170,7 +244,7 @@ function resultOf(
         sessionId,
         provider: model.provider,
         model: model.id,
-        compactionCount: 0,
+        compactionCount: count,
         ...(usage !== undefined && { usage }),
         ...(last !== undefined && { lastCallUsage: sizesOf(last.usage) }),
       },
