@@ -121,8 +121,11 @@ export declare class NativeEngine {
   compact(id: number, options: string, hooked: boolean): void
   /** Cancels the compaction of request `id`, which then writes nothing. */
   cancelCompaction(id: number): void
-  /** `options` is the JSON of `AgentEngineOptions`; `keys` is the number that identifies its key functions. */
-  constructor(hub: NativeHub, options: string, keys: number)
+  /**
+   * `options` is the JSON of `AgentEngineOptions`; `keys` is the number that identifies its key functions, `hook` that of the `onRequest`
+   * for the requests of its memory.
+   */
+  constructor(hub: NativeHub, options: string, keys: number, hook?: number | undefined | null)
   /**
    * Starts run number `run`; `context` is the JSON of an `AssembledContext`, whose history begins with `known`; `flags` are
    * those of `RunFlags`. Returns the number of the whole history, 0 for none, or null where `known` is not stored any

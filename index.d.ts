@@ -1584,6 +1584,20 @@ export interface MemoryOptions {
    * Default: none.
    */
   observations?: readonly string[] | undefined
+  /** Facts that are found without being stored by hand. */
+  facts?: { extract?: ExtractOptions | undefined } | undefined
+}
+
+/** A model that extracts facts from turns, after they were indexed. No turn waits for it. */
+export interface ExtractOptions {
+  /** A provider of the engine. Its keys, rate limits and budgets count; the session of the turn pays. */
+  provider: string
+  /** Its model. It is asked for JSON of a schema, where the API can enforce one. */
+  model: string
+  /** What it may use on a UTC day, over all processes: no call begins once it is used up, and the turns wait. Default: no limit. */
+  budget?: { maxTokens?: number | undefined; maxCost?: number | undefined } | undefined
+  /** The milliseconds of one call. Default 60,000. */
+  timeoutMs?: number | undefined
 }
 
 /** What a context gets of the memory. */
@@ -4087,7 +4101,7 @@ plan?: PlanRecord, };
 /**
  * The purpose of a call of a model.
  */
-export type CallPurpose = "run" | "summary" | "count" | "plan" | "embed";
+export type CallPurpose = "run" | "summary" | "count" | "plan" | "embed" | "extract";
 
 /**
  * A model by name. Read from `"model"` as well.
@@ -4344,7 +4358,7 @@ url: string,
  */
 body: Record<string, any>, 
 /**
- * The purpose: an answer of the run, a summary of its session, or a count of tokens.
+ * The purpose: an answer of the run, a summary of its session, a count of tokens, or vectors or facts for the memory.
  */
 purpose: CallPurpose, 
 /**
@@ -4352,7 +4366,7 @@ purpose: CallPurpose,
  */
 attempt: number, 
 /**
- * The run; for a manual compaction, the one that its turn is stored with.
+ * The run; for a manual compaction, the one that its turn is stored with; `system:memory` for the memory.
  */
 runId: string, };
 
@@ -5913,6 +5927,14 @@ messages: number,
  */
 toolCalls: number, 
 /**
+ * Facts of the memory that were saved, superseded ones included.
+ */
+facts: number, 
+/**
+ * Turns that the next engine with a memory indexes anew; 0 for a ledger without a memory.
+ */
+indexedTurns: number, 
+/**
  * What was lost or reconstructed; at most 1,000 entries. `line` is null.
  */
 problems: Array<TransferProblem>, 
@@ -6276,7 +6298,20 @@ compactionUsage: TokenUsage,
 /**
  * US dollars of those with a known price, which are not in `cost`; null where there are none.
  */
-compactionCost: number | null, };
+compactionCost: number | null, 
+/**
+ * The number of calls of models for the memory: vectors of texts, and facts of turns. They belong to no turn: those for vectors to the
+ * session `system:memory`, those for facts to the session of the turn. With `since` or `until` whole days (UTC) are counted.
+ */
+memoryCalls: number, 
+/**
+ * Their usage, which is not in `usage`.
+ */
+memoryUsage: TokenUsage, 
+/**
+ * US dollars of those with a known price, which are not in `cost`; null where there are none.
+ */
+memoryCost: number | null, };
 
 /**
  * The status of a session.
@@ -7094,9 +7129,54 @@ vectors: number,
 current: boolean, };
 
 /**
- * What the memory has, and what it still has to do.
+ * The extraction of facts by a model.
+ */
+export type MemoryExtraction = { 
+/**
+ * The indexed turns whose facts are not extracted yet.
+ */
+pending: number, 
+/**
+ * The turns whose facts could not be extracted.
+ */
+skipped: number, 
+/**
+ * The reason of the last one.
+ */
+skippedProblem: string | null, 
+/**
+ * The tokens that its calls have used.
+ */
+tokens: number, 
+/**
+ * Their cost in US dollars. Null where a model has no price.
+ */
+cost: number | null, 
+/**
+ * The last failure. Null where the last attempt succeeded.
+ */
+problem: string | null, };
+
+/**
+ * What the memory has, what it still has to do, and what that has cost.
  */
 export type MemoryStats = { 
+/**
+ * The tokens that were embedded.
+ */
+embeddedTokens: number, 
+/**
+ * Their cost in US dollars. Null where a model has no price.
+ */
+cost: number | null, 
+/**
+ * The extraction of facts; null for an engine whose memory has none.
+ */
+extraction: MemoryExtraction | null, 
+/**
+ * The last failure of the indexer or of the embedder. Null where the last attempt succeeded.
+ */
+problem: string | null, 
 /**
  * The turns that are indexed.
  */
@@ -7136,19 +7216,7 @@ forgotten: number,
 /**
  * The vectors, by model.
  */
-models: Array<MemoryModel>, 
-/**
- * The tokens that were embedded.
- */
-embeddedTokens: number, 
-/**
- * Their cost in US dollars. Null where a model has no price.
- */
-cost: number | null, 
-/**
- * The last failure of the indexer or of the embedder. Null where the last attempt succeeded.
- */
-problem: string | null, };
+models: Array<MemoryModel>, };
 
 /**
  * What is forgotten. Exactly one of the four.

@@ -190,6 +190,7 @@ fn the_typescript_declarations_match_the_rust_types() {
         NewFact,
         FactFilter,
         MemoryModel,
+        MemoryExtraction,
         MemoryStats,
         ForgetOptions,
         MemoryForgotten,

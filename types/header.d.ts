@@ -1582,6 +1582,20 @@ export interface MemoryOptions {
    * Default: none.
    */
   observations?: readonly string[]
+  /** Facts that are found without being stored by hand. */
+  facts?: { extract?: ExtractOptions }
+}
+
+/** A model that extracts facts from turns, after they were indexed. No turn waits for it. */
+export interface ExtractOptions {
+  /** A provider of the engine. Its keys, rate limits and budgets count; the session of the turn pays. */
+  provider: string
+  /** Its model. It is asked for JSON of a schema, where the API can enforce one. */
+  model: string
+  /** What it may use on a UTC day, over all processes: no call begins once it is used up, and the turns wait. Default: no limit. */
+  budget?: { maxTokens?: number; maxCost?: number }
+  /** The milliseconds of one call. Default 60,000. */
+  timeoutMs?: number
 }
 
 /** What a context gets of the memory. */

@@ -147,6 +147,9 @@ describe('reading', () => {
         compactions: 0,
         compactionUsage: Object.fromEntries(Object.keys(used).map((key) => [key, 0])),
         compactionCost: null,
+        memoryCalls: 0,
+        memoryUsage: Object.fromEntries(Object.keys(used).map((key) => [key, 0])),
+        memoryCost: null,
       },
     ])
     const usageRows = async (by: 'session' | 'model' | 'day') =>

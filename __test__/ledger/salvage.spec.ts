@@ -143,6 +143,8 @@ describe('salvage', () => {
       turns: TURNS + 2,
       messages: was.messages?.length,
       toolCalls: TURNS,
+      facts: 0,
+      indexedTurns: 0,
       problems: [],
       truncated: false,
     })

@@ -371,6 +371,28 @@ test('the subpath `/run-agent` runs from require and from a named ESM import, wi
   expect([run('run-agent.cjs'), run('run-agent.mjs')]).toEqual([prints, prints])
 })
 
+/** Each Node.js that is tested, by its version. */
+const nodes = execFileSync(process.execPath, [join(root, 'scripts', 'nodes.mjs')], {
+  encoding: 'utf8',
+  stdio: ['ignore', 'pipe', 'ignore'],
+})
+  .trim()
+  .split('\n')
+  .map((line) => line.split(' ') as [version: string, path: string])
+
+test.each(nodes)('every subpath runs from require and from import on Node.js %s', (_, node) => {
+  const program = join(project, 'subpaths.mjs')
+  copyFileSync(join(root, '__test__', 'children', 'node', 'subpaths.mjs'), program)
+  const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  const subpaths = Object.keys(manifest.exports).filter((path) => path !== './package.json')
+  const options = { cwd: project, env: environment, encoding: 'utf8' } as const
+  expect(JSON.parse(execFileSync(node, [program], options))).toEqual({
+    same: Object.fromEntries(subpaths.map((path) => [path, true])),
+    text: 'Hi.',
+    entries: 2,
+  })
+})
+
 test('the program runs by its name, and as the only program of the package', () => {
   const { version } = createRequire(import.meta.url)('../../package.json')
   const bin = join(project, 'node_modules', '.bin', 'nexus-agent')

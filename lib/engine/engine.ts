@@ -47,7 +47,7 @@ import { memoryOf } from '../memory/memory.ts'
 import { abortable, abortableRequest, signalOf } from '../native/abortable.ts'
 import * as addon from '../native/addon.ts'
 import * as hub from '../native/hub.ts'
-import { requestWithHook } from '../native/request-hook.ts'
+import { callRequestHook, requestWithHook } from '../native/request-hook.ts'
 import { attachment } from '../run/attachment.ts'
 import { noteProblems, readCallbacks, readContext } from '../run/context.ts'
 import { GROUPS } from '../run/event-groups.ts'
@@ -134,6 +134,8 @@ class AgentEngine implements Declared {
   #ofContexts: OfEngine
   /** The number that identifies the key functions for the native side; 0 where no key is a function. */
   #keys = 0
+  /** The number of the `onRequest` for the requests of its memory. */
+  #memoryHook: number | undefined
   readonly recovered: Promise<RecoveredTurn[]>
   /** Added below, where the runtime has the symbol. */
   declare [Symbol.asyncDispose]: () => Promise<void>
@@ -173,13 +175,21 @@ class AgentEngine implements Declared {
           }),
       )
     }
+    if (read.hasMemory && onRequest !== undefined) {
+      this.#memoryHook = hub.addEngineHook((number, request) => {
+        callRequestHook(onRequest, request).then(({ body, error }) =>
+          this.#native.answerLook(number, body, error),
+        )
+      })
+    }
     try {
       const { NativeEngine } = addon
       this.#native = checked(() =>
-        guarded(() => new NativeEngine(hub.nativeHub(), json, this.#keys)),
+        guarded(() => new NativeEngine(hub.nativeHub(), json, this.#keys, this.#memoryHook)),
       )
     } catch (error) {
       hub.removeKeySource(this.#keys)
+      if (this.#memoryHook !== undefined) hub.removeHook(this.#memoryHook)
       throw error
     }
     for (const [name, provider] of Object.entries(providers)) {
@@ -468,7 +478,10 @@ class AgentEngine implements Declared {
     this.#given.clear()
     this.#closing ??= hub
       .request<void>((id) => this.#native.close(id))
-      .finally(() => hub.removeKeySource(this.#keys))
+      .finally(() => {
+        hub.removeKeySource(this.#keys)
+        if (this.#memoryHook !== undefined) hub.removeHook(this.#memoryHook)
+      })
     if (abort) void this.abortAll()
     if (graceMs === undefined) return this.#closing
     const timer = setTimeout(() => void this.abortAll(), graceMs)

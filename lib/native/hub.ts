@@ -80,7 +80,7 @@ let nextRequest = 1
 const keySources = new Map<number, KeySource>()
 /** The embedders of engines, by the number of their key functions. */
 const embedSources = new Map<number, EmbedSource>()
-/** The `onRequest` of a compaction or a count, by the number of its request. */
+/** The `onRequest` of a compaction or a count, by the number of its request, and those of the memories of engines. */
 const hooks = new Map<number, Hook>()
 /** Who receives the updates of a request, by its number. */
 const updates = new Map<number, Update>()
@@ -251,6 +251,14 @@ function addHook(id: number, hook: Hook): void {
   hooks.set(id, hook)
 }
 
+/** Registers the `onRequest` of an engine's memory under a number that no request has. */
+function addEngineHook(hook: Hook): number {
+  const id = nextRequest
+  nextRequest = nextRequest === 0xffffffff ? 1 : nextRequest + 1
+  hooks.set(id, hook)
+  return id
+}
+
 function removeHook(id: number): void {
   hooks.delete(id)
 }
@@ -313,6 +321,7 @@ function settle(id: number, { ok, error }: Answer): void {
 export type { RecordTarget }
 export {
   addBroker,
+  addEngineHook,
   addHook,
   addKeySource,
   addRun,

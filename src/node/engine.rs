@@ -86,7 +86,12 @@ impl NativeEngine {
         &self.tasks
     }
 
-    fn build(hub: &NativeHub, options: &str, keys: u32) -> std::result::Result<Self, EngineError> {
+    fn build(
+        hub: &NativeHub,
+        options: &str,
+        keys: u32,
+        hook: Option<u32>,
+    ) -> std::result::Result<Self, EngineError> {
         let environment = Environment::process();
         telemetry::install_stderr_log(&environment);
         let clock = Clock::default();
@@ -167,9 +172,15 @@ impl NativeEngine {
         });
         let engine = Arc::new(engine);
         let embeddings = Arc::new(EmbedAnswers::default());
+        let request_hooks: Arc<RequestAnswers> = Arc::default();
+        let memory_hook = hook.map(|id| {
+            let asker = Asker::Request(Arc::downgrade(hub.core()), id);
+            let answers = Arc::clone(&request_hooks);
+            Arc::new(JsRequestHost { asker, answers }) as Arc<dyn RequestHost>
+        });
         let memory = memory.zip(port).map(|(options, ledger)| {
             let host = js_embedder(hub.core(), keys, &embeddings);
-            start_memory(options, ledger, (&clock, &tasks), &engine, host)
+            start_memory(options, ledger, (&clock, &tasks), &engine, host, memory_hook)
         });
         let client_answers = Arc::new(ClientAnswers::default());
         let client_host = Arc::new(JsClientHost {
@@ -192,7 +203,7 @@ impl NativeEngine {
             compactions: Compactions::default(),
             followers: followers(),
             keys: answers,
-            request_hooks: Arc::default(),
+            request_hooks,
             given: GivenHistories::default(),
             protected: Arc::new(Mutex::new(protected)),
         })
@@ -283,10 +294,11 @@ impl NativeEngine {
 
 #[napi]
 impl NativeEngine {
-    /// `options` is the JSON of `AgentEngineOptions`; `keys` is the number that identifies its key functions.
+    /// `options` is the JSON of `AgentEngineOptions`; `keys` is the number that identifies its key functions, `hook` that of the `onRequest`
+    /// for the requests of its memory.
     #[napi(constructor, catch_unwind)]
-    pub fn new(hub: &NativeHub, options: String, keys: u32) -> Result<Self> {
-        Self::build(hub, &options, keys).map_err(|error| js_error(&error))
+    pub fn new(hub: &NativeHub, options: String, keys: u32, hook: Option<u32>) -> Result<Self> {
+        Self::build(hub, &options, keys, hook).map_err(|error| js_error(&error))
     }
 
     /// Starts run number `run`; `context` is the JSON of an `AssembledContext`, whose history begins with `known`; `flags` are

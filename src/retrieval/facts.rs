@@ -114,6 +114,7 @@ impl Memory {
             superseded_by: None,
             created_at: now,
         };
+        let fact = self.without_keys(fact);
         let stored = self.parts.store.store_fact(Box::new(input(fact, supersedes))).await?;
         self.chunk_written.notify_one();
         Ok(stored)
@@ -174,6 +175,7 @@ impl Memory {
                 continue;
             }
             let id = fact.id.clone();
+            let fact = self.without_keys(fact);
             let stored = store.store_fact(Box::new(input(fact, None))).await?;
             if stored.id == id {
                 done.facts += 1;

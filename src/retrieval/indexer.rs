@@ -71,10 +71,16 @@ impl Memory {
         let turns = self.parts.store.pending_turns(BATCH, with_calls).await?;
         let more = turns.len() == BATCH;
         for turn in turns {
-            let turn = self.indexed(turn);
+            let turn = self.indexed(self.turn_without_keys(turn));
             let has_chunks = !turn.chunks.is_empty() || !turn.facts.is_empty();
-            if self.parts.store.index_turn(turn).await? && has_chunks {
-                self.chunk_written.notify_one();
+            let extracts = turn.extracts;
+            if self.parts.store.index_turn(turn).await? {
+                if has_chunks {
+                    self.chunk_written.notify_one();
+                }
+                if extracts {
+                    self.turn_indexed.notify_one();
+                }
             }
         }
         Ok(more)
@@ -100,6 +106,7 @@ impl Memory {
         }
         IndexedTurn {
             facts: self.observed(&turn),
+            extracts: self.parts.extractor.is_some() && !turn.is_summary,
             scope: options.scopes.scope_of(&turn.identity),
             kind: if turn.is_summary { MemoryKind::Summary } else { MemoryKind::Turn },
             turn_id: turn.turn_id,

@@ -50,7 +50,7 @@ impl Memory {
             superseded_by: None,
             created_at: at,
         };
-        Some(input(fact, None))
+        Some(input(self.without_keys(fact), None))
     }
 }
 

@@ -11,6 +11,7 @@ const MOST_BATCH: usize = 2_048;
 const BATCH: usize = 64;
 /// The most milliseconds of one call.
 const TIMEOUT_MS: u64 = 30_000;
+const EXTRACT_TIMEOUT_MS: u64 = 60_000;
 const HALF_LIFE_DAYS: f64 = 30.0;
 const DAY_MS: f64 = 86_400_000.0;
 /// The most dimensions: PostgreSQL indexes no more.
@@ -33,6 +34,47 @@ struct Fields {
     summaries: Option<bool>,
     #[serde(default)]
     observations: Vec<String>,
+    #[serde(default)]
+    facts: FactFields,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct FactFields {
+    #[serde(default)]
+    extract: Option<ExtractFields>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ExtractFields {
+    provider: String,
+    model: String,
+    #[serde(default)]
+    budget: ExtractionBudget,
+    #[serde(default)]
+    timeout_ms: Option<u64>,
+}
+
+/// What extraction may use on a UTC day: no call begins once it is used up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct ExtractionBudget {
+    #[serde(default)]
+    pub(crate) max_tokens: Option<u64>,
+    /// US dollars.
+    #[serde(default)]
+    pub(crate) max_cost: Option<f64>,
+}
+
+/// The model that extracts facts.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ExtractOptions {
+    pub(crate) provider: String,
+    pub(crate) model: String,
+    pub(crate) budget: ExtractionBudget,
+    /// The time of one call.
+    pub(crate) timeout_ms: u64,
 }
 
 #[derive(Deserialize)]
@@ -77,6 +119,8 @@ pub(crate) struct MemoryOptions {
     pub(crate) summaries: bool,
     /// The tools whose results are stored as facts; a name may end with `*`.
     pub(crate) observations: Vec<String>,
+    /// The model that extracts facts from turns.
+    pub(crate) extract: Option<ExtractOptions>,
 }
 
 impl MemoryOptions {
@@ -102,12 +146,34 @@ impl MemoryOptions {
             episodic: fields.episodic.unwrap_or(true),
             summaries: fields.summaries.unwrap_or(true),
             observations: fields.observations,
+            extract: fields.facts.extract.map(ExtractOptions::of).transpose()?,
         }))
     }
 }
 
 fn empty() -> Box<RawValue> {
     RawValue::from_string("{}".to_owned()).unwrap_or_default()
+}
+
+impl ExtractOptions {
+    fn of(fields: ExtractFields) -> Result<Self, InputError> {
+        let at = |field: &str, message: String| {
+            Err(InputError::new(format!("memory.facts.extract.{field}"), message))
+        };
+        let ExtractFields { provider, model, budget, timeout_ms } = fields;
+        if model.is_empty() || model.len() > 256 {
+            return at("model", "is not the name of a model; pass 1 to 256 bytes".to_owned());
+        }
+        if let Some(given) = budget.max_cost.filter(|it| !(it.is_finite() && *it >= 0.0)) {
+            let message = format!("`{given}` is no amount of US dollars; pass 0 or more");
+            return at("budget.maxCost", message);
+        }
+        let timeout_ms = timeout_ms.unwrap_or(EXTRACT_TIMEOUT_MS);
+        if timeout_ms == 0 {
+            return at("timeoutMs", "`0` leaves no time; pass at least 1".to_owned());
+        }
+        Ok(Self { provider, model, budget, timeout_ms })
+    }
 }
 
 impl EmbedderOptions {
@@ -186,6 +252,20 @@ mod tests {
             (r#"{"embedder":{"model":"m","timeoutMs":0}}"#, "memory.embedder.timeoutMs: "),
             (r#"{"halfLifeDays":0}"#, "memory.halfLifeDays: "),
             (r#"{"scope":"all"}"#, "memory.scope: `all` is not known, expected one of "),
+            (r#"{"facts":{"extract":{"provider":"p"}}}"#, "memory.facts.extract.model: "),
+            (
+                r#"{"facts":{"extract":{"provider":"p","model":""}}}"#,
+                "memory.facts.extract.model: ",
+            ),
+            (
+                r#"{"facts":{"extract":{"provider":"p","model":"m","timeoutMs":0}}}"#,
+                "memory.facts.extract.timeoutMs: ",
+            ),
+            (
+                r#"{"facts":{"extract":{"provider":"p","model":"m","budget":{"maxCost":-1}}}}"#,
+                "memory.facts.extract.budget.maxCost: ",
+            ),
+            (r#"{"facts":{"learn":true}}"#, "memory.facts.learn: unknown field"),
             (r#"{"depth":1}"#, "memory.depth: unknown field `depth`"),
         ] {
             let error = parse(json).unwrap_err();

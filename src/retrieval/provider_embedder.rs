@@ -1,63 +1,56 @@
 //! Vectors from a provider of the engine, with its keys, limits and budgets. It must never judge a vector.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::embedder::{EmbedFailure, EmbedFuture, EmbedRequest, Embedded, Embedder};
-use crate::engine::Engine;
-use model::{EmbeddingCost, Failure, FailureKind};
+use super::spending::{Spending, nanos};
+use crate::engine::{Engine, MEMORY_SESSION, MemoryModelCall};
+use model::{CallPurpose, EmbeddingCost, Failure, FailureKind};
 use provider::EmbedInput;
 
 /// An embedding model of a provider.
 pub(crate) struct ProviderEmbedder {
     pub(crate) engine: Arc<Engine>,
-    pub(crate) provider: String,
-    pub(crate) model: String,
+    pub(crate) to: MemoryModelCall,
     /// The length of a vector that is requested.
     pub(crate) dimensions: Option<u32>,
-    pub(crate) timeout: Duration,
+    pub(crate) spending: Spending,
 }
 
 impl Embedder for ProviderEmbedder {
     fn embed(&self, request: EmbedRequest) -> EmbedFuture {
         let engine = Arc::clone(&self.engine);
-        let (provider, model) = (self.provider.clone(), self.model.clone());
-        let (dimensions, timeout) = (self.dimensions, self.timeout);
+        let (to, spending) = (self.to.clone(), self.spending.clone());
+        let dimensions = self.dimensions;
         Box::pin(async move {
-            let most = engine.most_embedded(&provider, &model).max(1);
+            let most = engine.most_embedded(&to.provider, &to.model).max(1);
             let mut all = Embedded::default();
             all.cost.nanos = Some(0);
             for texts in request.texts.chunks(most) {
                 let is_query = request.is_query;
                 let input = EmbedInput { texts: texts.to_vec(), is_query, dimensions };
-                let embedded =
-                    engine.embed(&provider, &model, input, timeout).await.map_err(failed)?;
+                let embedded = engine.embed(&to, input).await.map_err(failed)?;
+                let (usage, cost) = (embedded.usage, embedded.cost);
+                spending.note(&to, CallPurpose::Embed, MEMORY_SESSION, usage, cost);
                 all.vectors.extend(embedded.vectors);
-                let nanos = embedded.cost.map(nanos);
-                let sum = all.cost.nanos.zip(nanos).map(|(sum, more)| sum + more);
-                all.cost = EmbeddingCost { tokens: all.cost.tokens + embedded.tokens, nanos: sum };
+                let sum = all.cost.nanos.zip(cost.map(nanos)).map(|(sum, more)| sum + more);
+                let tokens = all.cost.tokens + usage.total_tokens;
+                all.cost = EmbeddingCost { tokens, nanos: sum };
             }
             Ok(all)
         })
     }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a cost is small and not negative"
-)]
-fn nanos(dollars: f64) -> u64 {
-    (dollars * 1e9).round().max(0.0) as u64
-}
-
 fn failed(failure: Failure) -> EmbedFailure {
     let wait = failure.retry_after.and_then(|wait| u64::try_from(wait.as_millis()).ok());
     EmbedFailure {
-        is_about_texts: matches!(
-            failure.kind,
-            FailureKind::Format | FailureKind::ContextOverflow | FailureKind::Refusal
-        ),
+        // A hook that fails is not about the texts.
+        is_about_texts: failure.code.as_deref() != Some("on_request_failed")
+            && matches!(
+                failure.kind,
+                FailureKind::Format | FailureKind::ContextOverflow | FailureKind::Refusal
+            ),
         retry_after_ms: wait,
         message: failure.message,
     }

@@ -8,7 +8,8 @@ use base::error::EngineError;
 use memory::assemble::{ContextBudget, RememberedContext, lines};
 use memory::rank::{distinct, fuse, prefer_new};
 use model::{
-    InputError, MemoryHit, MemoryHits, MemoryQuery, MemoryRow, MemoryScope, MemorySearchOptions,
+    InputError, MemoryFact, MemoryHit, MemoryHits, MemoryQuery, MemoryRow, MemoryScope,
+    MemorySearchOptions,
 };
 
 /// The candidates of each list.
@@ -96,13 +97,17 @@ impl Memory {
         });
         let most = usize::try_from(limit).unwrap_or(usize::MAX);
         let ranked = distinct(ranked, most, |n| rows.get(&n).map(|row| row.text.as_str()));
+        let facts: Vec<MemoryFact> =
+            ranked.iter().filter_map(|hit| rows.get(&hit.n)?.fact.clone()).collect();
+        let mut alike = match facts.is_empty() {
+            true => Vec::new(),
+            false => self.parts.store.alike(facts, scopes).await?,
+        }
+        .into_iter();
         let mut hits = Vec::new();
         for hit in ranked {
             let Some(row) = rows.get(&hit.n) else { continue };
-            let conflicts = match &row.fact {
-                Some(fact) => self.parts.store.alike(fact.clone(), scopes.clone()).await?,
-                None => Vec::new(),
-            };
+            let conflicts = row.fact.as_ref().and_then(|_| alike.next()).unwrap_or_default();
             hits.push(MemoryHit {
                 kind: row.kind,
                 scope: row.scope.clone(),

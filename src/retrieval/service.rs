@@ -6,17 +6,22 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::embedder::Embedder;
+use super::extraction_model::ExtractionModel;
 use super::options::{EmbedderOptions, MemoryOptions};
-use crate::engine::Tasks;
+use crate::engine::{Engine, Tasks};
 use base::clock::Clock;
 use base::error::EngineError;
-use model::{MemoryReindex, MemoryScope, MemoryStats, MemoryStore};
+use model::{MemoryExtraction, MemoryReindex, MemoryScope, MemoryStats, MemoryStore};
 
 /// The parts of a memory.
 pub(crate) struct MemoryParts {
     pub(crate) store: Arc<dyn MemoryStore>,
     /// What embeds; `None`: only words are searched.
     pub(crate) embedder: Option<(Arc<dyn Embedder>, EmbedderOptions)>,
+    /// What extracts facts.
+    pub(crate) extractor: Option<ExtractionModel>,
+    /// Its keys are in no text that is stored.
+    pub(crate) engine: Arc<Engine>,
     pub(crate) options: MemoryOptions,
     pub(crate) clock: Clock,
     pub(crate) tasks: Tasks,
@@ -36,6 +41,7 @@ pub(super) struct Progress {
     /// The last failure of each task.
     pub(super) indexing: Option<String>,
     pub(super) embedding: Option<String>,
+    pub(super) extraction: Option<String>,
 }
 
 /// A memory that ends with its owner.
@@ -63,6 +69,8 @@ pub(crate) struct Memory {
     pub(super) turn_ended: Arc<Notify>,
     /// A chunk is to be embedded.
     pub(super) chunk_written: Notify,
+    /// The facts of a turn are to be extracted.
+    pub(super) turn_indexed: Notify,
     pub(super) closing: CancellationToken,
 }
 
@@ -74,6 +82,7 @@ impl Memory {
             progress: Mutex::default(),
             turn_ended: Arc::default(),
             chunk_written: Notify::new(),
+            turn_indexed: Notify::new(),
             closing: CancellationToken::new(),
         });
         let woken = Arc::clone(&memory.turn_ended);
@@ -83,6 +92,10 @@ impl Memory {
         if memory.parts.embedder.is_some() {
             let embedding = Arc::clone(&memory);
             memory.parts.tasks.spawn(async move { embedding.embed_chunks().await });
+        }
+        if memory.parts.extractor.is_some() {
+            let extracting = Arc::clone(&memory);
+            memory.parts.tasks.spawn(async move { extracting.extract_facts().await });
         }
         OwnedMemory(memory)
     }
@@ -106,31 +119,32 @@ impl Memory {
     pub(crate) async fn stats(&self) -> Result<MemoryStats, EngineError> {
         let model = self.progress().model.map(|model| model.n);
         let counts = self.parts.store.counts(model).await?;
-        let problem = {
+        let (problem, extraction_problem) = {
             let progress = self.progress();
-            progress.indexing.clone().or_else(|| progress.embedding.clone())
+            let problem = progress.indexing.clone().or_else(|| progress.embedding.clone());
+            (problem, progress.extraction.clone())
         };
         let has_embedder = self.parts.embedder.is_some();
         #[expect(clippy::cast_precision_loss, reason = "a sum of money")]
         let dollars = |nanos: u64| nanos as f64 / 1e9;
+        let mut totals = counts.totals;
+        // As long as the embedder has not answered, nothing is embedded.
+        if model.is_none() && has_embedder {
+            totals.pending_vectors = totals.chunks;
+        }
+        let extraction = self.parts.extractor.as_ref().map(|_| MemoryExtraction {
+            pending: counts.pending_extractions,
+            skipped: counts.skipped_extractions,
+            skipped_problem: counts.extraction_problem,
+            tokens: counts.extraction_cost.tokens,
+            cost: counts.extraction_cost.nanos.map(dollars),
+            problem: extraction_problem,
+        });
         Ok(MemoryStats {
-            turns: counts.turns,
-            chunks: counts.chunks,
-            facts: counts.facts,
-            pending_turns: counts.pending_turns,
-            // As long as the embedder has not answered, nothing is embedded.
-            pending_vectors: match model {
-                Some(_) => counts.pending_vectors,
-                None if has_embedder => counts.chunks,
-                None => 0,
-            },
-            skipped: counts.skipped,
-            skipped_problem: counts.skipped_problem,
-            clipped_turns: counts.clipped_turns,
-            forgotten: counts.forgotten,
-            models: counts.models,
+            totals,
             embedded_tokens: counts.cost.tokens,
             cost: counts.cost.nanos.map(dollars),
+            extraction,
             problem,
         })
     }
@@ -141,6 +155,7 @@ impl Memory {
         let again = self.parts.store.reindex(model).await?;
         self.turn_ended.notify_one();
         self.chunk_written.notify_one();
+        self.turn_indexed.notify_one();
         Ok(again)
     }
 

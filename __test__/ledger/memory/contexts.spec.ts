@@ -74,3 +74,25 @@ test('a context has the system prompt, the recent turns, and then what is rememb
   expect(last.indexOf('code is rosebud')).toBeGreaterThan(0)
   expect(last.indexOf('code is rosebud')).toBeLessThan(last.indexOf('What is rosebud?'))
 })
+
+test('after a compaction a context has the summary, the recent turns, what is remembered, and then the request', async () => {
+  const at = broker({ memory: { scope: 'agent' } })
+  const session = 'agent:atlas:main'
+  await asked(at, 'agent:atlas:dm:bob', 'The code is rosebud.')
+  for (const about of ['kites', 'ships', 'trains', 'planes', 'clouds']) {
+    await asked(at, session, `A turn about ${about}. ${'It goes on. '.repeat(40)}`)
+  }
+  expect(await at.engine.compact(session)).toMatchObject({ turnsSummarized: expect.any(Number) })
+  const last = await asked(at, session, 'What is rosebud?')
+  const { system, messages } = at.provider.requests.at(-1) as {
+    system: string
+    messages: unknown[]
+  }
+  expect(system).toBe('Be brief.')
+  const first = JSON.stringify(messages[0])
+  expect(first).toContain('[Previous conversation summary]:')
+  expect(first).not.toContain('rosebud')
+  const block = last.indexOf('The code is rosebud.')
+  expect(block).toBeGreaterThan(0)
+  expect(block).toBeLessThan(last.indexOf('What is rosebud?'))
+})

@@ -138,3 +138,55 @@ test('an embedder of an unknown provider, or of one without embeddings, is refus
     field: 'memory.embedder.embed',
   })
 })
+
+test('the calls for vectors are in the usage of the ledger, searches included, and budgets limit them', async () => {
+  const server = await serving((response, seen) => ofOpenai(seen.body.input)(response, seen))
+  const models = [
+    { provider: 'openai', id: 'e', contextWindow: 8_192, cost: { ...price, input: 2, output: 0 } },
+  ]
+  const budgets = [{ per: 'session', only: 'system:memory', maxTokens: 1_000 } as const]
+  const embedder = { provider: 'openai', model: 'e', dimensions: 64 }
+  const engine = engineAt(server.url, embedder, { models, budgets })
+  await engine.memory.storeFact(fact)
+  await polled(engine).toMatchObject({ pendingVectors: 0 })
+  await engine.memory.search('favourite', { all: true })
+  const used = (by: 'session' | 'model' | 'day' | 'agent' | 'turn', filter = {}) =>
+    engine.ledger.usage({ by, ...filter })
+  const of = { turns: 0, memoryCalls: 2, memoryUsage: { inputTokens: 14, totalTokens: 14 } }
+  await expect.poll(async () => (await used('session')).items[0]?.memoryCalls).toBe(2)
+  for (const [by, key] of [
+    ['session', 'system:memory'],
+    ['model', 'openai/e'],
+    ['day', new Date().toISOString().slice(0, 10)],
+  ] as const) {
+    const { items } = await used(by)
+    expect(items).toMatchObject([{ key, ...of, cost: null }])
+    expect(items[0]?.memoryCost).toBeCloseTo(28e-6, 12)
+  }
+  expect((await used('agent')).items).toEqual([])
+  expect((await used('turn')).items).toEqual([])
+  expect((await used('day', { since: Date.now() + 2 * 86_400_000 })).items).toEqual([])
+  expect((await used('model', { after: 'openai/e' })).items).toEqual([])
+  expect(engine.budgets()).toMatchObject([{ key: 'system:memory', usedTokens: 14 }])
+  const poor = engineAt(server.url, embedder, { models, budgets: [{ per: 'day', maxTokens: 1 }] })
+  const { problem } = await poor.memory.search('favourite', { all: true })
+  expect(problem).toContain('budget')
+})
+
+test('`onRequest` of the engine sees the requests for vectors, and what it returns is sent', async () => {
+  const server = await serving((response, seen) => ofOpenai(seen.body.input)(response, seen))
+  const seen: unknown[] = []
+  const embedder = { provider: 'openai', model: 'e', dimensions: 64 }
+  const engine = engineAt(server.url, embedder, {
+    onRequest: ({ purpose, runId, provider, model, url, body }) => {
+      seen.push({ purpose, runId, provider, model, path: new URL(url).pathname })
+      return { ...body, user: 'ann' }
+    },
+  })
+  await engine.memory.storeFact(fact)
+  await polled(engine).toMatchObject({ pendingVectors: 0 })
+  const path = '/v1/embeddings'
+  const call = { purpose: 'embed', runId: 'system:memory', provider: 'openai', model: 'e', path }
+  expect(seen).toEqual([call])
+  expect(server.seen.map(({ body }) => body.user)).toEqual(['ann'])
+})

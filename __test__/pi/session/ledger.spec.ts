@@ -224,6 +224,12 @@ test('an entry of many megabytes and one of an unknown form come back as they we
   session.appendMessage({ role: 'bashExecution', command: 'ls', output: 'a', timestamp: 2 })
   session.appendMessage({ role: 'mine', what: { ever: [null] }, timestamp: 3 })
   session.appendMessage({ role: 'user', content: 5 })
+  session.appendMessage({ role: 'assistant', content: [{ type: 'text' }], stopReason: 'stop' })
+  session.appendMessage({ role: 'assistant', content: 'no list', api: 1, usage: 'none' })
+  const signed = { type: 'text', text: 'a', textSignature: 5 }
+  session.appendMessage({ ...assistant('a'), api: 'openai-responses', content: [signed] })
+  session.appendMessage({ role: 'toolResult', content: [null, { type: 'image' }] })
+  session.appendMessage(null)
   session.appendCustomMessageEntry('note', [{ type: 'text', text: 'a note' }], false, { a: 1 })
   await session.flush()
   const again = await sessions.open(session.getSessionId())

@@ -80,7 +80,8 @@ pub use data::ledger::maintenance::{
 };
 pub use data::ledger::memory::fact::{FactFilter, FactSource, MemoryFact, NewFact};
 pub use data::ledger::memory::report::{
-    ForgetOptions, MemoryForgotten, MemoryModel, MemoryReindex, MemoryStats,
+    ForgetOptions, MemoryExtraction, MemoryForgotten, MemoryModel, MemoryReindex, MemoryStats,
+    MemoryTotals,
 };
 pub use data::ledger::memory::scope::{MemoryScope, MemoryScopeKind, SessionIdentity};
 pub use data::ledger::memory::search::{
@@ -141,8 +142,8 @@ pub use ports::ledger_admin::{LedgerAdmin, Supported};
 pub use ports::ledger_read::LedgerRead;
 pub use ports::live::{LiveRun, RunEvent, RunEventKind, RunNames, RunRegistration};
 pub use ports::memory_store::{
-    EmbeddedChunk, EmbeddingCost, FactInput, IndexedTurn, MemoryCounts, MemoryStore, MemoryWake,
-    PendingText, PendingTurn, UnembeddedChunk,
+    EmbeddedChunk, EmbeddingCost, ExtractedFact, FactInput, IndexedTurn, MemoryCall, MemoryCounts,
+    MemoryStore, MemoryWake, PendingText, PendingTurn, UnembeddedChunk, UnextractedTurn,
 };
 pub use ports::profiles::{ProfileChange, ProfileStore};
 pub use ports::prompt_store::PromptStore;

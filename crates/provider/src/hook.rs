@@ -29,11 +29,11 @@ pub struct OutgoingRequest<'a> {
     /// The body, in the form of the provider's API.
     #[cfg_attr(feature = "testing", ts(type = "Record<string, any>"))]
     pub body: &'a RawValue,
-    /// The purpose: an answer of the run, a summary of its session, or a count of tokens.
+    /// The purpose: an answer of the run, a summary of its session, a count of tokens, or vectors or facts for the memory.
     pub purpose: CallPurpose,
     /// The number of the attempt, from 1.
     pub attempt: u32,
-    /// The run; for a manual compaction, the one that its turn is stored with.
+    /// The run; for a manual compaction, the one that its turn is stored with; `system:memory` for the memory.
     pub run_id: &'a str,
 }
 

@@ -40,6 +40,7 @@ pub use options::{
     ProviderOptions, ProviderSet, ProviderSettings, parse_hosted_providers, parse_providers,
 };
 pub use provider::{Attempted, Counted, Provider};
+pub use redact::KnownKeys;
 pub use request::{Credential, ModelRequest, cache_key};
 pub use scripted::{
     Script, ScriptedCall, ScriptedError, ScriptedParts, ScriptedProvider, ScriptedReplies,

@@ -77,7 +77,8 @@ function turnLine(label: string, entry: SessionEntry, turns: Turns, parentOf: Pa
     completedAt: time,
     role: 'unified',
     usage: answer === undefined ? NO_USAGE : usageOf(answer),
-    ...(answer !== undefined && { provider: answer.provider, model: answer.model }),
+    ...(answer !== undefined &&
+      isNamed(answer) && { provider: answer.provider, model: answer.model }),
     ...(answer !== undefined && { cost: amount(answer.usage?.cost?.total) }),
     stopReason,
     ...(status === 'failed' && { error: errorOf(answer) }),
@@ -85,7 +86,7 @@ function turnLine(label: string, entry: SessionEntry, turns: Turns, parentOf: Pa
     messages: [
       {
         id: entry.id,
-        ...(message === undefined ? noted(entry) : shown(message)),
+        ...visible(entry, message),
         sequence: 0,
         createdAt: time,
         metadataJson: JSON.stringify({ pi: { entry } }),
@@ -102,6 +103,21 @@ function messageIn(entry: SessionEntry): Message | undefined {
     // A message of an extension in a form of its own: the entry has it, no model does.
     return undefined
   }
+}
+
+/** What a model and a search see of an entry; nothing of one whose message has a form of its own. */
+function visible(entry: SessionEntry, message: Message | undefined): Record<string, unknown> {
+  if (message === undefined) return noted(entry)
+  try {
+    return shown(message)
+  } catch {
+    return { role: 'user', blocks: [] }
+  }
+}
+
+/** Whether an answer has all that says where it comes from. */
+function isNamed({ api, provider, model }: AssistantMessage): boolean {
+  return [api, provider, model].every((name) => typeof name === 'string')
 }
 
 /** What a context has of an entry without a message: a summary, or nothing. */
@@ -131,7 +147,7 @@ function shown(message: Message): Record<string, unknown> {
   const { api, provider, model, content } = message
   const blocks = (Array.isArray(content) ? content : []).flatMap((part) => answerBlock(part, api))
   const provenance = { provider, api: engineApiOf(api) ?? api, model }
-  return { role: 'assistant', blocks, provenance }
+  return { role: 'assistant', blocks, ...(isNamed(message) && { provenance }) }
 }
 
 function answerBlock(part: AssistantMessage['content'][number], api: string): Block[] {

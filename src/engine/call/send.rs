@@ -137,7 +137,7 @@ async fn send(
     );
     let calling = async {
         match call.purpose {
-            CallPurpose::Run | CallPurpose::Summary | CallPurpose::Plan => {
+            CallPurpose::Run | CallPurpose::Summary | CallPurpose::Plan | CallPurpose::Extract => {
                 let streamed = target.provider.stream(&request, credential, &mut sink).await;
                 streamed.map_or_else(Ending::Failed, Ending::Completed)
             }
@@ -174,7 +174,7 @@ async fn send(
     let Judged { usage, estimated } = match call.purpose {
         CallPurpose::Count => Judged::default(),
         CallPurpose::Embed => embedded(call.prompt.estimate, &ending),
-        CallPurpose::Run | CallPurpose::Summary | CallPurpose::Plan => {
+        CallPurpose::Run | CallPurpose::Summary | CallPurpose::Plan | CallPurpose::Extract => {
             used(&received, call.prompt.estimate, &ending)
         }
     };

@@ -3,8 +3,9 @@
 //! It must never decide how a turn continues.
 
 mod approvals;
-mod embeddings;
 mod engine;
+mod memory_models;
 mod start;
 
 pub(crate) use engine::Engine;
+pub(crate) use memory_models::MemoryModelCall;

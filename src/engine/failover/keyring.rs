@@ -17,7 +17,7 @@ use model::{
     Failure, FailureKind, InputError, ProfileChange, ProfileState, ProfileStore, ProfileUsage,
     quoted,
 };
-use provider::{Credential, KeyProfile};
+use provider::{Credential, KeyProfile, KnownKeys};
 use turn::fallback::{Candidate, Choice, Plan};
 use turn::profiles::{self, CooldownPolicy, ProfileUsages};
 
@@ -107,6 +107,11 @@ impl Keyring {
 
     fn profile(&self, id: &str) -> Option<&Arc<KeyProfile>> {
         self.profiles.iter().map(|(_, profile)| profile).find(|profile| profile.id == id)
+    }
+
+    /// The keys of all profiles.
+    pub(crate) fn known(&self) -> KnownKeys {
+        KnownKeys::of(self.profiles.iter().map(|(_, profile)| profile.as_ref()))
     }
 
     /// Reads the state of other processes, if the last read is not fresh.

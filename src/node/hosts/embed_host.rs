@@ -9,14 +9,15 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::answers::Answers;
-use crate::engine::{Engine, Tasks};
+use crate::engine::{Engine, MemoryModelCall, Tasks};
 use crate::node::hub::HubCore;
 use crate::retrieval::{
-    EmbedFailure, EmbedFuture, EmbedRequest, Embedded, Embedder, Memory, MemoryOptions,
-    MemoryParts, OwnedMemory, ProviderEmbedder,
+    EmbedFailure, EmbedFuture, EmbedRequest, Embedded, Embedder, ExtractionModel, Memory,
+    MemoryOptions, MemoryParts, OwnedMemory, ProviderEmbedder, Spending,
 };
 use base::clock::Clock;
 use model::LedgerPorts;
+use provider::RequestHost;
 
 /// The answer to a request for vectors.
 pub(in crate::node) type EmbedAnswers = Answers<Result<Embedded, EmbedFailure>>;
@@ -69,27 +70,43 @@ impl Embedder for JsEmbedder {
     }
 }
 
-/// The memory of an engine with these options.
+/// The memory of an engine with these options. `hook` inspects its requests to providers.
 pub(in crate::node) fn start_memory(
     options: MemoryOptions,
     ledger: &LedgerPorts,
     (clock, tasks): (&Clock, &Tasks),
     engine: &Arc<Engine>,
     host: JsEmbedder,
+    hook: Option<Arc<dyn RequestHost>>,
 ) -> OwnedMemory {
+    let store = &ledger.memory;
+    let spending =
+        Spending { store: Arc::clone(store), clock: clock.clone(), tasks: tasks.clone() };
+    let call = |(provider, model): (&String, &String), timeout_ms| MemoryModelCall {
+        provider: provider.clone(),
+        model: model.clone(),
+        hook: hook.clone(),
+        limit: Duration::from_millis(timeout_ms),
+    };
     let embedder = options.embedder.as_ref().map(|embedder| match &embedder.provider {
         None => Arc::new(host) as Arc<dyn Embedder>,
         Some((provider, model)) => Arc::new(ProviderEmbedder {
             engine: Arc::clone(engine),
-            provider: provider.clone(),
-            model: model.clone(),
+            to: call((provider, model), embedder.timeout_ms),
             dimensions: embedder.dimensions,
-            timeout: Duration::from_millis(embedder.timeout_ms),
+            spending: spending.clone(),
         }),
     });
+    let extractor = options.extract.clone().map(|options| ExtractionModel {
+        to: call((&options.provider, &options.model), options.timeout_ms),
+        options,
+        spending: spending.clone(),
+    });
     Memory::start(MemoryParts {
-        store: Arc::clone(&ledger.memory),
+        store: Arc::clone(store),
         embedder: embedder.zip(options.embedder.clone()),
+        extractor,
+        engine: Arc::clone(engine),
         options,
         clock: clock.clone(),
         tasks: tasks.clone(),

@@ -91,7 +91,7 @@ impl ReadOptions {
         drop(named);
         let memory = MemoryOptions::parse(options.memory)?;
         if let Some(memory) = &memory {
-            check_embedder(memory, &set)?;
+            check_memory(memory, &set)?;
         }
         if memory.is_some() && options.ledger.is_none() {
             let message = "needs a ledger; pass `ledger: { path }` as well";
@@ -116,22 +116,29 @@ impl ReadOptions {
     }
 }
 
-/// Checks that the provider of the memory's embedder is one that can embed.
-fn check_embedder(memory: &MemoryOptions, set: &ProviderSet) -> Result<(), InputError> {
+/// Checks that the providers of the memory are the engine's, and that the one of its embedder can embed.
+fn check_memory(memory: &MemoryOptions, set: &ProviderSet) -> Result<(), InputError> {
+    if let Some(extract) = &memory.extract
+        && !set.providers.contains_key(&extract.provider)
+    {
+        let message = unknown_provider(&extract.provider, set);
+        return Err(InputError::new("memory.facts.extract.provider", message));
+    }
     let named = memory.embedder.as_ref().and_then(|embedder| embedder.provider.as_ref());
     let Some((name, _)) = named else { return Ok(()) };
     let at = |message: String| InputError::new("memory.embedder.provider", message);
     match set.providers.get(name) {
-        None => {
-            let mut known: Vec<&str> = set.providers.keys().map(String::as_str).collect();
-            known.sort_unstable();
-            let known = known.join(", ");
-            Err(at(format!("`{name}` is not among the engine's providers ({known})")))
-        }
+        None => Err(at(unknown_provider(name, set))),
         Some(
             ProviderSettings::Scripted(_)
             | ProviderSettings::Http { api: Api::AnthropicMessages | Api::Scripted, .. },
         ) => Err(at(format!("`{name}` has an API without embeddings; name another provider"))),
         Some(ProviderSettings::Http { .. }) => Ok(()),
     }
+}
+
+fn unknown_provider(name: &str, set: &ProviderSet) -> String {
+    let mut known: Vec<&str> = set.providers.keys().map(String::as_str).collect();
+    known.sort_unstable();
+    format!("`{name}` is not among the engine's providers ({})", known.join(", "))
 }

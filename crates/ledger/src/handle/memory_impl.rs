@@ -9,14 +9,16 @@ use crate::deletion::overwrite;
 use crate::handle::ledger::Ledger;
 use crate::lease::claim::Claim;
 use crate::memory_rows::{
-    counts, fact_rows, find, forget, pending, scope_rows, secure::securely, vector_rows,
+    counts, extraction_rows, fact_rows, find, forget, pending, scope_rows, secure::securely,
+    usage_rows, vector_rows,
 };
 use crate::sqlite::error::{Stored, sqlite};
 use crate::sqlite::readers;
 use model::{
-    EmbeddedChunk, EmbeddingCost, FactFilter, FactInput, ForgetOptions, IndexedTurn, MemoryCounts,
-    MemoryFact, MemoryForgotten, MemoryFound, MemoryQuery, MemoryReindex, MemoryScope, MemoryStore,
-    MemoryWake, Page, PendingTurn, PortFuture, SessionIdentity, UnembeddedChunk,
+    CallCost, EmbeddedChunk, EmbeddingCost, ExtractedFact, FactFilter, FactInput, ForgetOptions,
+    IndexedTurn, MemoryCall, MemoryCounts, MemoryFact, MemoryForgotten, MemoryFound, MemoryQuery,
+    MemoryReindex, MemoryScope, MemoryStore, MemoryWake, Page, PendingTurn, PortFuture,
+    SessionIdentity, UnembeddedChunk, UnextractedTurn,
 };
 
 impl MemoryStore for Ledger {
@@ -83,14 +85,44 @@ impl MemoryStore for Ledger {
 
     fn alike(
         &self,
-        fact: MemoryFact,
+        facts: Vec<MemoryFact>,
         scopes: Option<Vec<MemoryScope>>,
-    ) -> PortFuture<'_, Vec<MemoryFact>> {
+    ) -> PortFuture<'_, Vec<Vec<MemoryFact>>> {
         self.read(move |connection| {
             let scopes = scopes.as_ref().map(|scopes| scope_rows::numbers(connection, scopes));
             let scopes = scopes.transpose()?.map(|numbers| fact_rows::as_json(&numbers));
-            fact_rows::alike(connection, &fact, scopes.as_deref())
+            let of = |fact| fact_rows::alike(connection, fact, scopes.as_deref());
+            facts.iter().map(of).collect()
         })
+    }
+
+    fn unextracted(&self, limit: usize) -> PortFuture<'_, Vec<UnextractedTurn>> {
+        self.read(move |connection| extraction_rows::oldest(connection, limit))
+    }
+
+    fn extracted(&self, turn_id: String, facts: Vec<ExtractedFact>) -> PortFuture<'static, bool> {
+        self.change_queue(move |connection, _| {
+            securely(connection, |connection| extraction_rows::store(connection, &turn_id, &facts))
+        })
+    }
+
+    fn not_extracted(
+        &self,
+        turn_id: String,
+        problem: String,
+        gives_up: bool,
+    ) -> PortFuture<'static, ()> {
+        self.change_queue(move |connection, _| {
+            extraction_rows::failed(connection, &turn_id, &problem, gives_up)
+        })
+    }
+
+    fn used(&self, call: MemoryCall) -> PortFuture<'static, ()> {
+        self.change_queue(move |connection, _| usage_rows::add(connection, &call))
+    }
+
+    fn extraction_spent(&self, at: i64) -> PortFuture<'_, CallCost> {
+        self.read_small(move |connection| usage_rows::extracted_on(connection, at))
     }
 
     fn fact(&self, id: String) -> PortFuture<'_, Option<MemoryFact>> {

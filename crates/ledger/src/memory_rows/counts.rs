@@ -2,11 +2,11 @@
 
 use rusqlite::Connection;
 
-use crate::memory_rows::vector_rows;
+use crate::memory_rows::{extraction_rows, usage_rows, vector_rows};
 use crate::sessions::pointers;
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
-use model::{EmbeddingCost, MemoryCounts, MemoryModel};
+use model::{EmbeddingCost, MemoryCounts, MemoryModel, MemoryTotals};
 
 const DOING: &str = "count what the memory has";
 /// The last compaction of a thread, by walking up its parents.
@@ -42,29 +42,29 @@ pub(crate) fn turns_in_context(connection: &Connection, label: &str) -> Stored<V
 /// The counts, with those of a model.
 pub(crate) fn counts(connection: &Connection, model: Option<i64>) -> Stored<MemoryCounts> {
     let count = |select: &str| sql::one::<u64>(connection, select, (), DOING);
-    let mut counts = MemoryCounts {
+    let mut totals = MemoryTotals {
         turns: count("SELECT count(*) FROM memory_turns")?,
         chunks: count("SELECT count(*) FROM memory_chunks")?,
         facts: count("SELECT count(*) FROM memory_facts WHERE valid_to IS NULL")?,
         pending_turns: count("SELECT count(*) FROM memory_pending")?,
         clipped_turns: count("SELECT count(*) FROM memory_turns WHERE is_clipped")?,
         forgotten: count("SELECT count(*) FROM memory_forgotten")?,
-        ..MemoryCounts::default()
+        ..MemoryTotals::default()
     };
     if let Some(model) = model {
-        counts.pending_vectors = sql::one(connection, vector_rows::LEFT, (model,), DOING)?;
+        totals.pending_vectors = sql::one(connection, vector_rows::LEFT, (model,), DOING)?;
         let skipped = "SELECT count(*) FROM memory_skipped WHERE model = ?1";
-        counts.skipped = sql::one(connection, skipped, (model,), DOING)?;
+        totals.skipped = sql::one(connection, skipped, (model,), DOING)?;
         let problem =
             "SELECT problem FROM memory_skipped WHERE model = ?1 ORDER BY chunk DESC LIMIT 1";
-        counts.skipped_problem = sql::optional(connection, problem, (model,), DOING)?;
+        totals.skipped_problem = sql::optional(connection, problem, (model,), DOING)?;
     }
     let models =
         "SELECT n, name, dimensions, (SELECT count(*) FROM memory_vectors v WHERE v.model = m.n)
          FROM memory_models m ORDER BY n";
     type Row = (i64, String, u32, u64);
     let rows: Vec<Row> = sql::all(connection, models, (), DOING)?;
-    counts.models = rows
+    totals.models = rows
         .into_iter()
         .map(|(n, name, dimensions, vectors)| MemoryModel {
             name,
@@ -76,8 +76,14 @@ pub(crate) fn counts(connection: &Connection, model: Option<i64>) -> Stored<Memo
     let spent = "SELECT coalesce(sum(tokens), 0), coalesce(sum(nanos), 0), coalesce(sum(unpriced_tokens), 0)
          FROM memory_models";
     let (tokens, nanos, unpriced): (u64, u64, u64) = sql::one(connection, spent, (), DOING)?;
-    counts.cost = EmbeddingCost { tokens, nanos: (unpriced == 0).then_some(nanos) };
-    Ok(counts)
+    Ok(MemoryCounts {
+        totals,
+        cost: EmbeddingCost { tokens, nanos: (unpriced == 0).then_some(nanos) },
+        pending_extractions: count(extraction_rows::OPEN)?,
+        skipped_extractions: count(extraction_rows::SKIPPED)?,
+        extraction_problem: sql::optional(connection, extraction_rows::LAST_PROBLEM, (), DOING)?,
+        extraction_cost: usage_rows::extracted(connection)?,
+    })
 }
 
 /// The summary of the last compaction in a session's thread.

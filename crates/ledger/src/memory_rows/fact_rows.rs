@@ -69,6 +69,13 @@ pub(crate) static ALIKE: LazyLock<String> = LazyLock::new(|| {
            AND (?3 IS NULL OR f.scope IN (SELECT value FROM json_each(?3))) ORDER BY f.n DESC LIMIT 20",
     )
 });
+/// The facts of the same type about the same entity that hold in a scope, whatever the case of its letters.
+pub(crate) static OF_SUBJECT: LazyLock<String> = LazyLock::new(|| {
+    facts_where(
+        "f.scope = (SELECT n FROM memory_scopes WHERE kind = ?1 AND id = ?2) AND lower(f.entity) = lower(?3)
+           AND f.fact_type = ?4 AND f.valid_to IS NULL",
+    )
+});
 const LISTED: &str = "(?2 IS NULL OR f.scope IN (SELECT value FROM json_each(?2)))
      AND (?3 IS NULL OR f.fact_type = ?3) AND (?4 OR f.valid_to IS NULL) AND f.n > ?1";
 pub(crate) static LIST: LazyLock<String> =
@@ -125,6 +132,19 @@ pub(crate) fn alike(
     Ok(found.into_iter().map(|(_, other)| other).filter(|other| other.id != fact.id).collect())
 }
 
+/// The facts that hold in the scope of `fact` about its entity and of its type.
+pub(crate) fn of_subject(connection: &Connection, fact: &MemoryFact) -> Stored<Vec<MemoryFact>> {
+    let MemoryScope { kind, id } = &fact.scope;
+    let values = (kind.as_str(), id, &fact.entity, &fact.r#type);
+    let found = sql::map(connection, &OF_SUBJECT, values, READING, read)?;
+    Ok(found.into_iter().map(|(_, fact)| fact).collect())
+}
+
+/// Ends a fact where `by` begins; false if it does not hold.
+pub(crate) fn end(connection: &Connection, id: &str, by: &MemoryFact) -> Stored<bool> {
+    Ok(sql::exec(connection, &END, (id, by.valid_from, &by.id), WRITING)? > 0)
+}
+
 /// Facts in the order in which they were stored.
 pub(crate) fn list(
     connection: &Connection,
@@ -168,8 +188,7 @@ pub(crate) fn store(connection: &Connection, input: &FactInput) -> Stored<Memory
     let FactInput { fact, texts, supersedes } = input;
     let scope = scope_rows::number(connection, &fact.scope)?;
     if let Some(id) = supersedes {
-        let ended = (id, fact.valid_from, &fact.id);
-        if sql::exec(connection, &END, ended, WRITING)? == 0 {
+        if !end(connection, id, fact)? {
             return Err(unknown(id));
         }
         // It is listed, and not found any more.

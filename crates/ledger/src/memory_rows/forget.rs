@@ -5,7 +5,7 @@
 
 use rusqlite::Connection;
 
-use crate::memory_rows::{chunk_rows, fact_rows, scope_rows};
+use crate::memory_rows::{chunk_rows, extraction_rows, fact_rows, scope_rows, usage_rows};
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
 use model::{ForgetOptions, MemoryForgotten, MemoryScopeKind};
@@ -70,7 +70,8 @@ pub(crate) fn forget(
     Ok(done)
 }
 
-fn tombstone(connection: &Connection, kind: &str, id: &str, now: i64) -> Stored<()> {
+/// Notes what stays forgotten.
+pub(crate) fn tombstone(connection: &Connection, kind: &str, id: &str, now: i64) -> Stored<()> {
     let add = "INSERT OR IGNORE INTO memory_forgotten (kind, id, forgotten_at) VALUES (?1, ?2, ?3)";
     sql::exec(connection, add, (kind, id, now), DOING).map(drop)
 }
@@ -90,6 +91,7 @@ fn remove_fact(connection: &Connection, id: &str) -> Stored<u64> {
 fn remove_turn(connection: &Connection, turn: &str) -> Stored<u64> {
     sql::exec(connection, "DELETE FROM memory_pending WHERE turn_id = ?1", (turn,), DOING)?;
     sql::exec(connection, "DELETE FROM memory_turns WHERE turn_id = ?1", (turn,), DOING)?;
+    extraction_rows::remove(connection, turn)?;
     chunk_rows::delete(connection, chunk_rows::OF_TURN, turn)
 }
 
@@ -105,6 +107,8 @@ pub(crate) fn of_turn(connection: &Connection, turn: &str) -> Stored<()> {
 pub(crate) fn of_session(connection: &Connection, label: &str) -> Stored<()> {
     chunk_rows::delete(connection, chunk_rows::OF_SESSION, label)?;
     sql::exec(connection, "DELETE FROM memory_turns WHERE session_label = ?1", (label,), DOING)?;
+    extraction_rows::forget(connection, label)?;
+    usage_rows::forget(connection, label)?;
     let of = (MemoryScopeKind::Session.as_str(), label);
     for fact in sql::all::<String>(connection, FACTS_OF_SCOPE, of, DOING)? {
         remove_fact(connection, &fact)?;

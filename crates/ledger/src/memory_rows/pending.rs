@@ -6,17 +6,15 @@
 use rusqlite::Connection;
 
 use crate::memory_rows::chunk_rows::{self, ChunkColumns};
-use crate::memory_rows::{fact_rows, scope_rows};
-use crate::rows::{blobs, tool_call_rows};
+use crate::memory_rows::turn_texts::{self, TurnRow};
+use crate::memory_rows::{extraction_rows, fact_rows, scope_rows};
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
-use model::{IndexedTurn, MemoryKind, MemoryReindex, PendingText, PendingTurn, summary_of};
+use model::{IndexedTurn, MemoryKind, MemoryReindex, PendingTurn};
 
 pub(crate) const OLDEST: &str = "SELECT p.turn_id, t.n, t.session_label, t.turn_type = 'compaction'
      FROM memory_pending p CROSS JOIN turns t ON t.id = p.turn_id
      WHERE t.status NOT IN ('pending', 'streaming') ORDER BY p.turn_id LIMIT ?1";
-pub(crate) const TEXTS: &str = "SELECT m.content, m.blobs_json, m.role, m.created_at FROM message_values m
-     WHERE m.key BETWEEN ?1 << 20 AND ?1 << 20 | 1048575 AND m.role IN ('user', 'assistant') ORDER BY m.key";
 const READING: &str = "read turns that the memory has not indexed";
 const WRITING: &str = "index a turn in the memory";
 
@@ -37,22 +35,8 @@ pub(crate) fn oldest(
     let rows: Vec<Row> = sql::all(connection, OLDEST, (limit,), READING)?;
     rows.into_iter()
         .map(|(turn_id, n, session_label, is_summary)| {
-            let mut texts = sql::map(connection, TEXTS, (n,), READING, |fields| {
-                let text = blobs::message_text(connection, fields)?.into_owned();
-                Ok(PendingText { text, role: fields.next()?, created_at: fields.next()? })
-            })?;
-            if is_summary {
-                for text in &mut texts {
-                    text.text = summary_of(&text.text).to_owned();
-                }
-            }
-            let identity = scope_rows::identity_of(connection, &session_label)?;
-            let calls = if with_calls {
-                tool_call_rows::tool_calls(connection, &turn_id)?
-            } else {
-                Vec::new()
-            };
-            Ok(PendingTurn { turn_id, session_label, identity, is_summary, texts, calls })
+            let row = TurnRow { turn_id, n, session_label, is_summary };
+            turn_texts::turn(connection, row, with_calls)
         })
         .collect()
 }
@@ -74,6 +58,9 @@ pub(crate) fn index(connection: &Connection, turn: &IndexedTurn) -> Stored<bool>
     }
     for fact in &turn.facts {
         fact_rows::store(connection, fact)?;
+    }
+    if turn.extracts {
+        extraction_rows::note(connection, &turn.turn_id, &turn.session_label)?;
     }
     if turn.chunks.is_empty() {
         return Ok(true);

@@ -14,7 +14,9 @@ const BETWEEN: &str = "(SELECT min(block) AS first, max(block) AS last FROM turn
      WHERE day BETWEEN ?1 / 86400000 AND ?2 / 86400000) CROSS JOIN turns
    ON n BETWEEN first << 6 AND last << 6 | 63 WHERE started_at >= ?1 AND started_at < ?2";
 
-/// The sum, with the recorded usage of open turns.
+const DOING: &str = "add up expenses";
+
+/// The sum, with the recorded usage of open turns, and of the calls of the memory, which belong to no turn.
 pub(crate) fn spent(connection: &Connection, by: &SpentBy) -> Stored<Expense> {
     let (from, values): (&str, &[&dyn ToSql]) = match by {
         SpentBy::Turn(id) => ("turns WHERE id = ?1", &[id]),
@@ -25,6 +27,22 @@ pub(crate) fn spent(connection: &Connection, by: &SpentBy) -> Stored<Expense> {
         SpentBy::Between(from, until) => (BETWEEN, &[from, until]),
     };
     let select = format!("SELECT coalesce(sum(total_tokens), 0), total(cost) FROM {from}");
-    let (tokens, cost): (i64, f64) = sql::one(connection, &select, values, "add up expenses")?;
-    Ok(Expense { tokens: u64::try_from(tokens).unwrap_or_default(), cost })
+    let (tokens, cost): (i64, f64) = sql::one(connection, &select, values, DOING)?;
+    let memory = match by {
+        SpentBy::Turn(_) => return Ok(Expense { tokens: count(tokens), cost }),
+        SpentBy::Session(_) => "memory_usage WHERE session_label = ?1",
+        SpentBy::Agent(_) => {
+            "sessions JOIN memory_usage ON session_label = label WHERE agent_id = ?1"
+        }
+        SpentBy::Between(_, _) => {
+            "memory_usage WHERE day BETWEEN ?1 / 86400000 AND (?2 - 1) / 86400000"
+        }
+    };
+    let select = format!("SELECT coalesce(sum(total_tokens), 0), total(nanos) / 1e9 FROM {memory}");
+    let (more, of_memory): (i64, f64) = sql::one(connection, &select, values, DOING)?;
+    Ok(Expense { tokens: count(tokens.saturating_add(more)), cost: cost + of_memory })
+}
+
+fn count(tokens: i64) -> u64 {
+    u64::try_from(tokens).unwrap_or_default()
 }

@@ -7,6 +7,7 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, ToSql, params, params_from_iter};
 
+use crate::memory_rows::usage_rows;
 use crate::reading::turn_tree::no_cursor;
 use crate::rows::metadata_rows;
 use crate::sqlite::error::Stored;
@@ -114,14 +115,16 @@ enum UsageKey {
 /// # Errors
 /// `invalid_query` if `after` is not a key.
 pub(crate) fn usage(connection: &Connection, filter: &UsageFilter) -> Stored<Page<UsageRow>> {
-    let select = match &filter.by {
+    let (select, of_memory) = match &filter.by {
         UsageBy::Metadata(key) => return by_metadata(connection, filter, key),
-        UsageBy::Turn => OF_TURN,
-        UsageBy::Session => OF_SESSION,
-        UsageBy::Agent => OF_AGENT,
-        UsageBy::Model => OF_MODEL,
-        UsageBy::Day => OF_DAY,
+        UsageBy::Turn => (OF_TURN, None),
+        UsageBy::Session => (OF_SESSION, Some(usage_rows::OF_SESSION)),
+        UsageBy::Agent => (OF_AGENT, Some(usage_rows::OF_AGENT)),
+        UsageBy::Model => (OF_MODEL, Some(usage_rows::OF_MODEL)),
+        UsageBy::Day => (OF_DAY, Some(usage_rows::OF_DAY)),
     };
+    // A call of the memory has no metadata.
+    let of_memory = of_memory.filter(|_| filter.metadata.is_none());
     let (narrowed, metadata) = narrow(filter, 9);
     let select = if metadata.is_empty() { select } else { &format!("{select}{narrowed}") };
     let mut after_key = Some(first(connection, filter)?);
@@ -144,7 +147,21 @@ pub(crate) fn usage(connection: &Connection, filter: &UsageFilter) -> Stored<Pag
         let sums = params_from_iter(sums);
         let row =
             sql::first(connection, select, sums, DOING, |fields| usage_row(&group.key, fields))?;
-        if let Some(row) = row.filter(|row| row.turns > 0 || row.compactions > 0) {
+        let mut row = row.filter(|row| row.turns > 0 || row.compactions > 0);
+        if let Some(select) = of_memory {
+            let key = (&group.bound.0, &group.bound.1);
+            let memory = usage_rows::of_group(connection, select, filter, key)?;
+            if memory.calls > 0 {
+                let none = UsageRow { key: group.key.clone(), ..UsageRow::default() };
+                row = Some(UsageRow {
+                    memory_calls: memory.calls,
+                    memory_usage: memory.usage,
+                    memory_cost: memory.cost,
+                    ..row.unwrap_or(none)
+                });
+            }
+        }
+        if let Some(row) = row {
             read.push((group.key, row));
         }
         after_key = Some(group.after_key);
@@ -212,7 +229,8 @@ fn first(connection: &Connection, filter: &UsageFilter) -> Stored<UsageKey> {
                 let (Some(provider), Some(model)) = (after.get(..at), after.get(at + 1..)) else {
                     continue;
                 };
-                if sql::exists(connection, HAS_MODEL, (provider, model), DOING)? {
+                let is_in = |select| sql::exists(connection, select, (provider, model), DOING);
+                if is_in(HAS_MODEL)? || is_in(usage_rows::HAS_MODEL)? {
                     found = Some(UsageKey::Model(provider.to_owned(), model.to_owned()));
                     break;
                 }
@@ -244,9 +262,10 @@ fn next(
                     sql::optional(connection, NEXT_TURN_OF_SESSION, (after, label), DOING)
                 }
                 (UsageBy::Turn, None) => find(NEXT_TURN),
-                (UsageBy::Session, session) => {
-                    session.as_ref().map_or_else(|| find(NEXT_SESSION), the)
+                (UsageBy::Session, None) => {
+                    Ok(least(find(NEXT_SESSION)?, find(usage_rows::NEXT_SESSION)?))
                 }
+                (UsageBy::Session, Some(session)) => the(session),
                 (UsageBy::Agent | UsageBy::Model | UsageBy::Day | UsageBy::Metadata(_), _) => {
                     filter.agent_id.as_ref().map_or_else(|| find(NEXT_AGENT), the)
                 }
@@ -258,8 +277,9 @@ fn next(
             }))
         }
         UsageKey::Model(provider, model) => {
+            let find = |select| sql::optional(connection, select, (provider, model), DOING);
             let found: Option<(String, String)> =
-                sql::optional(connection, NEXT_MODEL, (provider, model), DOING)?;
+                least(find(NEXT_MODEL)?, find(usage_rows::NEXT_MODEL)?);
             Ok(found.map(|(provider, model)| Group {
                 key: format!("{provider}/{model}"),
                 bound: (Value::Text(provider.clone()), Value::Text(model.clone())),
@@ -268,8 +288,8 @@ fn next(
         }
         UsageKey::Time(from) => {
             let from = filter.since.map_or(*from, |since| since.max(*from));
-            let found: Option<i64> =
-                sql::optional(connection, NEXT_DAY, (from.div_euclid(DAY),), DOING)?;
+            let find = |select| sql::optional(connection, select, (from.div_euclid(DAY),), DOING);
+            let found: Option<i64> = least(find(NEXT_DAY)?, find(usage_rows::NEXT_DAY)?);
             let start = found.map(|day| day.saturating_mul(DAY));
             let Some(day) = start.filter(|day| filter.until.is_none_or(|until| *day < until))
             else {
@@ -280,6 +300,14 @@ fn next(
             let bound = (Value::Integer(day), Value::Integer(end));
             Ok(Some(Group { key, bound, after_key: UsageKey::Time(end) }))
         }
+    }
+}
+
+/// The smaller of two keys.
+fn least<K: Ord>(one: Option<K>, other: Option<K>) -> Option<K> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
     }
 }
 
@@ -295,5 +323,6 @@ fn usage_row(key: &str, fields: &mut Fields<'_>) -> Stored<UsageRow> {
         usage: fields.next()?,
         compaction_usage: fields.next()?,
         compaction_cost: fields.next()?,
+        ..UsageRow::default()
     })
 }

@@ -10,11 +10,12 @@ use serde::Serialize;
 
 use super::cells::Found;
 use super::pages::Pages;
+use super::remembered::{Remembered, SavedMemory};
 use super::tables::Tables;
 use crate::open::{draft, registry};
 use crate::sqlite::error::{self, Stored, sqlite};
 use crate::sqlite::{connection, file};
-use crate::transfer::{Problems, Restore};
+use crate::transfer::{Problems, Record, Restore};
 use base::clock::Clock;
 use model::{StorageError, StorageErrorKind, TransferProblem};
 
@@ -37,6 +38,10 @@ pub struct LedgerSalvage {
     pub messages: u64,
     /// Tool calls that were saved.
     pub tool_calls: u64,
+    /// Facts of the memory that were saved, superseded ones included.
+    pub facts: u64,
+    /// Turns that the next engine with a memory indexes anew; 0 for a ledger without a memory.
+    pub indexed_turns: u64,
     /// What was lost or reconstructed; at most 1,000 entries. `line` is null.
     pub problems: Vec<TransferProblem>,
     /// True when there are more problems than `problems` contains.
@@ -54,19 +59,20 @@ pub(crate) fn salvage(damaged: &Path, fresh: &Path, clock: &Clock) -> Stored<Led
     let (path, mut saved) = draft::write(fresh, clock, |draft| {
         let copy = file::companion(draft, "-damaged");
         let done = registry::copy_closed(damaged, &copy).and_then(|()| {
-            let (tables, pages, lost_rows) = scan(&copy)?;
+            let (mut tables, pages, lost_rows) = scan(&copy)?;
             if tables.is_empty() {
                 return Err(none(damaged, "has nothing of a ledger in it"));
             }
             let mut problems = Problems::default();
+            let remembered = std::mem::take(&mut tables.remembered);
             let records = super::mend::records(tables, &mut problems);
-            let done = write(draft, records, problems, clock)?;
-            Ok((done, pages, lost_rows))
+            let (done, memory) = write(draft, (records, remembered), problems, clock)?;
+            Ok((done, memory, pages, lost_rows))
         });
         draft::remove(&copy);
         done
     })
-    .map(|(path, (done, pages, lost_rows))| {
+    .map(|(path, (done, memory, pages, lost_rows))| {
         let Problems { list, truncated } = done.problems.clone();
         let saved = LedgerSalvage {
             path: String::new(),
@@ -76,6 +82,8 @@ pub(crate) fn salvage(damaged: &Path, fresh: &Path, clock: &Clock) -> Stored<Led
             turns: done.turns,
             messages: done.messages,
             tool_calls: done.tool_calls,
+            facts: memory.facts,
+            indexed_turns: memory.turns,
             problems: list,
             truncated,
         };
@@ -105,10 +113,10 @@ fn scan(path: &Path) -> Stored<(Tables, u64, u64)> {
 /// Writes the records to a ledger, in one transaction.
 fn write(
     draft: &Path,
-    records: Vec<crate::transfer::Record>,
+    (records, remembered): (Vec<Record>, Remembered),
     problems: Problems,
     clock: &Clock,
-) -> Stored<Restore> {
+) -> Stored<(Restore, SavedMemory)> {
     let failed = |error| sqlite("write the salvaged ledger", &error);
     let connection = connection::fill_draft(draft, clock)?;
     let mut restore = Restore::default();
@@ -118,9 +126,10 @@ fn write(
         restore.take(&connection, None, record, clock)?;
     }
     restore.finish(&connection)?;
+    let memory = remembered.write(&connection, &mut restore.problems)?;
     connection.execute_batch("COMMIT").map_err(failed)?;
     connection.close().map_err(|(_, error)| failed(error))?;
-    Ok(restore)
+    Ok((restore, memory))
 }
 
 fn none(path: &Path, why: &str) -> StorageError {

@@ -6,6 +6,7 @@ mod journal;
 mod mend;
 mod narrow_rows;
 mod pages;
+mod remembered;
 mod row;
 mod tables;
 

@@ -33,6 +33,8 @@ pub(super) struct Layouts {
     pub(super) turn_metadata: Arc<Layout>,
     pub(super) session_metadata: Arc<Layout>,
     pub(super) blobs: Arc<Layout>,
+    pub(super) memory_scopes: Arc<Layout>,
+    pub(super) memory_facts: Arc<Layout>,
 }
 
 impl Layouts {
@@ -60,6 +62,8 @@ impl Layouts {
             turn_metadata: layout("turn_metadata")?,
             session_metadata: layout("session_metadata")?,
             blobs: layout("blobs")?,
+            memory_scopes: layout("memory_scopes")?,
+            memory_facts: layout("memory_facts")?,
         })
     }
 }

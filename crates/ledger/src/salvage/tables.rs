@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::cells::{Row, Value};
 use super::journal::{Journal, JournalTurn};
 use super::narrow_rows::NarrowRows;
+use super::remembered::Remembered;
 use super::row::{Layouts, TableRow};
 use crate::rows::blobs;
 use crate::rows::context_layers;
@@ -54,6 +55,7 @@ pub(super) struct Tables {
     pub(super) altered: BTreeSet<String>,
     journal: Journal,
     narrow: NarrowRows,
+    pub(super) remembered: Remembered,
 }
 
 struct Blob {
@@ -86,6 +88,7 @@ impl Tables {
             altered: BTreeSet::new(),
             journal: Journal::default(),
             narrow: NarrowRows::default(),
+            remembered: Remembered::default(),
         })
     }
 
@@ -96,6 +99,7 @@ impl Tables {
             && self.messages.is_empty()
             && self.numbered.is_empty()
             && self.sessions.is_empty()
+            && self.remembered.is_empty()
     }
 
     /// Adds a row, if its table is salvaged.
@@ -115,6 +119,7 @@ impl Tables {
         let values: Arc<[Value]> = values.into();
         match (number, values.first()) {
             (Some(number), Some(Value::Text(first))) => self.take_numbered(number, first, &values),
+            (None, Some(Value::Text(_))) if self.remembered.take_forgotten(&values) => {}
             (None, Some(Value::Text(first))) => {
                 if let [_, Value::Text(id), Value::Integer(number)] = &*values
                     && !id.starts_with('{')
@@ -124,7 +129,12 @@ impl Tables {
                 self.take_keyed(first, &values);
             }
             // The rowid is the first column.
-            (Some(number), _) => self.take_move(number, &values),
+            (Some(number), _) => {
+                let layouts = (&self.layouts.memory_scopes, &self.layouts.memory_facts);
+                if !self.remembered.take(number, &values, layouts) {
+                    self.take_move(number, &values);
+                }
+            }
             (None, _) => self.narrow.take_entry(&values),
         }
     }

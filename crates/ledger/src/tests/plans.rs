@@ -10,7 +10,8 @@ use crate::journal_rows::{
 };
 use crate::lease::waits;
 use crate::memory_rows::{
-    chunk_rows, code_cache, counts, fact_rows, find, forget, pending, scope_rows, vector_rows,
+    chunk_rows, code_cache, counts, extraction_rows, fact_rows, find, forget, pending, scope_rows,
+    turn_texts, usage_rows, vector_rows,
 };
 use crate::queue::{self, delivery_rows, dispatch_rows, item_rows};
 use crate::reading::{history, lists, recall, runs, turn_tree, usage};
@@ -135,6 +136,16 @@ fn no_statement_scans_a_table_or_sorts() {
                 usage::NEXT_MODEL,
                 usage::NEXT_DAY,
                 usage::HAS_MODEL,
+                usage_rows::OF_SESSION,
+                usage_rows::OF_AGENT,
+                usage_rows::OF_MODEL,
+                usage_rows::OF_DAY,
+                usage_rows::NEXT_SESSION,
+                usage_rows::NEXT_MODEL,
+                usage_rows::NEXT_DAY,
+                usage_rows::HAS_MODEL,
+                usage_rows::EXTRACTED_ON,
+                &fact_rows::OF_SUBJECT,
                 fork::CALLED_AT,
                 &item_rows::OF_ID,
                 &item_rows::WAITING,
@@ -171,7 +182,7 @@ fn no_statement_scans_a_table_or_sorts() {
                 queue::enqueue::EVENT,
                 queue::enqueue::OWN_SESSION,
                 fork::RESULTS_END,
-                pending::TEXTS,
+                turn_texts::TEXTS,
                 scope_rows::NUMBER,
                 scope_rows::SESSION,
                 &chunk_rows::CHUNK,
@@ -211,6 +222,9 @@ fn no_statement_scans_a_table_or_sorts() {
             // Turns that wait for the memory are read by their ids, chunks by the numbers that the index of words names.
             let waiting = plan(connection, pending::OLDEST);
             assert!(waiting.starts_with("SCAN p;") && !waiting.contains("TEMP"), "{waiting}");
+            let unextracted = plan(connection, extraction_rows::OLDEST);
+            assert!(unextracted.starts_with("SCAN e USING"), "{unextracted}");
+            assert!(!unextracted.contains("TEMP") && unextracted.contains("SEARCH"), "{unextracted}");
             let remembered = plan(connection, find::BY_WORDS);
             assert!(remembered.starts_with("SCAN w VIRTUAL TABLE INDEX"), "{remembered}");
             assert!(remembered.contains("SEARCH c USING INTEGER PRIMARY KEY"), "{remembered}");

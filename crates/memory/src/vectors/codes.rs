@@ -9,7 +9,7 @@ use super::rotation::Rotation;
 use super::scan::{PreparedQuery, RowSums};
 
 /// The candidates of the first pass: where all vectors are as far apart as can be, fewer lose some of the closest ones.
-const FIRST: usize = 4_000;
+const FIRST: usize = 7_000;
 /// And at least so many for each one that is wanted.
 const FIRST_EACH: usize = 10;
 

@@ -124,6 +124,8 @@ pub enum CallPurpose {
     Plan,
     /// Vectors of texts, for the memory.
     Embed,
+    /// The facts of a turn, for the memory.
+    Extract,
 }
 
 impl CallPurpose {
@@ -136,6 +138,7 @@ impl CallPurpose {
             Self::Count => "count",
             Self::Plan => "plan",
             Self::Embed => "embed",
+            Self::Extract => "extract",
         }
     }
 

@@ -5,8 +5,9 @@
 use std::sync::Arc;
 
 use crate::{
-    AgentToolCall, FactFilter, ForgetOptions, MemoryFact, MemoryForgotten, MemoryFound, MemoryKind,
-    MemoryModel, MemoryQuery, MemoryReindex, MemoryScope, Page, PortFuture, SessionIdentity,
+    AgentToolCall, CallCost, CallPurpose, FactFilter, ForgetOptions, MemoryFact, MemoryForgotten,
+    MemoryFound, MemoryKind, MemoryQuery, MemoryReindex, MemoryScope, MemoryTotals, Page,
+    PortFuture, SessionIdentity, TokenUsage,
 };
 
 /// Called after a commit that has left something to index. It returns at once.
@@ -57,6 +58,45 @@ pub struct IndexedTurn {
     pub is_clipped: bool,
     /// What its tools have observed.
     pub facts: Vec<FactInput>,
+    /// Whether a model is to extract its facts.
+    pub extracts: bool,
+}
+
+/// A turn whose facts a model has not extracted yet.
+#[derive(Debug, Clone)]
+pub struct UnextractedTurn {
+    /// The turn.
+    pub turn: PendingTurn,
+    /// The answers that could not be used so far.
+    pub attempts: u32,
+}
+
+/// A fact that a model has found.
+#[derive(Debug, Clone)]
+pub struct ExtractedFact {
+    /// The fact.
+    pub input: FactInput,
+    /// Whether it takes the place of what held of its entity and type.
+    pub replaces: bool,
+}
+
+/// What a call of a model for the memory has used.
+#[derive(Debug, Clone)]
+pub struct MemoryCall {
+    /// The session that pays.
+    pub session_label: String,
+    /// The provider.
+    pub provider: String,
+    /// The model.
+    pub model: String,
+    /// [`CallPurpose::Embed`] or [`CallPurpose::Extract`].
+    pub purpose: CallPurpose,
+    /// The tokens.
+    pub usage: TokenUsage,
+    /// In billionths of a US dollar; `None` for a model without a price.
+    pub nanos: Option<u64>,
+    /// Unix milliseconds.
+    pub at: i64,
 }
 
 /// A chunk that has no vector yet.
@@ -100,28 +140,18 @@ pub struct FactInput {
 /// The counts of a memory.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryCounts {
-    /// The turns that are indexed.
-    pub turns: u64,
-    /// The chunks.
-    pub chunks: u64,
-    /// The facts that hold.
-    pub facts: u64,
-    /// The turns that are not indexed yet.
-    pub pending_turns: u64,
-    /// The chunks after the model's cursor.
-    pub pending_vectors: u64,
-    /// The chunks that the model's embedder refused.
-    pub skipped: u64,
-    /// The reason of the last one.
-    pub skipped_problem: Option<String>,
-    /// The turns with text that is left out.
-    pub clipped_turns: u64,
-    /// Turns and facts that are forgotten.
-    pub forgotten: u64,
-    /// The models with vectors.
-    pub models: Vec<MemoryModel>,
-    /// Tokens, and their cost where all of them have a price.
+    /// How much it has; `pending_vectors` and `skipped` are those of the model that was named.
+    pub totals: MemoryTotals,
+    /// What embedding has cost: tokens, and their price where all of them have one.
     pub cost: EmbeddingCost,
+    /// The turns whose facts are not extracted yet.
+    pub pending_extractions: u64,
+    /// The turns whose facts could not be extracted.
+    pub skipped_extractions: u64,
+    /// The reason of the last one.
+    pub extraction_problem: Option<String>,
+    /// What extraction has cost.
+    pub extraction_cost: EmbeddingCost,
 }
 
 /// The memory of a ledger.
@@ -168,12 +198,33 @@ pub trait MemoryStore: Send + Sync {
         scopes: Option<Vec<MemoryScope>>,
     ) -> PortFuture<'_, Page<MemoryFact, i64>>;
 
-    /// The facts of the same type about the same entity as `fact` that hold as well. `scopes`: `None` for all.
+    /// For each of the facts, those of the same type about the same entity that hold as well. `scopes`: `None` for all.
     fn alike(
         &self,
-        fact: MemoryFact,
+        facts: Vec<MemoryFact>,
         scopes: Option<Vec<MemoryScope>>,
-    ) -> PortFuture<'_, Vec<MemoryFact>>;
+    ) -> PortFuture<'_, Vec<Vec<MemoryFact>>>;
+
+    /// The oldest turns whose facts are not extracted yet.
+    fn unextracted(&self, limit: usize) -> PortFuture<'_, Vec<UnextractedTurn>>;
+
+    /// Stores the facts of a turn if they are not extracted yet. A fact that is known is left out; one that replaces others ends those that are
+    /// not newer and not more certain. False if the turn is not to be extracted any more.
+    fn extracted(&self, turn_id: String, facts: Vec<ExtractedFact>) -> PortFuture<'static, bool>;
+
+    /// Notes an answer about a turn that could not be used; with `gives_up` there is no other attempt.
+    fn not_extracted(
+        &self,
+        turn_id: String,
+        problem: String,
+        gives_up: bool,
+    ) -> PortFuture<'static, ()>;
+
+    /// Adds a call to the usage of the memory.
+    fn used(&self, call: MemoryCall) -> PortFuture<'static, ()>;
+
+    /// What extraction has used on the UTC day of a time.
+    fn extraction_spent(&self, at: i64) -> PortFuture<'_, CallCost>;
 
     /// Whether a fact of this id was forgotten.
     fn is_forgotten(&self, id: String) -> PortFuture<'_, bool>;

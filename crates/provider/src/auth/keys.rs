@@ -5,7 +5,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use secrecy::{ExposeSecret as _, SecretString};
@@ -55,6 +55,8 @@ pub(crate) struct Hosted {
     host: Arc<dyn KeyHost>,
     index: u32,
     state: Mutex<KeyState>,
+    /// The last key, which stays a secret after it was refused.
+    last: RwLock<Option<Arc<Credential>>>,
 }
 
 impl Hosted {
@@ -64,8 +66,9 @@ impl Hosted {
         first: Option<Arc<Credential>>,
         expires_at: Option<i64>,
     ) -> Self {
+        let last = RwLock::new(first.clone());
         let state = KeyState { credential: first, expires_at, ..KeyState::default() };
-        Self { host, index, state: Mutex::new(state) }
+        Self { host, index, state: Mutex::new(state), last }
     }
 }
 
@@ -104,6 +107,16 @@ impl KeyProfile {
     pub fn fixed(credential: Credential, kind: AuthType) -> Self {
         let id = credential.profile_id.clone();
         Self { id, kind, source: KeySource::Fixed(Arc::new(credential)) }
+    }
+
+    /// The key that is known without a call of the host.
+    pub(crate) fn known(&self) -> Option<Arc<Credential>> {
+        match &self.source {
+            KeySource::Fixed(credential) => Some(Arc::clone(credential)),
+            KeySource::Hosted(hosted) => {
+                hosted.last.read().unwrap_or_else(PoisonError::into_inner).clone()
+            }
+        }
     }
 
     /// The credential of an attempt. The host is called once, however many attempts wait.
@@ -145,6 +158,8 @@ impl KeyProfile {
             bearer: matches!(self.kind, AuthType::Token | AuthType::Oauth),
             aws: None,
         });
+        *hosted.last.write().unwrap_or_else(PoisonError::into_inner) =
+            Some(Arc::clone(&credential));
         *state = KeyState {
             credential: Some(Arc::clone(&credential)),
             expires_at: given.expires_at,

@@ -175,6 +175,7 @@ impl HttpProvider {
         let path = self.wire.embed_path(&request.model, (api.path)(&request.model));
         let url = self.url(path, &request.model);
         let body = vec![Bytes::from((api.body)(&request.model, input))];
+        let body = self.shown(&url, body, request, credential).await?;
         let mut exchange = self.exchange(url, body, request, credential, None).await?;
         let Collected { body, whole } = exchange.collect(UNARY_BYTES, None).await?;
         match (api.answer)(&body)

@@ -3,11 +3,14 @@
 //! Two passes, both linear: exact live keys in every form, then texts that look like keys.
 
 mod forms;
+mod known;
 mod live;
 mod shapes;
 
 #[cfg(test)]
 mod tests;
+
+pub use known::KnownKeys;
 
 pub(crate) use forms::MARK;
 pub(crate) use live::LiveKeys;

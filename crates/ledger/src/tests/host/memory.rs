@@ -34,6 +34,7 @@ fn indexed(turn: PendingTurn) -> IndexedTurn {
         chunks: turn.texts,
         is_clipped: false,
         facts: Vec::new(),
+        extracts: false,
     }
 }
 
@@ -99,7 +100,7 @@ async fn a_turn_is_pending_from_its_commit_until_its_chunks_are_stored_and_is_in
     assert_eq!(found(&fixture, "tea", None).await, ["I like green tea"]);
     assert_eq!(fixture.ledger.reindex(None).await.unwrap().turns, 0);
     let counts = fixture.ledger.counts(None).await.unwrap();
-    assert_eq!((counts.turns, counts.chunks, counts.pending_turns), (1, 2, 0));
+    assert_eq!((counts.totals.turns, counts.totals.chunks, counts.totals.pending_turns), (1, 2, 0));
 }
 
 #[tokio::test]
@@ -139,7 +140,7 @@ async fn a_fact_is_superseded_and_listed_and_found_no_more() {
     assert_eq!(ends, [("f1", Some(NOW), Some("f3")), ("f3", None, None)]);
     assert_eq!(ledger.facts(list(false), None).await.unwrap().items.len(), 1);
     ledger.store_fact(fact("f5", "alice", "milk")).await.unwrap();
-    let conflicts = ledger.alike(all[1].clone(), None).await.unwrap();
+    let conflicts = ledger.alike(vec![all[1].clone()], None).await.unwrap().remove(0);
     assert_eq!(conflicts.iter().map(|it| it.id.as_str()).collect::<Vec<_>>(), ["f5"]);
 }
 
@@ -171,7 +172,10 @@ async fn vectors_follow_the_cursor_and_are_found_by_their_model_alone() {
     assert_eq!(closest.vectors, [chunks[1].n, chunks[0].n]);
     assert!(ledger.find(query(other, vec![0.0, 0.6, 0.8])).await.unwrap().vectors.is_empty());
     let counts = ledger.counts(Some(model)).await.unwrap();
-    assert_eq!((counts.skipped, counts.skipped_problem.as_deref()), (1, Some("too long")));
+    assert_eq!(
+        (counts.totals.skipped, counts.totals.skipped_problem.as_deref()),
+        (1, Some("too long"))
+    );
     assert_eq!((counts.cost.tokens, counts.cost.nanos), (9, Some(1_000)));
     // Another process has forgotten it: this one's codes know.
     let forget = ForgetOptions { id: Some("f2".to_owned()), ..ForgetOptions::default() };
@@ -295,6 +299,7 @@ proptest! {
                     }],
                     is_clipped: false,
                     facts: Vec::new(),
+        extracts: false,
                 };
                 assert!(ledger.index_turn(turn).await.unwrap());
             }

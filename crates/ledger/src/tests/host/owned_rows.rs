@@ -15,12 +15,14 @@ const SOURCES: [&str; 4] = [
 ];
 
 /// Deleted by other modules for a deletion.
-const ELSEWHERE: [(&str, &str); 17] = [
+const ELSEWHERE: [(&str, &str); 19] = [
     ("memory_chunks", "`chunk_rows::delete`"),
+    ("memory_extractions", "`extraction_rows::remove`"),
     ("memory_facts", "`forget::of_turn`"),
     ("memory_pending", "`forget::of_turn`"),
     ("memory_skipped", "`chunk_rows::delete`"),
     ("memory_turns", "`forget::of_turn`"),
+    ("memory_usage", "`usage_rows::forget`"),
     ("memory_vectors", "`chunk_rows::delete`"),
     ("memory_words", "`chunk_rows::delete`"),
     ("memory_words_config", "of the index itself"),

@@ -99,7 +99,7 @@ pub struct UsageFilter {
 }
 
 /// The usage of one group.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
 pub struct UsageRow {
@@ -122,4 +122,11 @@ pub struct UsageRow {
     pub compaction_usage: TokenUsage,
     /// US dollars of those with a known price, which are not in `cost`; null where there are none.
     pub compaction_cost: Option<f64>,
+    /// The number of calls of models for the memory: vectors of texts, and facts of turns. They belong to no turn: those for vectors to the
+    /// session `system:memory`, those for facts to the session of the turn. With `since` or `until` whole days (UTC) are counted.
+    pub memory_calls: u64,
+    /// Their usage, which is not in `usage`.
+    pub memory_usage: TokenUsage,
+    /// US dollars of those with a known price, which are not in `cost`; null where there are none.
+    pub memory_cost: Option<f64>,
 }

@@ -21,11 +21,11 @@ pub struct MemoryModel {
     pub current: bool,
 }
 
-/// What the memory has, and what it still has to do.
-#[derive(Debug, Clone, Serialize)]
+/// How much the memory has, and what it still has to do.
+#[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "camelCase")]
-pub struct MemoryStats {
+pub struct MemoryTotals {
     /// The turns that are indexed.
     pub turns: u64,
     /// The chunks of texts, facts and summaries included.
@@ -46,10 +46,42 @@ pub struct MemoryStats {
     pub forgotten: u64,
     /// The vectors, by model.
     pub models: Vec<MemoryModel>,
+}
+
+/// The extraction of facts by a model.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
+#[serde(rename_all = "camelCase")]
+pub struct MemoryExtraction {
+    /// The indexed turns whose facts are not extracted yet.
+    pub pending: u64,
+    /// The turns whose facts could not be extracted.
+    pub skipped: u64,
+    /// The reason of the last one.
+    pub skipped_problem: Option<String>,
+    /// The tokens that its calls have used.
+    pub tokens: u64,
+    /// Their cost in US dollars. Null where a model has no price.
+    pub cost: Option<f64>,
+    /// The last failure. Null where the last attempt succeeded.
+    pub problem: Option<String>,
+}
+
+/// What the memory has, what it still has to do, and what that has cost.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
+#[serde(rename_all = "camelCase")]
+pub struct MemoryStats {
+    /// How much it has.
+    #[serde(flatten)]
+    #[cfg_attr(feature = "testing", ts(flatten))]
+    pub totals: MemoryTotals,
     /// The tokens that were embedded.
     pub embedded_tokens: u64,
     /// Their cost in US dollars. Null where a model has no price.
     pub cost: Option<f64>,
+    /// The extraction of facts; null for an engine whose memory has none.
+    pub extraction: Option<MemoryExtraction>,
     /// The last failure of the indexer or of the embedder. Null where the last attempt succeeded.
     pub problem: Option<String>,
 }
