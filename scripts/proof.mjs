@@ -58,10 +58,11 @@ const proofs = {
   },
   broker: {
     about:
-      'brokers killed at any step, 50 times alone and 50 times beside two others: every receipt ends once, every answer is delivered, every due time has one message',
-    env: { BROKER_KILLS: '50' },
+      'brokers killed at any step, and before, in the middle of and after every write and sync of each of their commits, 50 times alone and 50 times beside two others: every receipt ends once, every answer is delivered, every due time has one message',
+    env: { BROKER_KILLS: '50', BROKER_POINT_KILLS: '50' },
     command: [
       ...spec('broker/kills'),
+      '__test__/broker/load/kill-points.spec.ts',
       '__test__/broker/delivery-kills.spec.ts',
       '__test__/broker/schedule-kills.spec.ts',
     ],

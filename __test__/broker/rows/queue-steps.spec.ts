@@ -1,10 +1,12 @@
-// The steps of a message through its queue, a test for each row of the table in docs/rules/queue.md: what another reader of the ledger
-// sees after it. It must never look inside the addon.
+// The steps of a message through its queue, a test for each commit point and each end of docs/rules/queue.md: what another reader of the
+// ledger sees after it. It must never look inside the addon.
 //
-// | Row                                                    | Test                                                        |
-// |--------------------------------------------------------|-------------------------------------------------------------|
-// | poisoned                                               | `../queue.spec.ts`, "a message is poisoned after seven …"   |
-// | interrupted                                            | `../kills.spec.ts` and `../load/kill-points.spec.ts`        |
+// | Tested elsewhere  | Where                                                                         |
+// |-------------------|-------------------------------------------------------------------------------|
+// | `pending` again   | `../queue.spec.ts`, "a message is tried again after a failure without …"      |
+// | poisoned          | `../queue.spec.ts`, "a message is poisoned after seven failures …"            |
+// | interrupted       | `../kills.spec.ts` and `../load/kill-points.spec.ts`                          |
+// | offered, released | `field-failures.spec.ts`, "a steered message is not lost where …"             |
 
 import { expect, test } from 'vitest'
 import type { AgentEngine } from '../../../index.js'
