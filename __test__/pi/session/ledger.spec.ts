@@ -112,6 +112,26 @@ test('a kill loses no entry whose append has returned', async () => {
   expect(spoolsAt(file)).toEqual([])
 })
 
+test('an entry that a kill has cut is none, and those before it are there', async () => {
+  const { file } = folder()
+  const first = storeAt(file)
+  const session = await first.sessions.create()
+  await first.engine.close()
+  session.appendMessage(user('whole'))
+  await session.flush().catch(() => {})
+  const [spool = ''] = spoolsAt(file)
+  const text = readFileSync(join(dirname(file), spool), 'utf8')
+  // Of a process that has ended: no process has that number.
+  const left = join(dirname(file), spool.replace(/pi-\d+-/, 'pi-999999999-'))
+  writeFileSync(left, `${text}{"type":"turn","id":"01`)
+  const { sessions } = storeAt(file)
+  const again = await sessions.open(session.getSessionId())
+  expect(again.getEntries()).toEqual(session.getEntries())
+  writeFileSync(left, text.slice(0, 20))
+  await storeAt(file).sessions.list()
+  expect(spoolsAt(file)).toEqual([])
+})
+
 test('what an engine could not store before it was closed is in the ledger when the next one opens the session', async () => {
   const { file } = folder()
   const first = storeAt(file)

@@ -3,10 +3,12 @@
 
 import { randomUUID } from 'node:crypto'
 import { appendFileSync, renameSync, writeFileSync } from 'node:fs'
-import { readdir, rm } from 'node:fs/promises'
+import { readdir, readFile, rm, truncate } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import type { Ledger, LedgerImport } from '../../../index.d.ts'
 
+/** The end of a line, as a byte. */
+const NEWLINE = 10
 /** The file may be read by its owner only, as the ledger. */
 const MODE = { mode: 0o600 } as const
 /** The spools of this process that are not empty, by the beginning of their paths. */
@@ -91,12 +93,20 @@ async function recoverSpools(ledger: Ledger, ledgerPath: string): Promise<void> 
     const [pid = ''] = name.slice(prefix.length).split('-')
     if (isRunning(Number(pid))) continue
     const path = join(dir, name)
-    const { problems } = await ledger.import(path)
-    // The kill may have cut the last line: that entry was never appended.
-    const lost = problems.find(({ code }) => code !== 'lost_reference' && code !== 'invalid_line')
-    if (lost !== undefined) throw new Error(`an entry was not recovered: ${lost.message} (${path})`)
+    if (await dropCutLine(path)) {
+      const refused = refusalOf(await ledger.import(path))
+      if (refused !== undefined) throw new Error(`an entry was not recovered: ${refused} (${path})`)
+    }
     await rm(path, { force: true })
   }
+}
+
+/** A kill may have cut the last line: that entry was never appended. Returns whether a line is left after the first. */
+async function dropCutLine(path: string): Promise<boolean> {
+  const text = await readFile(path)
+  const end = text.lastIndexOf(NEWLINE) + 1
+  if (end < text.length) await truncate(path, end)
+  return end > text.indexOf(NEWLINE) + 1
 }
 
 function isRunning(pid: number): boolean {
