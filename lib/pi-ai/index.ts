@@ -38,6 +38,8 @@ import {
   registerApiProvider,
   unregisterApiProviders,
 } from './registry.ts'
+import { StringEnum, Type } from './schema/typebox.ts'
+import { validateToolArguments, validateToolCall } from './schema/validation.ts'
 import {
   complete,
   completeSimple,
@@ -48,8 +50,6 @@ import {
 } from './stream.ts'
 import { ModelCallError } from './throwing.ts'
 import { transformMessages } from './transform.ts'
-import { StringEnum, Type } from './typebox.ts'
-import { validateToolArguments, validateToolCall } from './validation.ts'
 
 export {
   AssistantMessageEventStream,

@@ -1,8 +1,8 @@
 // Validates the arguments of a call, with the coercions that models need. It must never change the arguments of the call itself.
 
-import type { Tool, ToolCall } from '../../pi-ai.d.ts'
-import { check } from './schema/check.ts'
-import type { Problem } from './schema/types.ts'
+import type { Tool, ToolCall } from '../../../pi-ai.d.ts'
+import { check } from './check.ts'
+import type { Problem } from './types.ts'
 
 /** Schemas of TypeBox carry it; their JSON does not. */
 const KIND = Symbol.for('TypeBox.Kind')
