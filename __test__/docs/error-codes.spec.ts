@@ -23,9 +23,11 @@ function faceCodes(): string[] {
     (name) => name.endsWith('.ts'),
   )
   return files.flatMap((name) =>
-    [...read(`lib/${name}`).matchAll(/new AgentEngineError\(\s*'(\w+)'/g)].map(
-      ([, code]) => code ?? '',
-    ),
+    [
+      ...read(`lib/${name}`).matchAll(
+        /(?:new AgentEngineError\(\s*|toJson\([^\n]*\(\) => )'(\w+)'/g,
+      ),
+    ].map(([, code]) => code ?? ''),
   )
 }
 

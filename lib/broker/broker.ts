@@ -395,8 +395,7 @@ class Broker implements Declared {
     const ids = items.map(({ id }) => id)
     hub.holdProcess()
     this.#turns
-      .start(this.#native, turn)
-      .then((begun) => this.#begun(turnId, sessionLabel, ids, begun))
+      .start(this.#native, turn, (begun) => this.#begun(turnId, sessionLabel, ids, begun))
       .catch((error) => {
         if (closes(error)) return this.#native.abandon(sessionLabel, turnId)
         this.#emit('error', error)
@@ -411,12 +410,13 @@ class Broker implements Declared {
     this.#resumed.add(turnId)
     hub.holdProcess()
     const resuming = isSecond
-      ? Promise.resolve(undefined)
-      : this.#turns.resume(this.#native, turnId, sessionLabel, budget)
+      ? Promise.resolve(false)
+      : this.#turns.resume(this.#native, turnId, sessionLabel, budget, (begun) =>
+          this.#begun(turnId, sessionLabel, [], begun),
+        )
     resuming
-      .then((begun) => {
-        if (begun === undefined) this.#native.closeTurn(sessionLabel, turnId)
-        else this.#begun(turnId, sessionLabel, [], begun)
+      .then((isResumed) => {
+        if (!isResumed) this.#native.closeTurn(sessionLabel, turnId)
       })
       .catch((error) => {
         if (closes(error)) return this.#native.abandon(sessionLabel, turnId)

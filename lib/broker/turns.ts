@@ -11,7 +11,7 @@ import type {
   TurnScope,
 } from '../../index.d.ts'
 import type { AgentEngine, EngineParts, Start } from '../engine/engine.ts'
-import { drainLater, request } from '../native/hub.ts'
+import { request } from '../native/hub.ts'
 import type { AgentRun } from '../run/run.ts'
 import { readInput } from '../run/run-input.ts'
 import { AgentEngineError } from '../values/errors.ts'
@@ -80,8 +80,12 @@ class Turns {
     this.#targets = new Targets(engine, options, agents)
   }
 
-  /** Begins the run of a turn. */
-  async start(native: NativeBroker, turn: StartTurn): Promise<BegunTurn> {
+  /** Begins the run of a turn. `begun` is called at once: what comes later misses the first events. */
+  async start(
+    native: NativeBroker,
+    turn: StartTurn,
+    begun: (turn: BegunTurn) => void,
+  ): Promise<void> {
     const { turnId, runId, sessionLabel, items, dropped, note, timeoutMs } = turn
     const last = items.at(-1)
     if (last === undefined) throw new AgentEngineError('internal', 'a turn has no message')
@@ -112,18 +116,19 @@ class Turns {
     }
     const start: Start = (number, json, known, flags) =>
       native.run(this.#parts.native, number, taken, json, known, flags)
-    return { run: this.#parts.begin({ ...context, runId }, start), agentId }
+    begun({ run: this.#parts.begin({ ...context, runId }, start), agentId })
   }
 
-  /** Resumes an interrupted turn with the tools of its session's agent; undefined for one that can only be closed. */
+  /** Resumes an interrupted turn with the tools of its session's agent, as `start` does; false for one that can only be closed. */
   async resume(
     native: NativeBroker,
     turnId: string,
     sessionLabel: string,
     given: TurnBudget | null,
-  ): Promise<BegunTurn | undefined> {
+    begun: (turn: BegunTurn) => void,
+  ): Promise<boolean> {
     const found = (await this.#engine.recover()).find((turn) => turn.turnId === turnId)
-    if (found === undefined || !found.resumable) return undefined
+    if (found === undefined || !found.resumable) return false
     const { agent, agentId } = await this.agent(sessionLabel)
     const scope = { sessionLabel, agentId, turnId, identity: undefined, permissions: undefined }
     const budget = given ?? ownBudget(agent, turnId)
@@ -139,7 +144,8 @@ class Turns {
       native.resume(engine, number, taken, json, known, flags)
     const { beforeToolCall } = this.#options
     const context = { ...persisted, tools, ...(beforeToolCall !== undefined && { beforeToolCall }) }
-    return { run: this.#parts.begin(context, start, drainLater), agentId }
+    begun({ run: this.#parts.begin(context, start), agentId })
+    return true
   }
 
   /** The messages that enter a running turn, as the host's function changes them. */

@@ -100,7 +100,7 @@ interface EngineParts {
   memory: AgentMemory | undefined
   defaults: Readonly<Fields>
   /** Begins a run of a context that was read. */
-  begin(context: Fields, start: Start, drain?: () => void): AgentRun
+  begin(context: Fields, start: Start): AgentRun
 }
 let partsOf: (engine: AgentEngine) => EngineParts
 
@@ -110,7 +110,7 @@ class AgentEngine implements Declared {
       native: engine.#native,
       memory: engine.#memory,
       defaults: engine.#defaults,
-      begin: (context, start, drain) => engine.#begin(context, {}, start, drain),
+      begin: (context, start) => engine.#begin(context, {}, start),
     })
   }
 

@@ -58,6 +58,28 @@ test('streaming: the text comes piece by piece while the turn runs, in order, an
   expect(events.at(-1)).toMatchObject({ type: 'stream_end', final: true })
 })
 
+test('streaming: who follows a message has the first event of its turn, however many turns begin at once', async () => {
+  const count = 24
+  const { broker } = scripted(Array(count).fill('Hi.'), { lanes: { main: count } })
+  const followed = Array.from({ length: count }, (_, at) => {
+    const events: StreamEvent[] = []
+    const { stream, result } = broker.execute({
+      to: { session: `agent:main:dm:u${at}` },
+      message: 'Hi',
+    })
+    stream.onEvent((event) => events.push(event))
+    return { events, result }
+  })
+  for (const { events, result } of followed) {
+    expect((await result).text).toBe('Hi.')
+    expect([events[0]?.type, textOf(events), events.at(-1)?.type]).toEqual([
+      'stream_start',
+      'Hi.',
+      'stream_end',
+    ])
+  }
+})
+
 test('tools: each call is run with its arguments, and the model reads each result', async () => {
   const ran: unknown[] = []
   const add = {
