@@ -150,10 +150,14 @@ test('onEvent refuses anything but a function', () => {
 })
 
 test('the handle aborts and steers, and reports whether the run streams or compacts', async () => {
-  const { engine } = scriptedEngine([{ gate: 'never' }])
+  const { engine } = scriptedEngine([{ steps: [{ text: 'a' }, { gate: 'never' }] }])
   const run = closing(engine).run(context())
   expect(run.stream.isStreaming()).toBe(true)
   expect(run.stream.isCompacting()).toBe(false)
+  // What is sent before the first request is a message of it.
+  await new Promise<void>((resolve) => {
+    run.stream.onEvent(({ type }) => type === 'token' && resolve())
+  })
   expect(run.stream.steer('more')).toBe(true)
   run.stream.abort()
   expect(run.stream.steer('late')).toBe(false)
