@@ -21,6 +21,10 @@ const turn = async (from) => {
   return persistError?.code
 }
 await turn(engine)
+// The engine does nothing more for the turn: a second SQLite cuts the shared index as it opens the ledger, and who reads it in that
+// moment gets a SIGBUS (docs/rules/faults.md#no-second-sqlite).
+await engine.ledger.archive('agent:main:main')
+await engine.ledger.query('SELECT 1')
 const other = new DatabaseSync(path, { readOnly: mode.includes('read') })
 if (!mode.includes('idle')) other.prepare('SELECT count(*) FROM turns').get()
 if (mode.includes('write')) other.exec('CREATE TABLE stranger (id)')
