@@ -11,7 +11,7 @@ import type {
 import * as addon from '../native/addon.ts'
 import { guarded, refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
-import { type Fields, readFields, readNamed } from '../values/reader.ts'
+import { type Fields, readFields, readNamed, withoutUndefined } from '../values/reader.ts'
 
 const CODE = 'invalid_options'
 
@@ -83,7 +83,7 @@ function resolveAgentConfig<Config extends AgentConfig>(
   const shared = readFields(defaults ?? {}, 'config.defaults', CODE, 'config.defaults.')
   // The models are one decision: a model of its own does not belong to the provider of another one.
   const models = resolveAgentModel(config, id) ?? {}
-  const { model, provider, fallbacks, ...rest } = { ...shared, ...defined(own) }
+  const { model, provider, fallbacks, ...rest } = { ...shared, ...withoutUndefined(own) }
   return { ...rest, ...models } as Config
 }
 
@@ -117,11 +117,6 @@ function directoryOf(config: unknown): Fields {
       ? undefined
       : readNamed(defaults, MODEL_FIELDS, 'config.defaults', CODE, 'config.defaults.')
   return { ...fields, agents, personas, defaults: shared }
-}
-
-/** The fields that have a value. */
-function defined(fields: Fields): Fields {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
 }
 
 function json(args: unknown, root: string): string {

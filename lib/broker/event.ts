@@ -6,7 +6,7 @@ import * as addon from '../native/addon.ts'
 import { clip, guarded, refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
 import type { Refuse } from '../values/problems.ts'
-import { type Fields, isObject, readFields, readNamed } from '../values/reader.ts'
+import { type Fields, isGiven, isObject, readFields, readNamed } from '../values/reader.ts'
 
 const CODE = 'invalid_options'
 /** The name of an attribute of a tag. */
@@ -49,10 +49,6 @@ function withEvent(
     pairs.push([name, String(value)])
   }
   return withBlocks(message, [tagged('event', pairs, typeof text === 'string' ? text : '')])
-}
-
-function isGiven(given: unknown): boolean {
-  return given !== undefined && given !== null
 }
 
 function attributesOf(event: RoutedEvent): Fields {

@@ -5,7 +5,7 @@ import { refusal } from '../values/errors.ts'
 import { unknownField } from '../values/field-names.ts'
 import { toJson } from '../values/json.ts'
 import { listing, noted, type Problems, type Refuse, throwing } from '../values/problems.ts'
-import { type Fields, isObject, readFields, readName } from '../values/reader.ts'
+import { givenFields, isObject, readFields, readName } from '../values/reader.ts'
 import { withEvent } from './event.ts'
 import { type ReadOptions, readMode } from './options.ts'
 import { noteTarget, type Routed, refuseSmart, route } from './routes.ts'
@@ -198,7 +198,11 @@ function textOf(message: Message): string {
 /** Where the event of a target came from. */
 function routeOf({ event }: RoutingTarget): Route {
   if (event === undefined || event === null) return {}
-  return defined({ channel: event.channel, account: event.accountId, thread: event.threadId })
+  return givenFields({
+    channel: event.channel,
+    account: event.accountId,
+    thread: event.threadId,
+  }) as Route
 }
 
 function readRoute(given: unknown, refuse: Refuse): Route {
@@ -210,12 +214,7 @@ function readRoute(given: unknown, refuse: Refuse): Route {
       noted(refuse, () => readName(value, `route.${name}`, CODE))
     }
   }
-  return defined(route)
-}
-
-function defined(fields: Fields): Route {
-  const given = Object.entries(fields).filter(([, value]) => value !== undefined && value !== null)
-  return Object.fromEntries(given) as Route
+  return givenFields(route) as Route
 }
 
 export type { ReadRequest, StoredRequest }

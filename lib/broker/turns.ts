@@ -16,7 +16,7 @@ import type { AgentRun } from '../run/run.ts'
 import { readInput } from '../run/run-input.ts'
 import { AgentEngineError } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
-import type { Fields } from '../values/reader.ts'
+import { type Fields, givenFields } from '../values/reader.ts'
 import type { AgentStore } from './agents/store.ts'
 import { Targets } from './agents/targets.ts'
 import { agentTools } from './agents/tools.ts'
@@ -234,7 +234,7 @@ class Turns {
       ...{ native, memory, options, agent, session, scope, tools },
       message: given,
     })
-    const fields: Partial<AssembledContext> = defined({
+    const fields: Partial<AssembledContext> = givenFields({
       sessionLabel,
       systemPrompt,
       layers,
@@ -329,13 +329,6 @@ function crossing({ account, maxTokens, maxCost }: TurnBudget) {
     ...(typeof maxTokens === 'number' && { maxTokens }),
     ...(typeof maxCost === 'number' && { maxCost }),
   }
-}
-
-/** The fields that have a value. */
-function defined<Value extends object>(fields: Value): Partial<Value> {
-  return Object.fromEntries(
-    Object.entries(fields).filter(([, value]) => value !== undefined && value !== null),
-  ) as Partial<Value>
 }
 
 export type { BegunTurn, StartTurn, TurnBudget, TurnItem }

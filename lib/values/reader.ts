@@ -15,6 +15,21 @@ const MAX_ENTRIES = 100_000
 /** Why a text with a lone surrogate is refused. */
 const HALF = 'has half of a surrogate pair, as a cut through a character leaves it; pass whole text'
 
+function isGiven(value: unknown): boolean {
+  return value !== undefined && value !== null
+}
+
+/** The fields that are not undefined. */
+function withoutUndefined(fields: Fields): Fields {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
+}
+
+/** The fields that are neither undefined nor null. */
+function givenFields<Value extends object>(fields: Value): Partial<Value> {
+  const given = Object.entries(fields).filter(([, value]) => isGiven(value))
+  return Object.fromEntries(given) as Partial<Value>
+}
+
 /** Whether a value is an object and no list, as far as this can be determined. */
 function isObject(value: unknown): value is Fields {
   try {
@@ -132,8 +147,10 @@ function reason(error: unknown): string {
 export type { Fields }
 export {
   attempt,
+  givenFields,
   HALF,
   ignoreRejection,
+  isGiven,
   isObject,
   readFields,
   readList,
@@ -142,4 +159,5 @@ export {
   reason,
   refuseList,
   refuseLost,
+  withoutUndefined,
 }

@@ -5,7 +5,15 @@ import * as addon from '../../native/addon.ts'
 import { AgentEngineError, refusal } from '../../values/errors.ts'
 import { toJson } from '../../values/json.ts'
 import { noted, type Problems, type Refuse } from '../../values/problems.ts'
-import { type Fields, isObject, readList, readName, refuseLost } from '../../values/reader.ts'
+import {
+  type Fields,
+  isGiven,
+  isObject,
+  readList,
+  readName,
+  refuseLost,
+  withoutUndefined,
+} from '../../values/reader.ts'
 import { directoryOf, listAgentIds } from '../decisions.ts'
 import { readReset } from '../resets.ts'
 import { checkBudgets, type ReadSubagents, readSubagents, refuseUnknown } from './options.ts'
@@ -130,7 +138,7 @@ function readAgents(
     const path = `agents.${id}`
     refuseUnknown(own, FIELDS, `${path}.`, refuse)
     const at = (name: string) => ((own[name] ?? undefined) === undefined ? 'defaults' : path)
-    const agent: Fields = { ...shared, ...defined(own) }
+    const agent: Fields = { ...shared, ...withoutUndefined(own) }
     const read = checkAgent(agent, id, (name) => `${at(name)}.${name}`, ids, toolsets, refuse)
     if (read !== undefined) subagents.set(id, read)
   }
@@ -218,15 +226,6 @@ function checkFiles(files: unknown, path: string, refuse: Refuse): void {
   for (const [at, name] of names.entries()) {
     noted(refuse, () => readName(name, `${path}[${at}]`, CODE))
   }
-}
-
-function isGiven(value: unknown): boolean {
-  return value !== undefined && value !== null
-}
-
-/** The fields that have a value. */
-function defined(fields: Fields): Fields {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
 }
 
 export { agentIds, noteDirectory, readAgents }
