@@ -995,6 +995,31 @@ export interface LedgerOptions {
   events?: EventRetention | boolean | undefined
 }
 
+/**
+ * A ledger in PostgreSQL 15 or newer, which the engines of many machines share. What it does not have yet is refused with the
+ * code `unsupported`: forks at a tool call, `export`, `import`, and what only a file has.
+ */
+export interface PostgresLedgerOptions {
+  /**
+   * The server: `postgres://user:password@host:5432/database?sslmode=verify-full`. What it leaves out comes from `PGHOST`, `PGPORT`,
+   * `PGUSER`, `PGDATABASE`, `PGPASSWORD` and the file that `PGPASSFILE` names. A connection to another machine is encrypted, unless
+   * `sslmode=disable` is in it.
+   */
+  url: string
+  /** The schema of the tables; it is created if it does not exist. Default `agent`. */
+  schema?: string | undefined
+  /** The most connections of this engine. Default 8. */
+  pool?: number | undefined
+  /** `false`: no TLS. `true`: TLS, also to this machine. `ca`: certificates of more authorities, as PEM text. */
+  ssl?: boolean | { ca: string } | undefined
+  /** See {@link LedgerOptions.journal}. */
+  journal?: 'full' | 'final' | undefined
+  /** How long a session remains leased to a process whose heartbeat has stopped, in milliseconds. Default 15,000. */
+  leaseMs?: number | undefined
+  /** Events are not stored. */
+  events?: false | undefined
+}
+
 /** What {@link Ledger.prune} deletes. */
 export interface PruneOptions {
   /** Sessions that were last used before this time: a Date, or Unix milliseconds. */
@@ -1094,8 +1119,8 @@ export interface AgentEngineOptions extends RunHooks {
   toolsets?: Readonly<
     Record<string, readonly AgentTool[] | ((scope: ToolsetScope) => readonly AgentTool[])>
   > | undefined
-  /** Where turns are stored. Without it they are not stored. */
-  ledger?: LedgerOptions | undefined
+  /** Where turns are stored: a file, or a PostgreSQL server. Without it they are not stored. */
+  ledger?: LedgerOptions | PostgresLedgerOptions | undefined
   /**
    * How turns that a crash has interrupted are handled when the engine is opened. `list` (default): not at all, see
    * {@link AgentEngine.recover}. `discard`: they are closed. `resume`: they continue with the options that `toolsFor` returns;
@@ -1127,6 +1152,11 @@ export interface AgentEngineOptions extends RunHooks {
    */
   rateGovernor?: boolean | RateGovernorOptions | undefined
   models?: readonly ModelDeclaration[] | undefined
+  /**
+   * The hosts that providers and MCP servers may be at, for options that others write too: names and addresses, and `*.example.com` for all
+   * beneath one. Without `providers` the default ones count. Default: any; addresses that are link-local or of cloud metadata are never called.
+   */
+  allowedHosts?: readonly string[] | undefined
   /** Limit of one tool in milliseconds, where neither the tool nor the context has one. */
   toolTimeoutMs?: number | undefined
   /** Inspects each request before it is sent, where the context has no `onRequest`. */
@@ -1235,8 +1265,11 @@ export interface McpAddressOptions extends McpToolOptions {
   url: string
   /** Headers of each request. Their values are never shown. */
   headers?: Readonly<Record<string, string>> | undefined
-  /** Gives the bearer token; called when one is needed, again before it expires, and once when the server refuses it. */
-  auth?: ((request: McpTokenRequest) => KeyGiven | Promise<KeyGiven>) | undefined
+  /**
+   * Gives the bearer token, or `null` for none yet; called when one is needed, again before it expires, and once when the server refuses a
+   * request for want of a better one. `createMcpOAuth` makes one that logs a user in.
+   */
+  auth?: ((request: McpTokenRequest) => KeyGiven | null | Promise<KeyGiven | null>) | undefined
   /** Whether plain http to another machine is allowed. Default false. */
   allowInsecure?: boolean | undefined
   command?: never
@@ -1248,9 +1281,78 @@ export interface McpAddressOptions extends McpToolOptions {
 /** The argument of a server's `auth`. */
 export interface McpTokenRequest {
   server: string
-  /** True: the server has refused the last token. */
+  /** True: the server has refused the last token, or wants one. */
   refused: boolean
+  /** What it wants, if it says so: its header `WWW-Authenticate`. Of a server that nobody has to trust. */
+  challenge?: string | undefined
 }
+
+/** A client that an authorization server knows. */
+export interface McpOAuthClient {
+  clientId: string
+  clientSecret?: string | undefined
+  /** How it proves who it is. Default: what the server supports. */
+  authMethod?: 'client_secret_basic' | 'client_secret_post' | 'none' | undefined
+}
+
+/** The tokens of a login: secrets. */
+export interface McpOAuthTokens {
+  accessToken: string
+  refreshToken?: string | undefined
+  /** Milliseconds since 1970. */
+  expiresAt?: number | undefined
+  scope?: string | undefined
+}
+
+/** What {@link createMcpOAuth} stores, as JSON takes it: it has secrets. */
+export interface McpOAuthState {
+  /** The authorization server to which the rest belongs. */
+  issuer?: string | undefined
+  /** The address of the MCP server's own metadata, which names the authorization server that it trusts. */
+  resourceMetadata?: string | undefined
+  client?: McpOAuthClient | undefined
+  tokens?: McpOAuthTokens | undefined
+}
+
+/** Options of {@link createMcpOAuth}. */
+export interface McpOAuthOptions {
+  /** The address of the MCP server, as in `mcp.<server>.url`. */
+  url: string
+  /**
+   * Opens an address in the user's browser, and returns the whole address to which the browser is sent back (it begins with `redirectUri`). Without it a
+   * `client` with a secret logs in as itself (`client_credentials`).
+   */
+  authorize?: ((url: string) => string | Promise<string>) | undefined
+  /** Where the authorization server sends the browser, for example `http://127.0.0.1:33418/callback`. */
+  redirectUri?: string | undefined
+  /** A client that is registered already. Default: one is registered at the first login. */
+  client?: McpOAuthClient | undefined
+  /** The https address of a document about your application, for authorization servers that read one in place of a registration. */
+  clientMetadataUrl?: string | undefined
+  /** The name that a user sees at the login. */
+  clientName?: string | undefined
+  /** The scopes to ask for, with spaces between, where the server names none. Default: all that it has. */
+  scope?: string | undefined
+  /** What `save` was given last. */
+  load?: (() => McpOAuthState | null | undefined | Promise<McpOAuthState | null | undefined>) | undefined
+  /** Stores tokens, for the next process: they are secrets. */
+  save?: ((state: McpOAuthState) => void | Promise<void>) | undefined
+}
+
+/**
+ * An `auth` function that logs a user in by OAuth 2.1, as MCP has it: it finds the authorization server (RFC 9728, RFC 8414), registers a
+ * client, sends the user's browser there with PKCE, exchanges the code, and renews the token. A failure is the server's error in a run.
+ *
+ * @example
+ * const url = 'https://mcp.example.com/mcp'
+ * const auth = createMcpOAuth({ url, redirectUri, authorize: openBrowserAndWait })
+ * const engine = new AgentEngine({ mcp: { example: { url, auth, startTimeoutMs: 300_000 } } })
+ *
+ * @throws {@link AgentEngineError} `invalid_options` for options that cannot be used.
+ */
+export declare function createMcpOAuth(
+  options: McpOAuthOptions,
+): (request: McpTokenRequest) => Promise<KeyGiven | null>
 
 /** What all MCP servers have. */
 export interface McpToolOptions {
@@ -1535,7 +1637,7 @@ export type EmbedFunction = (
   | readonly (Float32Array | readonly number[] | null)[]
   | Promise<readonly (Float32Array | readonly number[] | null)[]>
 
-/** A model of one of the engine's providers: OpenAI and servers that speak like it (Ollama, vLLM, …), Google, or Bedrock. */
+/** A model of one of the engine's providers: OpenAI and servers that speak like it (vLLM, …), Ollama, Google, or Bedrock. */
 export interface ProviderEmbedder {
   /** The provider, by its name in `providers`. It is called with the engine's keys, rate limits and budgets. */
   provider: string
@@ -2274,6 +2376,7 @@ export type AgentEngineErrorCode =
   | 'storage_locked'
   | 'storage_constraint'
   | 'storage_io'
+  | 'unsupported'
   | 'storage_not_local'
   | 'read_expired'
   | 'no_file_descriptors'

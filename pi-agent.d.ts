@@ -300,10 +300,10 @@ export declare class Agent {
   beforeToolCall?: AgentLoopConfig['beforeToolCall']
   afterToolCall?: AgentLoopConfig['afterToolCall']
   toolExecution: ToolExecutionMode
-  sessionId?: string
-  thinkingBudgets?: ThinkingBudgets
+  sessionId: string | undefined
+  thinkingBudgets: ThinkingBudgets | undefined
   transport: Transport
-  maxRetryDelayMs?: number
+  maxRetryDelayMs: number | undefined
   readonly semantics: Semantics
   /** The live state. */
   get state(): AgentState

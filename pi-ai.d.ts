@@ -331,16 +331,30 @@ export interface OAuthCredentials {
   expires: number
   [key: string]: unknown
 }
+export type OAuthProvider = OAuthProviderId
+export interface OAuthPrompt {
+  message: string
+  placeholder?: string
+  allowEmpty?: boolean
+}
+export interface OAuthAuthInfo {
+  url: string
+  instructions?: string
+}
+export interface OAuthSelectOption {
+  id: string
+  label: string
+}
+export interface OAuthSelectPrompt {
+  message: string
+  options: OAuthSelectOption[]
+}
 export interface OAuthLoginCallbacks {
-  onAuth: (info: { url: string; instructions?: string }) => void
-  onPrompt: (prompt: {
-    message: string
-    placeholder?: string
-    allowEmpty?: boolean
-  }) => Promise<string>
+  onAuth: (info: OAuthAuthInfo) => void
+  onPrompt: (prompt: OAuthPrompt) => Promise<string>
   onProgress?: (message: string) => void
   onManualCodeInput?: () => Promise<string>
-  onSelect?: (prompt: any) => Promise<string | undefined>
+  onSelect?: (prompt: OAuthSelectPrompt) => Promise<string | undefined>
   signal?: AbortSignal
 }
 export interface OAuthProviderInterface {

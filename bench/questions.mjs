@@ -1,10 +1,11 @@
 // Questions about recorded conversations: how often the memory finds the answer's turn among its first five hits, by words alone, by vectors
-// alone (an exact scan), and by both. It prints shares and asserts none.
+// alone (an exact scan), and by both. It prints shares and asserts none: of the questions at even positions, by which the joining of the lists
+// was chosen, and of those at odd positions, by which it was not.
 //
 //     node bench/questions.mjs [folder of the unpacked wordllama]    # the recordings: NEXUS_FIXTURES, see CONTRIBUTING.md
 //
-// A session has the exchanges of one recording. The answers alone are remembered, so that a question is not found by itself; half of the
-// question's words are left out.
+// The answers alone are remembered, so that a question is not found by itself. Each is asked for by half of the question's words, and by the
+// other half.
 
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -47,7 +48,8 @@ function exchanges() {
       const answer = json(join(folder, 'expected.json'))?.text ?? ''
       const words = question.match(/\p{L}{3,}/gu) ?? []
       if (words.length >= 4 && answer.length >= 40) {
-        found.set(answer, { id, asked: words.filter((_, at) => at % 2 === 0).join(' '), answer })
+        const half = (rest) => words.filter((_, at) => at % 2 === rest).join(' ')
+        found.set(answer, { questions: [half(0), half(1)], answer: answer.slice(0, 1_500) })
       }
     }
   }
@@ -76,53 +78,61 @@ const cosine = (one, other) => {
   return product / Math.sqrt(a * b)
 }
 
-/** The shares of questions whose answer is among the first hits: with the embedder, or by words alone. */
-async function share(list, embedder) {
+/** The shares of the questions that are answered, at even and at odd positions. */
+const shares = (answered) =>
+  [0, 1].map((rest) => {
+    const half = answered.filter((_, at) => at % 2 === rest).flat()
+    return half.filter(Boolean).length / half.length
+  })
+
+/** Whether the answer of each question is among the first hits: with the embedder, or by words alone. */
+async function bySearch(list, embedder) {
   const folder = mkdtempSync(join(tmpdir(), 'memory-questions-'))
   const ledger = { path: join(folder, 'agent.db'), synchronous: 'normal' }
   const memory = embedder === undefined ? true : { embedder: { model: 'bench', ...embedder } }
   const engine = new AgentEngine({ ledger, memory })
   const scope = { kind: 'global' }
-  for (const { id, answer } of list) {
-    await engine.memory.storeFact({
-      entity: id,
-      type: 'answer',
-      content: answer.slice(0, 1_500),
-      scope,
-    })
+  for (const [at, { answer }] of list.entries()) {
+    await engine.memory.storeFact({ entity: `n${at}`, type: 'is', content: answer, scope })
   }
   while ((await engine.memory.stats()).pendingVectors > 0)
     await new Promise((r) => setTimeout(r, 20))
-  let found = 0
-  for (const { id, asked } of list) {
-    const { hits } = await engine.memory.search(asked, { all: true, limit: FIRST })
-    if (hits.some(({ fact }) => fact.entity === id)) found++
+  const answered = []
+  for (const [at, { questions }] of list.entries()) {
+    const found = questions.map(async (question) => {
+      const { hits } = await engine.memory.search(question, { all: true, limit: FIRST })
+      return hits.some(({ fact }) => fact.entity === `n${at}`)
+    })
+    answered.push(await Promise.all(found))
   }
   await engine.close()
   rmSync(folder, { recursive: true })
-  return found / list.length
+  return shares(answered)
 }
 
 /** The same by an exact scan of the vectors alone. */
 async function byVectors(list, { embed }) {
-  const answers = await embed(list.map(({ answer }) => answer.slice(0, 1_500)))
-  const questions = await embed(list.map(({ asked }) => asked))
+  const answers = await embed(list.map(({ answer }) => answer))
   const isFound = (question, at) => {
     const own = cosine(question, answers[at])
     return answers.filter((answer) => cosine(question, answer) > own).length < FIRST
   }
-  return questions.filter(isFound).length / list.length
+  const answered = []
+  for (const [at, { questions }] of list.entries()) {
+    answered.push((await embed(questions)).map((question) => isFound(question, at)))
+  }
+  return shares(answered)
 }
 
-const percent = (value) => `${(value * 100).toFixed(1)} %`
+const percent = (halves) => halves.map((value) => `${(value * 100).toFixed(1)} %`).join(' and ')
 
 if (root === undefined || !existsSync(join(root, 'cases'))) {
   console.log('questions: skipped, NEXUS_FIXTURES names no folder of recordings')
 } else {
   const list = exchanges()
-  const words = await share(list)
+  const words = await bySearch(list)
   console.log(
-    `${list.length} questions about recorded answers, found among the first ${FIRST}: ${percent(words)} by words`,
+    `${list.length * 2} questions about recorded answers, found among the first ${FIRST}: ${percent(words)} by words`,
   )
   const embedders = {
     'hashed words': {
@@ -136,7 +146,7 @@ if (root === undefined || !existsSync(join(root, 'cases'))) {
       console.log(`${name}: skipped, its files are not there; see bench/lib/wordllama.mjs`)
       continue
     }
-    const [vectors, both] = [await byVectors(list, embedder), await share(list, embedder)]
+    const [vectors, both] = [await byVectors(list, embedder), await bySearch(list, embedder)]
     console.log(`${name}: ${percent(vectors)} by vectors, ${percent(both)} by both`)
   }
 }

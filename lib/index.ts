@@ -14,6 +14,7 @@ import { AgentEngine } from './engine/engine.ts'
 import { scriptedProvider } from './engine/scripted-provider.ts'
 import { parseSessionKey } from './engine/session-key.ts'
 import { salvageLedger } from './ledger/ledger.ts'
+import { createMcpOAuth } from './mcp/oauth.ts'
 import { createMemoryTools } from './memory/tools.ts'
 import { createCodingTools } from './tools/coding/coding-tools.ts'
 import { applyPatch } from './tools/patch.ts'
@@ -28,6 +29,7 @@ export {
   buildSessionKey,
   buildSystemPrompt,
   createCodingTools,
+  createMcpOAuth,
   createMemoryTools,
   listAgentIds,
   parseSessionKey,
@@ -48,6 +50,7 @@ export type Face = [
   Conforms<typeof buildSessionKey, typeof declared.buildSessionKey>,
   Conforms<typeof buildSystemPrompt, typeof declared.buildSystemPrompt>,
   Conforms<typeof createCodingTools, typeof declared.createCodingTools>,
+  Conforms<typeof createMcpOAuth, typeof declared.createMcpOAuth>,
   Conforms<typeof createMemoryTools, typeof declared.createMemoryTools>,
   Conforms<typeof listAgentIds, typeof declared.listAgentIds>,
   Conforms<typeof resolveAgentConfig, typeof declared.resolveAgentConfig>,

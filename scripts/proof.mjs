@@ -106,9 +106,10 @@ const proofs = {
     command: core('the_ledger_agrees_with_a_model_in_memory'),
   },
   memory: {
-    about: '200 kills of processes whose memory indexes and embeds: each turn is indexed once',
-    env: { MEMORY_KILLS: '200' },
-    command: spec('ledger/memory/kills'),
+    about:
+      '200 kills of processes whose memory indexes and embeds, and a kill at every write and sync of one that extracts facts: each turn is indexed and extracted once',
+    env: { MEMORY_KILLS: '200', EXTRACTION_KILLS: 'all' },
+    command: [...spec('ledger/memory/kills'), '__test__/ledger/memory/extraction-kills.spec.ts'],
   },
   projection: {
     about: '100,000 histories, projected for each strict server',
@@ -175,7 +176,7 @@ const proofs = {
   },
   mcp: {
     about:
-      "the protocol's own scenarios for MCP clients (installed first, 51 MB), but those of its OAuth flow; Node.js 22",
+      "the protocol's own scenarios for MCP clients, logins among them (installed first, 51 MB); Node.js 22",
     env: {},
     command: ['bash', join(root, 'scripts', 'runtimes', 'mcp', 'run.sh')],
   },

@@ -12,7 +12,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 export CI="${CI:-true}" CARGO_TERM_COLOR=never NO_COLOR=1
-export PATH="$PWD/node_modules/.bin:$PATH"
+mkdir -p target/bin
+export PATH="$PWD/node_modules/.bin:$PWD/target/bin:$PATH"
 logs="$PWD/target/test-logs"
 rm -rf "$logs"
 mkdir -p "$logs"
@@ -48,6 +49,13 @@ step() {
   fi
 }
 
+# debian PROGRAM PACKAGE: installs a package of Debian that some tests use, where that is possible.
+debian() {
+  if command -v "$1" || [ "$(id -u)" != 0 ] || ! command -v apt-get; then return 0; fi
+  export DEBIAN_FRONTEND=noninteractive
+  timeout 120 apt-get update -qq && timeout 600 apt-get install -y -qq --no-install-recommends "$2" || true
+}
+
 tools() {
   local tool
   for tool in cargo rustc node npm git cc; do
@@ -59,23 +67,21 @@ tools() {
   node -e 'const [a, b] = process.versions.node.split(".").map(Number)
     if (a < 20 || (a === 20 && b < 19)) throw new Error(`Node.js \`${process.version}\` is too old for the test tools: install 20.19 or newer`)'
   # The ledger tests read the file back with another SQLite. Without it they report that they are skipped.
-  if ! command -v sqlite3 && [ "$(id -u)" = 0 ] && command -v apt-get; then
-    export DEBIAN_FRONTEND=noninteractive
-    timeout 120 apt-get update -qq && timeout 120 apt-get install -y -qq --no-install-recommends sqlite3 || true
-  fi
+  debian sqlite3 sqlite3
   command -v sqlite3 || echo 'no sqlite3: the cross-check of the ledger is skipped'
   # The chat of the command line is tested in a real terminal.
-  if ! command -v tmux && [ "$(id -u)" = 0 ] && command -v apt-get; then
-    export DEBIAN_FRONTEND=noninteractive
-    timeout 120 apt-get update -qq && timeout 120 apt-get install -y -qq --no-install-recommends tmux || true
-  fi
+  debian tmux tmux
   command -v tmux || echo 'skipped: no tmux, so the chat of the command line is not tried in a terminal'
   # The page of examples/web is tested in a real browser.
-  if ! command -v chromium && [ "$(id -u)" = 0 ] && command -v apt-get; then
-    export DEBIAN_FRONTEND=noninteractive
-    timeout 120 apt-get update -qq && timeout 600 apt-get install -y -qq --no-install-recommends chromium || true
-  fi
+  debian chromium chromium
+  crates/postgres/serve.sh --check 2>/dev/null || debian initdb postgresql
+  crates/postgres/serve.sh --check || echo 'skipped: the ledger in PostgreSQL'
   command -v chromium || echo 'skipped: no chromium, so the page of examples/web is not opened'
+  # pi's tools search with these. Debian's `fd` has another name.
+  debian rg ripgrep
+  debian fdfind fd-find
+  if ! command -v fd && command -v fdfind; then ln -sf "$(command -v fdfind)" target/bin/fd; fi
+  { command -v rg && command -v fd; } || echo 'skipped: no rg or no fd, so our searches are not compared with those of pi'
 }
 
 # Installed again only when the lock changed, so that a second `npm test` starts immediately.
@@ -86,13 +92,20 @@ install() {
   cp "$folder/package-lock.json" "$stamp"
 }
 
+# The tests of the ledger in PostgreSQL are built with the others, so that nothing is compiled twice, and get a private server.
 core_tests() {
-  if cargo nextest --version >/dev/null 2>&1; then
-    cargo nextest run --workspace --no-default-features --no-fail-fast --locked
-    # nextest does not run the examples in the documentation.
-    cargo test --workspace --no-default-features --locked --doc
+  local with='' features=''
+  if crates/postgres/serve.sh --check; then
+    with=crates/postgres/serve.sh features='--features nexus-agent-postgres/server'
   else
-    cargo test --workspace --no-default-features --no-fail-fast --locked
+    echo 'skipped: the ledger in PostgreSQL'
+  fi
+  if cargo nextest --version >/dev/null 2>&1; then
+    $with cargo nextest run --workspace --no-default-features $features --no-fail-fast --locked
+    # nextest does not run the examples in the documentation.
+    cargo test --workspace --no-default-features $features --locked --doc
+  else
+    $with cargo test --workspace --no-default-features $features --no-fail-fast --locked
   fi
 }
 

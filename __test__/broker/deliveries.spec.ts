@@ -6,6 +6,7 @@ import { Broker, type Delivery, type StoredDelivery } from '../../index.js'
 import { askedServer, brokerAt, echoing } from '../support/broker.js'
 import { afterwards, closing } from '../support/cleanup.js'
 import { engineAt } from '../support/engine.js'
+import { ledgerAt } from '../support/ledger/named.js'
 
 const label = 'agent:main:main'
 const to = { session: label }
@@ -172,7 +173,7 @@ test('what was not acknowledged is handed out by the next broker, in the order o
   }
   await broker.close()
   await engine.close()
-  const again = closing(engineAt(server.url, { ledger: { path: file } }))
+  const again = closing(engineAt(server.url, { ledger: ledgerAt(file) }))
   const agents = { main: { model: 'test-model', provider: 'test' } }
   const next = new Broker(again, { agents, queue: { pulseMs: 20 } })
   afterwards(() => next.close({ drainMs: 0 }))

@@ -201,3 +201,26 @@ test('a reader of a session that was away gets what it has missed, and then what
   await expect(other.next()).rejects.toMatchObject({ code: 'unknown_run' })
   expect(() => broker.subscribe(label, { afterSeq: 3 })).toThrow(/runId/)
 })
+
+test('an assembled context is run as it is, in its own session or in that of a label or a key', async () => {
+  const server = await echoing()
+  const { broker, engine } = brokerAt(server.url)
+  const assembled = async (message: string) =>
+    await broker.assembleContext({ to: { session: 'own' }, message })
+  const ran = async (execution: { result: Promise<{ text: string; turnId: string }> }) => {
+    const { text, turnId } = await execution.result
+    return [text, (await engine.ledger.turn(turnId))?.sessionLabel]
+  }
+  const start = broker.startBrokerExecution.bind(broker)
+  expect([
+    await ran(broker.runAgent(await assembled('a'))),
+    await ran(start(await assembled('b'))),
+    await ran(start(await assembled('c'), { sessionLabel: 'label' })),
+    await ran(start(await assembled('d'), { sessionKey: 'agent:main:main' })),
+  ]).toEqual([
+    ['to a', 'own'],
+    ['to b', 'own'],
+    ['to c', 'label'],
+    ['to d', 'agent:main:main'],
+  ])
+})

@@ -6,6 +6,7 @@ import { onlyPending, paying } from '../support/approvals.js'
 import { askedServer, brokerAt } from '../support/broker.js'
 import { afterwards, closing } from '../support/cleanup.js'
 import { engineAt } from '../support/engine.js'
+import { ledgerAt } from '../support/ledger/named.js'
 import { deferred } from '../support/tools.js'
 
 const [a, b] = ['agent:main:main', 'agent:main:dm:guest']
@@ -176,7 +177,7 @@ test('a turn that parked in a broker that is gone continues in the next one, and
   // The end of the engine leaves the turn parked; an abort would end it.
   await engine.close()
   await broker.close()
-  const again = closing(engineAt(server.url, { ledger: { path: file } }))
+  const again = closing(engineAt(server.url, { ledger: ledgerAt(file) }))
   const later = new Broker(again, options(ran))
   afterwards(() => later.close({ drainMs: 0 }))
   await later.approve(id)

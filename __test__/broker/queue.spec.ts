@@ -6,6 +6,7 @@ import { Broker, type QueuedMessage } from '../../index.js'
 import { type Asked, askedServer, brokerAt, echoing, userTexts } from '../support/broker.js'
 import { afterwards, closing, serving } from '../support/cleanup.js'
 import { engineAt } from '../support/engine.js'
+import { ledgerAt } from '../support/ledger/named.js'
 import { anthropic } from '../support/servers/anthropic.js'
 import { waitingTool } from '../support/tools.js'
 
@@ -384,7 +385,7 @@ test('an engine that closes before its broker loses no message', async () => {
   const closed = engine.close()
   asked.answer('to a')
   await Promise.all([first.result, closed])
-  const again = closing(engineAt(server.url, { ledger: { path: file } }))
+  const again = closing(engineAt(server.url, { ledger: ledgerAt(file) }))
   const agents = { main: { model: 'test-model', provider: 'test' } }
   // The former owner of the session is this process, which lives.
   const other = new Broker(again, { agents, queue: { pulseMs: 20 } })

@@ -6,6 +6,7 @@ import { isOver } from '../../lib/broker/thread-age.ts'
 import { askedServer, brokerAt, echoing, userTexts } from '../support/broker.js'
 import { afterwards, closing } from '../support/cleanup.js'
 import { engineAt } from '../support/engine.js'
+import { ledgerAt } from '../support/ledger/named.js'
 
 const label = 'agent:main:main'
 const to = { session: label }
@@ -82,7 +83,7 @@ test('what waits in the queue follows the turn that started the thread, also in 
   await broker.close()
   await engine.close()
 
-  const again = closing(engineAt(server.url, { ledger: { path: file } }))
+  const again = closing(engineAt(server.url, { ledger: ledgerAt(file) }))
   const later = new Broker(again, { agents: { main } })
   afterwards(() => later.close({ drainMs: 0 }))
   const fifth = later.execute({ to, message: 'e' })

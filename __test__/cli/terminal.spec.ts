@@ -78,6 +78,58 @@ inTmux('a line that was not sent when the answer ends begins the next message', 
   expect(sent(1)).toBe('and now?')
 })
 
+/** An answer that begins at a gate. */
+function late(answer: Handler): { answer: Handler; open: () => void } {
+  const { wait, open } = gate()
+  return {
+    answer: async (response, seen) => {
+      await wait
+      return answer(response, seen)
+    },
+    open,
+  }
+}
+
+inTmux('until the answer begins a chat shows that it waits, and no trace of it stays', async () => {
+  const { answer, open } = late(says('Hello.'))
+  const { env } = await home(answer)
+  const { type, key, shows, screen } = inTerminal(['chat'], env)
+  await shows('you>')
+  type('Hi!')
+  key('Enter')
+  await shows(/\nyou> Hi!\n[-\\|/] waiting(?: \d+ s)?$/)
+  type('be')
+  await shows(/\nyou> Hi!\nsteer> be$/)
+  key('BSpace', 'BSpace')
+  await shows(/\nyou> Hi!\n[-\\|/] waiting(?: \d+ s)?$/)
+  open()
+  await shows(/\nHello\.\n.*\nyou>$/)
+  expect(screen()).toContain('\nyou> Hi!\nHello.\n')
+})
+
+inTmux('`run` shows that it waits for a model, and for a tool', async () => {
+  const first = late(sse(anthropic.calls(['t1', 'bash', { command: 'echo hi' }])))
+  const second = late(says('Done.'))
+  const { env } = await home(first.answer, second.answer)
+  const { shows, screen } = inTerminal(['run', 'do it'], env)
+  await shows(/^[-\\|/] waiting(?: \d+ s)?$/)
+  first.open()
+  await shows(/^> bash .*\n< bash done .*: hi\n[-\\|/] waiting(?: \d+ s)?$/)
+  second.open()
+  await shows('exit code 0')
+  expect(screen()).toMatch(/^> bash .*\n< bash done .*: hi\nDone\.\n/)
+})
+
+inTmux('a dumb terminal has no line that is drawn again', async () => {
+  const { answer, open } = late(says('Hello.'))
+  const { env, server } = await home(answer)
+  const { shows, screen } = inTerminal(['run', 'hi'], { ...env, TERM: 'dumb' })
+  await vi.waitFor(() => expect(server.seen).toHaveLength(1), { timeout: 30_000 })
+  expect(screen()).toBe('')
+  open()
+  await shows(/^Hello\.\n/)
+})
+
 inTmux('a deleted line is no steering', async () => {
   const { answer, open } = halves('One', ' two.')
   const { env, server } = await home(answer)

@@ -49,6 +49,21 @@ test('a run continues after the results of calls that the host has answered', as
   expect(sent).toEqual([turn, [...turn, ['user', ['text']]]])
 })
 
+test('a history that ends with results goes on with the turn, and is closed before a question', async () => {
+  const { model, engine } = engineOf()
+  const looked = { ...options, history: [...history, call, result] }
+  await engine.run(result, { ...looked, currentTurn: [call] }).result
+  await engine.run('And now?', looked).result
+  await engine.close()
+  const roles = model.requests.map((request: any) =>
+    request.messages.map(({ role }: any) => role).join(' '),
+  )
+  expect(roles).toEqual([
+    'user assistant tool assistant tool',
+    'user assistant tool assistant user',
+  ])
+})
+
 test.each([
   ['currentMessage.role', result, {}, 'invalid_context'],
   ['currentTurn', 'Hello?', { currentTurn: 'no list' }, 'invalid_context'],

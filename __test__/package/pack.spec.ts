@@ -393,6 +393,56 @@ test.each(nodes)('every subpath runs from require and from import on Node.js %s'
   })
 })
 
+/** What a loop with a tool that steers, and then an abort, come to. */
+const conversed = (ran: unknown[], skipped: string[]) => ({
+  ran,
+  conversation: 'user assistant toolResult toolResult user assistant',
+  skipped,
+  stopReason: 'aborted',
+  partial: 'One',
+})
+
+test.each(nodes)('the main path of every face runs on Node.js %s', (_, node) => {
+  const program = join(project, 'faces.mjs')
+  copyFileSync(join(root, '__test__', 'children', 'node', 'faces.mjs'), program)
+  const options = { cwd: project, env: environment, encoding: 'utf8' } as const
+  expect(JSON.parse(execFileSync(node, [program], options))).toEqual({
+    piAi: {
+      types: ['start', 'text_start', 'text_delta', 'text_end', 'done'],
+      texts: ['One', 'Two', 'Three', 'Four'],
+      topK: 3,
+      n: 5,
+      refused: 'Validation failed for tool "t":',
+      custom: 'mine',
+    },
+    agent: {
+      0.54: conversed(['a', 5], ['Skipped due to queued user message.']),
+      0.73: conversed(['a', 5, 'b', 5], []),
+    },
+    sessions: {
+      entries: 3,
+      branch: ['one', 'three'],
+      inLedger: ['one', 'three', 'four'],
+      exported: 4,
+    },
+    embedded: {
+      payloads: [{ text: 'First.' }],
+      stopReason: 'stop',
+      sent: 'user assistant user',
+    },
+    runAgent: {
+      reply: 'Fine.',
+      iterations: 2,
+      types: expect.arrayContaining(['toolcall_start', 'toolcall_end', 'tool_end', 'text_delta']),
+    },
+    program: {
+      types: ['stream_start', 'token', 'usage', 'stream_end', 'result'],
+      text: 'Hello.',
+      doctor: 'Node.js config keys model sandbox workspace ledger terminal',
+    },
+  })
+})
+
 test('the program runs by its name, and as the only program of the package', () => {
   const { version } = createRequire(import.meta.url)('../../package.json')
   const bin = join(project, 'node_modules', '.bin', 'nexus-agent')

@@ -2,8 +2,9 @@
 
 import type { ServerResponse } from 'node:http'
 import { type AgentEngineOptions, Broker, type BrokerOptions } from '../../index.js'
-import { afterwards, folder, serving } from './cleanup.js'
+import { afterwards, serving } from './cleanup.js'
 import { engineAt } from './engine.js'
+import { ledgerAt, newLedger } from './ledger/named.js'
 import { anthropic } from './servers/anthropic.js'
 import type { Seen, TestServer } from './servers/server.js'
 
@@ -73,8 +74,8 @@ export function brokerAt(
   options: Partial<BrokerOptions> = {},
   engineOptions: AgentEngineOptions = {},
 ) {
-  const { file } = folder()
-  const engine = engineAt(url, { ledger: { path: file }, ...engineOptions })
+  const file = newLedger()
+  const engine = engineAt(url, { ledger: ledgerAt(file), ...engineOptions })
   const broker = new Broker(engine, { agents: { main: agent }, ...options })
   afterwards(async () => {
     await broker.close({ drainMs: 0 })

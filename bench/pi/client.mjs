@@ -77,6 +77,8 @@ const rows = {
   W1: [() => tokens(), () => tokens()],
   W2: [() => calls(50), () => calls(500)],
   W3: [() => rounds(5), () => rounds(25)],
+  W3r80: [() => rounds(5), () => rounds(80)],
+  W3r200: [() => rounds(5), () => rounds(200)],
   W3args: [() => calls(1), () => large()],
 }
 const result = {}

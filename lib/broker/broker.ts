@@ -70,8 +70,9 @@ type Listeners = { [Name in keyof Emitted]: Set<(event: Emitted[Name]) => void> 
 interface Running {
   run: AgentRun
   about: { sessionLabel: string; agentId: string; turnId: string }
-  /** Whether the session's states are emitted. */
+  /** Whether the session's states are emitted, and whether its usage is. */
   isWatched: boolean
+  isCounted: boolean
 }
 
 class Broker implements Declared {
@@ -306,6 +307,7 @@ class Broker implements Declared {
     listeners.add(listener)
     // After the caller has the function that removes its listener.
     if (name === 'session') queueMicrotask(() => this.#runs.forEach(this.#watch, this))
+    if (name === 'usage') this.#runs.forEach(this.#countUsage, this)
     return () => void listeners.delete(listener)
   }
 
@@ -451,17 +453,23 @@ class Broker implements Declared {
   #begun(turnId: string, sessionLabel: string, itemIds: string[], begun: BegunTurn): void {
     const { run, agentId } = begun
     const about = { sessionLabel, agentId, turnId }
-    const running: Running = { run, about, isWatched: false }
+    const running: Running = { run, about, isWatched: false, isCounted: false }
     this.#runs.set(turnId, running)
     this.#follow(itemIds, run)
     this.#emit('run', { run, turnId, sessionLabel, agentId, itemIds })
     // Without a listener, nothing of the run crosses for it.
     if (this.#listeners.session.size > 0) this.#watch(running)
-    if (this.#listeners.usage.size > 0) {
-      const used = ({ usage, cost }: AgentResult) =>
-        this.#emit('usage', { ...about, usage, cost: cost ?? null })
-      run.result.then(used, () => {})
-    }
+    if (this.#listeners.usage.size > 0) this.#countUsage(running)
+  }
+
+  /** Emits what a run has used, at its end. */
+  #countUsage(running: Running): void {
+    if (running.isCounted) return
+    running.isCounted = true
+    const { run, about } = running
+    const used = ({ usage, cost }: AgentResult) =>
+      this.#emit('usage', { ...about, usage, cost: cost ?? null })
+    run.result.then(used, () => {})
   }
 
   /** Emits the states of a session while a run of it is under way. That it is idle comes with its end. */

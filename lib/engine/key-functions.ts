@@ -2,6 +2,7 @@
 // what they return.
 // It must never store, print or throw a key.
 
+import type { Refused } from '../native/hub.ts'
 import { messageOf, refusal } from '../values/errors.ts'
 import { isObject, readFields, readList } from '../values/reader.ts'
 import { type ClientFunction, takeClientFunctions } from './client-functions.ts'
@@ -14,7 +15,7 @@ const MAX_KEY = 65_536
 
 /** A function that returns a key, and whose key. Its result is not checked yet. */
 interface KeyFunction {
-  get: (request: { refused: boolean }) => unknown
+  get: (request: Refused) => unknown
   whose: { profileId: string } | { server: string }
 }
 
@@ -84,9 +85,12 @@ function readServers(given: unknown, functions: Map<number, HostFunction>): unkn
 }
 
 /** Calls a key function. Never rejects. */
-async function requestKey({ get, whose }: KeyFunction, refused: boolean): Promise<KeyAnswer> {
+async function requestKey({ get, whose }: KeyFunction, about: Refused): Promise<KeyAnswer> {
   try {
-    const given = await get({ ...whose, refused } as { refused: boolean })
+    const { refused, challenge } = about
+    const given = await get({ ...whose, refused, ...(challenge !== undefined && { challenge }) })
+    // A server may need none.
+    if ((given === null || given === undefined) && 'server' in whose) return { key: '' }
     const { key, expiresAt }: { key?: unknown; expiresAt?: unknown } =
       typeof given === 'string' ? { key: given } : (given ?? {})
     if (typeof key !== 'string')

@@ -115,8 +115,9 @@ function refuseLists(options: Fields, refuse: Refuse): void {
   ]) {
     refuseList(options[field], field, CODE)
   }
-  const { events } = (options.ledger ?? {}) as Fields
+  const { events, ssl } = (options.ledger ?? {}) as Fields
   refuseList(events, 'ledger.events', CODE)
+  refuseList(ssl, 'ledger.ssl', CODE)
   for (const field of ['providers', 'mcp']) {
     for (const [name, each] of Object.entries(options[field] ?? {})) {
       refuseList(each, `${field}.${name}`, CODE)

@@ -33,11 +33,17 @@ interface Waiting {
   holds: boolean
 }
 
+/** Whether the last key was refused, and by which challenge. */
+interface Refused {
+  refused: boolean
+  challenge?: string | undefined
+}
+
 /**
  * Requests the key of a profile: the request's number, the profile's index, and whether its last key was refused; or with `ask` an answer to
  * an MCP server.
  */
-type KeySource = (number: number, profile: number, refused: boolean, ask?: ServerRequest) => void
+type KeySource = (number: number, profile: number, refused: Refused, ask?: ServerRequest) => void
 
 /** Embeds texts for the memory of an engine: the request's number, the texts, and whether they are a search. */
 type EmbedSource = (number: number, texts: string[], isQuery: boolean) => void
@@ -61,6 +67,8 @@ type Reply = Answer & {
   number: number
   profile: number
   refused: boolean
+  /** The `WWW-Authenticate` of a server that refused it. */
+  challenge?: string
   embed?: number
   texts: string[]
   isQuery: boolean
@@ -295,13 +303,26 @@ function dispatch(json: string): void {
     settle(id, { error: { code: 'internal', message } })
     return
   }
-  const { id, keys, number, profile, refused, ask, hook, request, broker, event, update } = reply
+  const {
+    id,
+    keys,
+    number,
+    profile,
+    refused,
+    challenge,
+    ask,
+    hook,
+    request,
+    broker,
+    event,
+    update,
+  } = reply
   const { embed, texts, isQuery } = reply
   if (broker !== undefined) brokers.get(broker)?.(event)
   else if (update !== undefined) updates.get(id)?.(update)
   else if (hook !== undefined) hooks.get(hook)?.(number, request)
   else if (embed !== undefined) embedSources.get(embed)?.(number, texts, isQuery)
-  else if (keys !== undefined) keySources.get(keys)?.(number, profile, refused, ask)
+  else if (keys !== undefined) keySources.get(keys)?.(number, profile, { refused, challenge }, ask)
   else settle(id, reply)
 }
 
@@ -318,7 +339,7 @@ function settle(id: number, { ok, error }: Answer): void {
   }
 }
 
-export type { RecordTarget }
+export type { RecordTarget, Refused }
 export {
   addBroker,
   addEngineHook,

@@ -46,10 +46,10 @@ class Agent implements Declared {
   beforeToolCall?: AgentLoopConfig['beforeToolCall']
   afterToolCall?: AgentLoopConfig['afterToolCall']
   toolExecution: ToolExecutionMode
-  sessionId?: string
-  thinkingBudgets?: ThinkingBudgets
+  sessionId: string | undefined
+  thinkingBudgets: ThinkingBudgets | undefined
   transport: Transport
-  maxRetryDelayMs?: number
+  maxRetryDelayMs: number | undefined
   #limits: Pick<AgentLoopConfig, 'toolTimeoutMs' | 'maxParallelTools' | 'abortGraceMs'>
   #state: AgentState
   #listeners = new Set<Listener>()

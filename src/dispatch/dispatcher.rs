@@ -65,6 +65,15 @@ impl Dispatcher {
             changed: Arc::default(),
         });
         dispatcher.join_peers();
+        let known = Arc::downgrade(&dispatcher);
+        dispatcher.parts.store.watch_queues(Arc::new(move |label: &str| {
+            // Another session waits for the pulse: it is not this process's yet.
+            if let Some(dispatcher) =
+                known.upgrade().filter(|it| it.lock().sessions.contains_key(label))
+            {
+                dispatcher.wake(label);
+            }
+        }));
         let pulse = Arc::clone(&dispatcher);
         dispatcher.parts.tasks.spawn(async move { pulse.beat().await });
         dispatcher

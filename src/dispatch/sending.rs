@@ -1,5 +1,6 @@
 //! Messages that come in, and what a host does with a queue. A receipt is given when its row is committed, and never before.
 
+use std::future::Future;
 use std::sync::Arc;
 
 use super::agents::ended_task;
@@ -27,14 +28,19 @@ pub(crate) struct Receipt {
 }
 
 impl Dispatcher {
-    /// Queues a message, and takes its session's next step.
+    /// Queues a message, and takes its session's next step. It is submitted at once, by the caller's thread: one switch between
+    /// threads less before it is stored.
     ///
     /// # Errors
     /// Those of [`QueueStore::enqueue`].
-    pub(crate) async fn send(self: &Arc<Self>, new: NewItem) -> Result<Receipt, StorageError> {
+    pub(crate) fn send(
+        self: &Arc<Self>,
+        new: NewItem,
+    ) -> impl Future<Output = Result<Receipt, StorageError>> + Send + use<> {
         let id = new.item.id.clone();
-        let enqueued = self.parts.store.enqueue(Box::new(new), self.parts.limits).await?;
-        Ok(self.queued(id, enqueued).await)
+        let enqueued = self.parts.store.enqueue(Box::new(new), self.parts.limits);
+        let dispatcher = Arc::clone(self);
+        async move { Ok(dispatcher.queued(id, enqueued.await?).await) }
     }
 
     /// A message is stored: takes its session's next step.

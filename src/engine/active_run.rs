@@ -96,6 +96,11 @@ impl ActiveRun {
         }
     }
 
+    /// Whether its calls are reserved.
+    pub(crate) fn has_budget(&self) -> bool {
+        self.shared.budgets.apply(&self.payer())
+    }
+
     /// The calibration of the run's model.
     pub(crate) fn ratio(&self) -> Ratio {
         let target = &self.run.target;

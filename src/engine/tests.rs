@@ -1,8 +1,10 @@
 //! Whole runs with the scripted provider, without JavaScript: every end, every abort point, the order of the events.
 
+mod commit_points;
 mod failover;
 mod hooks;
 mod long_histories;
+mod reservations;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,10 +19,10 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use base::clock::Clock;
 use model::{
-    CallStep, Catalogue, CommitReceipt, CompactionCommit, Defaults, EventGroup, Expense,
-    HistoryBase, HistoryTurn, Journal, Message, OpenTurn, Opened, PortFuture, SessionHistory,
-    SpentBy, StorageError, StorageErrorKind, ToolCallRecord, TurnEnd, TurnLease, TurnOpening,
-    TurnStep, parse_context,
+    CallCost, CallStep, Catalogue, CommitReceipt, CompactionCommit, Defaults, EventGroup, Expense,
+    HistoryBase, HistoryTurn, Journal, Message, OpenTurn, Opened, Overdrawn, PortFuture,
+    Reservation, Reserved, SessionHistory, SpentBy, StorageError, StorageErrorKind, ToolCallRecord,
+    TurnEnd, TurnLease, TurnOpening, TurnStep, parse_context,
 };
 use provider::{Provider, ProviderKeys, Script, ScriptedProvider};
 use tools::{Invocation, ToolAnswer, ToolFuture, ToolHost};
@@ -36,11 +38,66 @@ struct Memory {
     /// How steps are refused.
     refuses: Mutex<Option<StorageErrorKind>>,
     full: std::sync::atomic::AtomicBool,
+    accounts: Mutex<Accounts>,
+}
+
+/// One account, whatever it is called: what is reserved in it, by call, and what was spent, in tokens.
+#[derive(Default)]
+struct Accounts {
+    reserved: HashMap<String, u64>,
+    spent: u64,
+}
+
+impl Accounts {
+    fn reserve(&mut self, reservation: &Reservation) -> Result<(), Overdrawn> {
+        let Reservation { call_id, most, accounts } = reservation;
+        let used = self.spent + self.reserved.values().sum::<u64>();
+        let left = accounts[0].max_tokens.unwrap() - used;
+        if most.tokens > left {
+            return Err(Overdrawn { account: 0, left, is_cost: false });
+        }
+        assert!(self.reserved.insert(call_id.clone(), most.tokens).is_none(), "reserved once");
+        Ok(())
+    }
 }
 
 impl Journal for Memory {
     fn spent(&self, _by: SpentBy) -> PortFuture<'static, Expense> {
         Box::pin(std::future::ready(Ok(Expense::default())))
+    }
+
+    fn reserve(&self, reservation: Box<Reservation>) -> PortFuture<'static, Reserved> {
+        let outcome = self.admit(&reservation);
+        let what = if outcome.is_ok() { "reserved" } else { "refused" };
+        self.steps.lock().unwrap().push(what.to_owned());
+        Box::pin(std::future::ready(Ok(Some(outcome))))
+    }
+
+    fn begin_reserving(
+        &self,
+        opening: Box<TurnOpening>,
+        reservation: Box<Reservation>,
+    ) -> PortFuture<'static, (Opened<i64>, Reserved)> {
+        let begun = self.begin(opening);
+        let outcome = self.admit_with_step(&reservation);
+        Box::pin(async move { Ok((begun.await?, Some(outcome))) })
+    }
+
+    fn record_reserving(
+        &self,
+        step: Box<TurnStep>,
+        reservation: Box<Reservation>,
+    ) -> PortFuture<'static, Reserved> {
+        let recorded = self.record(step);
+        let outcome = self.admit_with_step(&reservation);
+        Box::pin(async move { recorded.await.map(|()| Some(outcome)) })
+    }
+
+    fn settle(&self, call_id: String, used: CallCost) {
+        let mut accounts = self.accounts.lock().unwrap();
+        accounts.reserved.remove(&call_id);
+        accounts.spent += used.tokens;
+        self.steps.lock().unwrap().push(format!("settle {}", used.tokens));
     }
 
     fn history<'a>(
@@ -163,6 +220,18 @@ impl Journal for Memory {
 }
 
 impl Memory {
+    fn admit(&self, reservation: &Reservation) -> Result<(), Overdrawn> {
+        self.accounts.lock().unwrap().reserve(reservation)
+    }
+
+    /// Reserves a call with the newest step.
+    fn admit_with_step(&self, reservation: &Reservation) -> Result<(), Overdrawn> {
+        let outcome = self.admit(reservation);
+        let what = if outcome.is_ok() { " + reserved" } else { " + refused" };
+        self.steps.lock().unwrap().last_mut().unwrap().push_str(what);
+        outcome
+    }
+
     fn keep(&self, mut turn: Box<TurnEnd>) -> Result<CommitReceipt, StorageError> {
         if self.full.load(Ordering::Relaxed) {
             return Err(StorageError::new(StorageErrorKind::Full, "the disk is full"));
@@ -239,6 +308,15 @@ fn scripted(script: &Value) -> ScriptedProvider {
 
 /// An engine with the provider `test`.
 fn engine(entry: ProviderEntry, journal: Option<Arc<dyn Journal>>, clock: Clock) -> Engine {
+    engine_with(entry, journal, clock, Budgets::default())
+}
+
+fn engine_with(
+    entry: ProviderEntry,
+    journal: Option<Arc<dyn Journal>>,
+    clock: Clock,
+    budgets: Budgets,
+) -> Engine {
     let declared = serde_json::from_value(
         json!([{ "provider": "test", "id": "m", "contextWindow": 100_000 }]),
     )
@@ -255,7 +333,7 @@ fn engine(entry: ProviderEntry, journal: Option<Arc<dyn Journal>>, clock: Clock)
         compaction: Some(CompactionOptions::default()),
         pruning: None,
         guard: ContextGuard::default(),
-        budgets: Budgets::default(),
+        budgets,
         policies: Vec::new(),
         planner: None,
         failover: FailoverOptions::default(),
@@ -278,11 +356,16 @@ impl Rig {
     }
 
     fn with(script: &Value, clock: Clock, keys: ProviderKeys) -> Self {
+        Self::budgeted(script, clock, keys, Budgets::default())
+    }
+
+    fn budgeted(script: &Value, clock: Clock, keys: ProviderKeys, budgets: Budgets) -> Self {
         let provider = Arc::new(scripted(script));
         let entry = ProviderEntry { provider: Arc::clone(&provider) as Arc<dyn Provider>, keys };
         let journal = Arc::new(Memory::default());
         let stored = Some(Arc::clone(&journal) as Arc<dyn Journal>);
-        Self { engine: engine(entry, stored, clock), provider, journal, host: Arc::default() }
+        let engine = engine_with(entry, stored, clock, budgets);
+        Self { engine, provider, journal, host: Arc::default() }
     }
 
     /// Waits until the provider has received this many requests.
@@ -672,97 +755,4 @@ async fn closing_waits_for_the_running_and_refuses_the_next() {
     rig.provider.open_gate("go");
     closing.await;
     assert_eq!(run.end().await.0["persisted"], true);
-}
-
-fn tool(name: &str, mode: &str, replay: &str) -> Value {
-    json!({ "name": name, "parameters": { "type": "object" }, "executionMode": mode, "replay": replay })
-}
-
-#[tokio::test]
-async fn each_commit_point_writes_the_new_facts_and_shares_a_write_where_that_is_safe() {
-    let script = json!([
-        { "toolCalls": [{ "name": "echo" }, { "name": "fail" }] },
-        { "toolCalls": [{ "name": "echo" }] },
-        "done",
-    ]);
-    for (replay, expected) in [
-        // A result with effects is written before the model is called again; one without effects is written with the next facts.
-        (
-            "unsafe",
-            [
-                "W0",
-                "assistant, echo running, fail pending",
-                "tool, echo completed, fail running",
-                "tool, fail failed",
-                "assistant, echo running",
-                "tool, echo completed",
-            ]
-            .as_slice(),
-        ),
-        (
-            "pure",
-            [
-                "W0",
-                "assistant, echo running, fail pending",
-                "tool, echo completed, fail running",
-                "tool, assistant, fail failed, echo running",
-            ]
-            .as_slice(),
-        ),
-    ] {
-        let rig = Rig::new(&script);
-        let tools = json!({ "tools": [tool("echo", "sequential", replay), tool("fail", "sequential", replay)] });
-        let (result, _) = rig.start(&tools).end().await;
-        assert_eq!(
-            (&result["stopReason"], &result["persisted"]),
-            (&json!("end_turn"), &json!(true))
-        );
-        assert_eq!(*rig.journal.steps.lock().unwrap(), *expected, "{replay}");
-        let turns = rig.journal.turns.lock().unwrap();
-        let sequences: Vec<u32> =
-            turns[0].messages.iter().map(|message| message.sequence).collect();
-        assert_eq!(sequences, (0..7).collect::<Vec<_>>());
-    }
-}
-
-#[tokio::test]
-async fn parallel_calls_start_with_one_record() {
-    let rig = Rig::new(&json!([
-        { "toolCalls": [{ "name": "echo" }, { "name": "echo" }, { "name": "echo" }] }, "done",
-    ]));
-    let tools = json!({ "tools": [tool("echo", "parallel", "pure")] });
-    rig.start(&tools).end().await;
-    assert_eq!(
-        *rig.journal.steps.lock().unwrap(),
-        ["W0", "assistant, echo running, echo running, echo running"]
-    );
-}
-
-#[tokio::test]
-async fn a_tool_with_effects_does_not_start_without_its_record_and_a_pure_one_does() {
-    for (replay, kind, expected, calls) in [
-        ("unsafe", StorageErrorKind::Full, ("error", json!("storage_full")), 0),
-        ("idempotent", StorageErrorKind::StaleWriter, ("error", json!("stale_writer")), 0),
-        ("pure", StorageErrorKind::StaleWriter, ("error", json!("stale_writer")), 0),
-        ("pure", StorageErrorKind::Full, ("end_turn", Value::Null), 1),
-    ] {
-        let rig = Rig::new(&json!([{ "toolCalls": [{ "name": "echo" }] }, "done"]));
-        *rig.journal.refuses.lock().unwrap() = Some(kind);
-        let tools = json!({ "tools": [tool("echo", "sequential", replay)] });
-        let (result, _) = rig.start(&tools).end().await;
-        let code = result["error"]["detail"]["code"].clone();
-        assert_eq!((result["stopReason"].as_str().unwrap(), code), expected, "{replay}");
-        assert_eq!(rig.host.calls.load(Ordering::Relaxed), calls, "{replay}");
-    }
-}
-
-#[tokio::test]
-async fn a_turn_that_cannot_be_opened_is_still_answered() {
-    let rig = Rig::new(&json!(["hello"]));
-    rig.journal.full.store(true, Ordering::Relaxed);
-    let (result, _) = rig.start(&json!({})).end().await;
-    assert_eq!(
-        (&result["stopReason"], &result["persisted"], &result["persistError"]["code"]),
-        (&json!("end_turn"), &json!(false), &json!("storage_full"))
-    );
 }

@@ -1,24 +1,44 @@
-//! The backend of a ledger: opens a SQLite file by its options and returns its ports, and salvages a damaged file.
+//! The backend of a ledger: opens a SQLite file or a PostgreSQL server by its options and returns its ports, and salvages a
+//! damaged file.
 //!
 //! Nothing else in this module names a backend. It must never leave a file behind for a wrong option.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::options::{EventFields, LedgerFields, SynchronousName};
+use super::options::{AuthorityFields, EventFields, LedgerFields, SslFields, SynchronousName};
 use base::clock::Clock;
 use base::config::{Environment, LOG_BOUND_VARIABLE};
 use base::error::EngineError;
 use ledger::{Ledger, LedgerOptions, LedgerSalvage, Synchronous};
 use model::{InputError, LedgerPorts, StorageError};
+use postgres::{Postgres, PostgresFields, PostgresOptions};
 
 /// A shorter lease could expire by chance; a longer one would block a session for too long.
 const LEASES_MS: std::ops::RangeInclusive<u64> = 300..=600_000;
 
 /// Checks the options of a ledger.
-pub(super) fn check(fields: &LedgerFields) -> Result<(), InputError> {
-    if fields.path.is_empty() {
-        return Err(InputError::new("ledger.path", "is empty; pass the path of a file"));
+pub(super) fn check(fields: &LedgerFields, environment: &Environment) -> Result<(), InputError> {
+    match (&fields.path, &fields.url) {
+        (None, None) => {
+            return Err(InputError::new(
+                "ledger.path",
+                "is missing; pass the path of a file, or the `url` of a PostgreSQL server",
+            ));
+        }
+        (Some(_), Some(_)) => {
+            return Err(InputError::new("ledger.url", "is passed with `path`; pass one of them"));
+        }
+        (Some(path), None) => {
+            if path.is_empty() {
+                return Err(InputError::new("ledger.path", "is empty; pass the path of a file"));
+            }
+            of_server_only(fields)?;
+        }
+        (None, Some(url)) => {
+            of_file_only(fields)?;
+            postgres_options(fields, url, environment)?;
+        }
     }
     if fields.lease_ms.is_some_and(|lease| !LEASES_MS.contains(&lease)) {
         let (least, most) = (LEASES_MS.start(), LEASES_MS.end());
@@ -30,18 +50,80 @@ pub(super) fn check(fields: &LedgerFields) -> Result<(), InputError> {
     EventFields::retention(fields.events.as_ref()).map(drop)
 }
 
+/// Refuses options of a server beside a file.
+fn of_server_only(fields: &LedgerFields) -> Result<(), InputError> {
+    let given = [
+        ("ledger.schema", fields.schema.is_some()),
+        ("ledger.pool", fields.pool.is_some()),
+        ("ledger.ssl", fields.ssl.is_some()),
+    ];
+    match given.into_iter().find(|(_, is_given)| *is_given) {
+        Some((path, _)) => Err(InputError::new(
+            path,
+            "belongs to a ledger with a `url`; leave it out with a `path`",
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Refuses options of a file beside a server.
+fn of_file_only(fields: &LedgerFields) -> Result<(), InputError> {
+    if fields.synchronous.is_some() {
+        let message =
+            "belongs to a ledger in a file; set `synchronous_commit` of the server or of the role";
+        return Err(InputError::new("ledger.synchronous", message));
+    }
+    Ok(())
+}
+
+/// The options of a server.
+///
+/// # Errors
+/// The first wrong option, with all of its problems.
+fn postgres_options(
+    fields: &LedgerFields,
+    url: &str,
+    environment: &Environment,
+) -> Result<PostgresOptions, InputError> {
+    let (ssl, authorities) = match &fields.ssl {
+        None => (None, None),
+        Some(SslFields::Switch(ssl)) => (Some(*ssl), None),
+        Some(SslFields::Authorities(AuthorityFields { ca })) => (None, Some(ca.as_str())),
+    };
+    let retention = EventFields::retention(fields.events.as_ref())?;
+    let given = PostgresFields {
+        url,
+        schema: fields.schema.as_deref(),
+        pool: fields.pool,
+        ssl,
+        authorities,
+        lease_ms: fields.lease_ms,
+        retention: retention.as_ref(),
+    };
+    PostgresOptions::read(given, environment).map_err(|problems| {
+        let path = problems.first().map_or("ledger.url", |it| it.path.as_str()).to_owned();
+        let same = problems.iter().filter(|it| it.path == path);
+        let messages: Vec<&str> = same.map(|it| it.message.as_str()).collect();
+        InputError::new(path, messages.join("; "))
+    })
+}
+
 /// Opens the ledger of these options, which were checked.
 pub(super) fn open(
     fields: LedgerFields,
     environment: &Environment,
     clock: &Clock,
 ) -> Result<LedgerPorts, EngineError> {
+    if let Some(url) = &fields.url {
+        let options = postgres_options(&fields, url, environment).map_err(EngineError::option)?;
+        return Ok(LedgerPorts::of(&Postgres::open(&options, clock.clone())?));
+    }
     let synchronous = match fields.synchronous {
         Some(SynchronousName::Normal) => Synchronous::Normal,
         Some(SynchronousName::Full) | None => Synchronous::Full,
     };
     let lease = fields.lease_ms.map_or(LedgerOptions::DEFAULT_LEASE, Duration::from_millis);
-    let path = PathBuf::from(fields.path);
+    let path = PathBuf::from(fields.path.unwrap_or_default());
     let events = EventFields::retention(fields.events.as_ref()).map_err(EngineError::option)?;
     let log_bound = environment
         .get(LOG_BOUND_VARIABLE)

@@ -144,7 +144,7 @@ impl NativeEngine {
             Some(JournalName::Full) | None => JournalMode::Full,
         };
         // Last, so that a wrong option leaves no file behind.
-        let path = ledger.as_ref().map(|fields| fields.path.clone());
+        let path = ledger.as_ref().and_then(|fields| fields.path.clone());
         let ledger =
             ledger.map(|fields| backend::open(fields, &environment, &clock)).transpose()?;
         let protected = path.map(|path| protect(path.into()));

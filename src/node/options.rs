@@ -41,6 +41,8 @@ pub(super) struct Options<'a> {
     pub(super) planner: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) mcp: Option<&'a RawValue>,
+    #[serde(default)]
+    pub(super) allowed_hosts: Option<Vec<String>>,
     #[serde(borrow, default)]
     pub(super) memory: Option<&'a RawValue>,
     /// The options that `lib/engine/options.ts` handles in JavaScript: listed here so that an error names every option.
@@ -61,7 +63,18 @@ pub(super) struct Options<'a> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct LedgerFields {
-    pub(super) path: String,
+    /// Of a ledger in a file.
+    #[serde(default)]
+    pub(super) path: Option<String>,
+    /// Of a ledger in PostgreSQL.
+    #[serde(default)]
+    pub(super) url: Option<String>,
+    #[serde(default)]
+    pub(super) schema: Option<String>,
+    #[serde(default)]
+    pub(super) pool: Option<u64>,
+    #[serde(default)]
+    pub(super) ssl: Option<SslFields>,
     #[serde(default)]
     pub(super) synchronous: Option<SynchronousName>,
     #[serde(default)]
@@ -70,6 +83,20 @@ pub(super) struct LedgerFields {
     pub(super) lease_ms: Option<u64>,
     #[serde(default)]
     pub(super) events: Option<EventFields>,
+}
+
+/// `ledger.ssl` of the engine's options.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "a boolean, or an object of `ca`")]
+pub(super) enum SslFields {
+    Switch(bool),
+    Authorities(AuthorityFields),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct AuthorityFields {
+    pub(super) ca: String,
 }
 
 #[derive(Deserialize, Clone, Copy)]

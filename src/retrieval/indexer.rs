@@ -1,4 +1,4 @@
-//! The task that indexes turns: it reads those that have ended, cuts their texts, and stores the chunks, a turn at a time.
+//! The task that indexes turns: it reads those that have ended, cuts their texts, and stores the chunks.
 //!
 //! Nothing waits for it. It must never index a turn twice or lose one: the store takes each once.
 
@@ -12,6 +12,10 @@ use model::{IndexedTurn, MemoryKind, PendingText, PendingTurn, StorageError, Sto
 
 /// The turns that are read at once.
 const BATCH: usize = 32;
+/// The batches that are still indexed while the engine closes: what a `reindex` has left waits for the next one.
+const LAST_BATCHES: u32 = 32;
+/// The wait after a turn has ended: what ends meanwhile is written with it, and the next turn of a busy session is not held up by each one.
+const PAUSE: Duration = Duration::from_millis(50);
 /// The wait after a failure of the store; it doubles.
 const WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -25,14 +29,15 @@ impl Memory {
     /// Indexes turns as they end, until the engine closes: those that have ended by then are indexed as well.
     pub(super) async fn index_turns(self: Arc<Self>) {
         let mut failures = 0;
+        let mut last_batches = LAST_BATCHES;
         loop {
             match self.index_pending().await {
                 Ok(true) => {
                     failures = 0;
-                    if !self.closing.is_cancelled() {
-                        continue;
+                    last_batches -= u32::from(self.closing.is_cancelled());
+                    if last_batches == 0 {
+                        return;
                     }
-                    return;
                 }
                 Ok(false) => {
                     failures = 0;
@@ -42,7 +47,12 @@ impl Memory {
                     tokio::select! {
                         biased;
                         () = self.turn_ended.notified() => {}
+                        () = self.closing.cancelled() => continue,
+                    }
+                    tokio::select! {
+                        biased;
                         () = self.closing.cancelled() => {}
+                        () = tokio::time::sleep(PAUSE) => {}
                     }
                 }
                 Err(error) if error.kind == StorageErrorKind::Closed => return,
@@ -70,11 +80,17 @@ impl Memory {
         let with_calls = !self.parts.options.observations.is_empty();
         let turns = self.parts.store.pending_turns(BATCH, with_calls).await?;
         let more = turns.len() == BATCH;
-        for turn in turns {
-            let turn = self.indexed(self.turn_without_keys(turn));
-            let has_chunks = !turn.chunks.is_empty() || !turn.facts.is_empty();
-            let extracts = turn.extracts;
-            if self.parts.store.index_turn(turn).await? {
+        // All are submitted before the first is awaited: the ledger writes them in one transaction.
+        let submitted: Vec<_> = turns
+            .into_iter()
+            .map(|turn| {
+                let turn = self.indexed(self.turn_without_keys(turn));
+                let has_chunks = !turn.chunks.is_empty() || !turn.facts.is_empty();
+                (has_chunks, turn.extracts, self.parts.store.index_turn(turn))
+            })
+            .collect();
+        for (has_chunks, extracts, written) in submitted {
+            if written.await? {
                 if has_chunks {
                     self.chunk_written.notify_one();
                 }

@@ -17,6 +17,7 @@ import { expect, test } from 'vitest'
 import { askedServer, brokerAt, echoing } from '../../support/broker.js'
 import { closing } from '../../support/cleanup.js'
 import { context, engineAt } from '../../support/engine.js'
+import { ledgerAt } from '../../support/ledger/named.js'
 
 const label = 'agent:main:main'
 const to = { session: label }
@@ -81,7 +82,7 @@ test('fresh lookup: a message follows what another engine has added while it wai
   await broker.suspendQueue(label)
   const execution = broker.execute({ to, message: 'late' })
   await execution.receipt
-  const other = closing(engineAt(server.url, { ledger: { path: file } }))
+  const other = closing(engineAt(server.url, { ledger: ledgerAt(file) }))
   const run = other.run(
     context({ sessionLabel: label, currentMessage: { role: 'user', content: 'first' } }),
   )

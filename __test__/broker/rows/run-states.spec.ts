@@ -96,6 +96,26 @@ test('a listener that comes while a turn runs has its states from then on, and f
   expect([states[0], states.at(-1)]).toEqual([`${label} running`, `${label} idle`])
 })
 
+test('a listener that comes while a turn runs has what the turn has used, and one that leaves has nothing', async () => {
+  const { server, next } = await askedServer()
+  const { broker } = brokerAt(server.url)
+  const { result } = broker.execute({ to, message: 'Hi' })
+  const asked = await next()
+  let heard = 0
+  broker.on('usage', () => heard++)()
+  const used = new Promise<BrokerEvents['usage']>((resolve) => {
+    broker.on('usage', resolve)
+    broker.on('usage', () => heard++)
+  })
+  asked.answer('Hi.')
+  const { turnId, usage, cost } = await result
+  expect(await used).toEqual({
+    ...{ sessionLabel: label, agentId: 'main', turnId },
+    ...{ usage, cost: cost ?? null },
+  })
+  expect(heard).toBe(1)
+})
+
 test('compacting: while the history is summarised', async () => {
   const overflow = {
     error: { kind: 'context_overflow', message: 'prompt is too long' },

@@ -1,21 +1,15 @@
 // A process with a broker and an outbox: sends messages with a target to two sessions, delivers what it gets, and prints each step
 // until it is killed, or until nothing waits and `end` is set. Arguments: ledger, log, the model's address, name, the number of
 // messages, `end` or `stay`.
-import { appendFileSync, writeSync } from 'node:fs'
-import { AgentEngine, Broker } from '../../../index.js'
+import { appendFileSync } from 'node:fs'
+import { Broker } from '../../../index.js'
+import { engineAt, print } from './setup.mjs'
 
 const [file, log, url, name, count, until] = process.argv.slice(2)
-/** In one write, so that a kill never leaves a partial line. */
-const print = (line) => writeSync(1, `${line}\n`)
 /** The log is of all processes: an appended line is whole, and in the order of the writes. */
 const note = (line) => appendFileSync(log, `${line}\n`)
 
-const engine = new AgentEngine({
-  providers: { test: { api: 'anthropic-messages', baseUrl: url } },
-  authProfiles: [{ id: 'p1', provider: 'test', type: 'api_key', key: 'sk-test-canary-0123456789' }],
-  models: [{ provider: 'test', id: 'test-model', contextWindow: 200_000, maxOutputTokens: 8_192 }],
-  ledger: { path: file },
-})
+const engine = engineAt(file, url)
 const broker = new Broker(engine, {
   agents: { main: { model: 'test-model', provider: 'test' } },
   queue: { pulseMs: 20, debounceMs: 0, cap: 1_000 },

@@ -1,19 +1,12 @@
 // A process with a broker that does one of everything: a message that is queued, taken and delivered, one that enters its turn, a task
 // for another agent with its result, answers in the outbox, and a schedule. Whichever process does a step, it is done once: messages
 // have ids of their events. Arguments: ledger, the model's address, the time of the schedule.
-import { writeSync } from 'node:fs'
-import { AgentEngine, Broker } from '../../../index.js'
+import { Broker } from '../../../index.js'
+import { engineAt, print } from './setup.mjs'
 
 const [file, url, at] = process.argv.slice(2)
-/** In one write, so that a kill never leaves a partial line. */
-const print = (line) => writeSync(1, `${line}\n`)
 
-const engine = new AgentEngine({
-  providers: { test: { api: 'anthropic-messages', baseUrl: url } },
-  authProfiles: [{ id: 'p1', provider: 'test', type: 'api_key', key: 'sk-test-canary-0123456789' }],
-  models: [{ provider: 'test', id: 'test-model', contextWindow: 200_000, maxOutputTokens: 8_192 }],
-  ledger: { path: file },
-})
+const engine = engineAt(file, url)
 const send = async (message, mode) => {
   const to = { session: 'main' }
   const { itemId } = await broker.send({ to, message, mode, eventId: message, target: { message } })

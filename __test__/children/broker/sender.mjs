@@ -1,19 +1,12 @@
 // A process with a broker: sends messages to one session, prints each receipt and each step of its runs, and works the queue
 // until it is killed, or until nothing waits and `end` is set. Arguments: file, the model's address, name, the number of
 // messages, `end` or `stay`.
-import { writeSync } from 'node:fs'
-import { AgentEngine, Broker } from '../../../index.js'
+import { Broker } from '../../../index.js'
+import { engineAt, print } from './setup.mjs'
 
 const [file, url, name, count, until] = process.argv.slice(2)
-/** In one write, so that a kill never leaves a partial line. */
-const print = (line) => writeSync(1, `${line}\n`)
 
-const engine = new AgentEngine({
-  providers: { test: { api: 'anthropic-messages', baseUrl: url } },
-  authProfiles: [{ id: 'p1', provider: 'test', type: 'api_key', key: 'sk-test-canary-0123456789' }],
-  models: [{ provider: 'test', id: 'test-model', contextWindow: 200_000, maxOutputTokens: 8_192 }],
-  ledger: { path: file },
-})
+const engine = engineAt(file, url)
 const note = {
   name: 'note',
   description: 'Notes.',

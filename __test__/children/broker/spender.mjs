@@ -3,6 +3,7 @@
 // messages, the budget in US dollars.
 import { writeSync } from 'node:fs'
 import { AgentEngine, Broker } from '../../../index.js'
+import { ledgerAt } from '../ledger-at.mjs'
 
 const [file, url, name, count, maxCost] = process.argv.slice(2)
 const print = (line) => writeSync(1, `${line}\n`)
@@ -14,7 +15,7 @@ const engine = new AgentEngine({
   models: [
     { provider: 'test', id: 'test-model', contextWindow: 200_000, maxOutputTokens: 1_000, cost },
   ],
-  ledger: { path: file },
+  ledger: ledgerAt(file),
   budgets: [{ per: 'day', maxCost: Number(maxCost) }],
 })
 const model = { model: 'test-model', provider: 'test' }

@@ -1,18 +1,11 @@
 // A process with a broker that defines schedules, each for one time, and prints each step until it is killed, or until all are done
 // and `end` is set. Arguments: ledger, the model's address, the first time, the number of schedules, `end` or `stay`.
-import { writeSync } from 'node:fs'
-import { AgentEngine, Broker } from '../../../index.js'
+import { Broker } from '../../../index.js'
+import { engineAt, print } from './setup.mjs'
 
 const [file, url, first, count, until] = process.argv.slice(2)
-/** In one write, so that a kill never leaves a partial line. */
-const print = (line) => writeSync(1, `${line}\n`)
 
-const engine = new AgentEngine({
-  providers: { test: { api: 'anthropic-messages', baseUrl: url } },
-  authProfiles: [{ id: 'p1', provider: 'test', type: 'api_key', key: 'sk-test-canary-0123456789' }],
-  models: [{ provider: 'test', id: 'test-model', contextWindow: 200_000, maxOutputTokens: 8_192 }],
-  ledger: { path: file },
-})
+const engine = engineAt(file, url)
 const broker = new Broker(engine, {
   agents: { main: { model: 'test-model', provider: 'test' } },
   queue: { pulseMs: 20 },

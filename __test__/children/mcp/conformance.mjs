@@ -1,6 +1,6 @@
 // The client that the scenarios of the protocol test: an engine whose model calls each tool of the server once. The last argument is the
 // server's address. It must never know which scenario it is in.
-import { AgentEngine, scriptedProvider } from '../../../index.js'
+import { AgentEngine, createMcpOAuth, scriptedProvider } from '../../../index.js'
 import { context } from '../common.mjs'
 
 const url = process.argv.at(-1)
@@ -21,7 +21,22 @@ const accepted = ({ requestedSchema: { properties = {} } }) => ({
     ),
   ),
 })
-const mcp = { s: { url, onElicitation: accepted, onSampling: () => 'sampled' } }
+/** What a browser does whose user agrees to everything. */
+const agreed = async (address) => {
+  const { headers } = await fetch(address, { redirect: 'manual' })
+  return headers.get('location') ?? ''
+}
+const { client_id: clientId, client_secret: clientSecret } = JSON.parse(
+  process.env.MCP_CONFORMANCE_CONTEXT ?? '{}',
+)
+const isUser = process.env.CONFORMANCE_USER !== '0'
+const auth = createMcpOAuth({
+  url,
+  ...(isUser && { authorize: agreed, redirectUri: 'http://127.0.0.1:33418/callback' }),
+  clientMetadataUrl: 'https://conformance-test.local/client-metadata.json',
+  ...(clientId && { client: { clientId, clientSecret } }),
+})
+const mcp = { s: { url, auth, onElicitation: accepted, onSampling: () => 'sampled' } }
 // The model of the second engine calls what the first one has found.
 const looking = new AgentEngine({ mcp })
 const tools = await looking.mcp.tools()

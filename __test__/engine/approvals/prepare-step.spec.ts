@@ -74,6 +74,32 @@ test('a model of the run is called from the step on that names it', async () => 
   expect(result.stopReason).toBe('end_turn')
 })
 
+test.each([1, 2])('a model that is named for answer %i has each message once', async (at) => {
+  const { server } = await running(
+    ({ step }) => (step === at ? { model: 'test/small-model' } : undefined) as never,
+    { fallbacks: ['small-model'] },
+  )
+  type Sent = { role: string; content: string | { type: string; text?: string }[] }
+  const shapes = server.seen.map(({ body }) =>
+    (body.messages as Sent[]).map(({ role, content }) => [
+      role,
+      ...(typeof content === 'string' ? [content] : content.map((it) => it.text ?? it.type)),
+    ]),
+  )
+  const question = ['user', 'hi']
+  const round = [
+    ['assistant', 'tool_use'],
+    ['user', 'tool_result'],
+  ]
+  // What another model has begun is closed for the one that goes on.
+  const closed = [
+    ['assistant', '[The results above were requested earlier.]'],
+    ['user', '(Go on.)'],
+  ]
+  const first = at === 1 ? round : [...round, ...closed]
+  expect(shapes).toEqual([[question], [question, ...first], [question, ...first, ...round]])
+})
+
 test.each<[string, unknown, string]>([
   ['a tool that the run does not have', { tools: ['look', 'fly'] }, 'prepareStep.tools[1]'],
   ['a model that is not one of the run', { model: 'huge' }, 'prepareStep.model'],

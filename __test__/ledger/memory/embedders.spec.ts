@@ -62,6 +62,21 @@ test('a vector with NaN, of other dimensions or missing is skipped and counted, 
   )
 })
 
+test('an embedder that is slow is given up after `timeoutMs` and called again, and words are found meanwhile', async () => {
+  let isSlow = true
+  const embed: EmbedFunction = (texts) =>
+    isSlow ? new Promise(() => {}) : texts.map((text) => hashed(text))
+  const engine = remembering({ embed, dimensions: 256, timeoutMs: 20 })
+  expect((await engine.run('Rosebud is here.', { session: 'main' }).result).persisted).toBe(true)
+  const problem = 'the embedder did not answer in 20 ms'
+  const during = await search(engine, 'rosebud')
+  expect(during).toMatchObject({ model: null, problem, hits: [{ why: 'words' }] })
+  await polled(engine).toMatchObject({ problem, pendingVectors: 2 })
+  isSlow = false
+  await polled(engine).toMatchObject({ problem: null, pendingVectors: 0 })
+  expect((await search(engine, 'rosebud')).hits).toMatchObject([{ why: 'both' }])
+})
+
 test('an answer that is no list of as many vectors is a failure that is shown', async () => {
   let answer: unknown = 'vectors'
   const engine = remembering({ dimensions: 256, embed: (async () => answer) as never })

@@ -5,12 +5,13 @@ import { expect, test } from 'vitest'
 import type { AgentEngine, AgentEngineOptions, MemoryFact } from '../../../index.js'
 import { closing, folder } from '../../support/cleanup.js'
 import { scriptedEngine } from '../../support/engine.js'
+import { ledgerAt, newLedger } from '../../support/ledger/named.js'
 import { thrown } from '../../support/refusals.js'
 import { hashingEmbedder } from '../../support/values/hashing-embedder.js'
 
 /** An engine that remembers, and answers each message with the next of these texts. */
 function remembering(answers: string[], memory: AgentEngineOptions['memory'] = true) {
-  const options = { ledger: { path: folder().file }, memory }
+  const options = { ledger: ledgerAt(newLedger()), memory }
   const defaults = { model: 'test-model', provider: 'test' }
   const replies = answers.map((text) => ({ text }))
   return closing(scriptedEngine(replies, { ...options, defaults }).engine)
@@ -172,7 +173,7 @@ test('facts are imported into another memory with their ids', async () => {
 })
 
 test('turns from before an engine had a memory are indexed when that is asked for', async () => {
-  const ledger = { path: folder().file }
+  const ledger = ledgerAt(newLedger())
   const defaults = { model: 'test-model', provider: 'test' }
   const plain = scriptedEngine([{ text: 'Noted.' }], { ledger, defaults }).engine
   await say(plain, 'main', 'An old secret: rosebud.')
@@ -185,7 +186,7 @@ test('turns from before an engine had a memory are indexed when that is asked fo
 })
 
 test('a turn that a process left behind is indexed by the next one', async () => {
-  const ledger = { path: folder().file }
+  const ledger = ledgerAt(newLedger())
   const defaults = { model: 'test-model', provider: 'test' }
   const options = { ledger, defaults, memory: true }
   const first = scriptedEngine([{ text: 'Noted.' }], options).engine

@@ -21,6 +21,7 @@ function engineAt(url: string, embedder: unknown, options: Partial<AgentEngineOp
       providers: {
         openai: { baseUrl: `${url}/v1` },
         google: { baseUrl: url },
+        ollama: { baseUrl: `${url}/v1` },
         anthropic: { baseUrl: url },
       },
       authProfiles: [
@@ -93,6 +94,49 @@ test('Google’s embeddings are requested by their task', async () => {
     ['/v1beta/models/gemini-embedding-001:batchEmbedContents', 'RETRIEVAL_DOCUMENT'],
     ['/v1beta/models/gemini-embedding-001:batchEmbedContents', 'RETRIEVAL_QUERY'],
   ])
+})
+
+test('Ollama’s own API is called, with all texts of a batch and without a key', async () => {
+  const server = await serving((response, seen) =>
+    status(200, {
+      model: seen.body.model,
+      embeddings: seen.body.input.map((text: string) => [...hashed(text, 64)]),
+      prompt_eval_count: 5,
+    })(response, seen),
+  )
+  const memory = { embedder: { provider: 'ollama', model: 'nomic-embed-text', dimensions: 64 } }
+  const path = folder().file
+  const plain = engineAt(server.url, undefined, { ledger: { path }, memory: true })
+  for (const content of ['jasmine', 'chess']) await plain.memory.storeFact({ ...fact, content })
+  await plain.close()
+  const engine = engineAt(server.url, undefined, { ledger: { path }, memory })
+  await polled(engine).toMatchObject({ pendingVectors: 0, embeddedTokens: 5, problem: null })
+  const { hits, model } = await engine.memory.search('favourite', { all: true })
+  expect(model).toBe('ollama/nomic-embed-text')
+  expect(hits[0]).toMatchObject({ why: 'vector' })
+  expect(server.seen.map(({ path, body, headers }) => [path, body, headers.authorization])).toEqual(
+    [['alice likes: jasmine', 'alice likes: chess'], ['favourite']].map((input) => [
+      '/api/embed',
+      { model: 'nomic-embed-text', input, truncate: true, dimensions: 64 },
+      undefined,
+    ]),
+  )
+})
+
+test('an error of Ollama is shown, and vectors of another length than it was asked for are skipped', async () => {
+  let answer = status(404, { error: 'model "m" not found, try pulling it first' })
+  const server = await serving((response, seen) => answer(response, seen))
+  const embedder = { provider: 'ollama', model: 'm', dimensions: 64 }
+  const engine = engineAt(server.url, embedder)
+  await engine.memory.storeFact(fact)
+  await expect
+    .poll(async () => (await stats(engine)).problem, { timeout: 30_000 })
+    .toContain('not found')
+  answer = status(200, { embeddings: [[1, 2, 3]] })
+  await polled(engine).toMatchObject({ pendingVectors: 0, skipped: 1, problem: null })
+  expect((await stats(engine)).skippedProblem).toBe(
+    "the vector has 3 dimensions, and the model's have 64",
+  )
 })
 
 test('a server that refuses is called again, a text that it refuses is skipped, and no key is shown', async () => {

@@ -32,3 +32,13 @@ agent.prompt([{ role: 'user', content: 'hi', timestamp: 0 }]) satisfies Promise<
 agent.state satisfies Omit<pi.AgentState, never>
 ours.agentLoop satisfies (...call: Parameters<typeof theirs.agentLoop>) => unknown
 ours.agentLoopContinue satisfies (...call: Parameters<typeof theirs.agentLoopContinue>) => unknown
+
+// An agent where pi's is expected, as far as it is public: the classes have private members, which TypeScript compares by their declaration. The other way
+// round an agent of pi's lacks what the other version has, so only its methods are compared.
+type Public<Of> = { [Name in keyof Of]: Of[Name] }
+type Methods<Of> = {
+  [Name in keyof Of as Of[Name] extends (...call: never) => unknown ? Name : never]: Of[Name]
+}
+agent satisfies Public<pi.Agent>
+type Theirs = Methods<Required<Public<pi.Agent>>>
+same<Theirs, Pick<Required<Public<ours.Agent>>, keyof Theirs>>(true)

@@ -63,5 +63,16 @@ theirs.registerApiProvider({
 
 // TypeBox's own `Type`, where it is installed.
 same<typeof ours.Type, typeof import('@sinclair/typebox').Type>(true)
-ours.registerOAuthProvider satisfies typeof pi.registerOAuthProvider
-ours.getOAuthApiKey satisfies typeof pi.getOAuthApiKey
+
+// Logins.
+same<pi.OAuthCredentials, ours.OAuthCredentials>(true)
+same<pi.OAuthLoginCallbacks, ours.OAuthLoginCallbacks>(true)
+same<pi.OAuthProviderInterface, ours.OAuthProviderInterface>(true)
+same<pi.OAuthProviderInfo, ours.OAuthProviderInfo>(true)
+same<pi.OAuthProviderId, ours.OAuthProviderId>(true)
+same<typeof pi.registerOAuthProvider, typeof ours.registerOAuthProvider>(true)
+same<typeof pi.getOAuthProvider, typeof ours.getOAuthProvider>(true)
+same<typeof pi.getOAuthProviders, typeof ours.getOAuthProviders>(true)
+same<typeof pi.getOAuthProviderInfoList, typeof ours.getOAuthProviderInfoList>(true)
+same<typeof pi.refreshOAuthToken, typeof ours.refreshOAuthToken>(true)
+same<typeof pi.getOAuthApiKey, typeof ours.getOAuthApiKey>(true)

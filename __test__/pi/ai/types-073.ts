@@ -2,6 +2,7 @@
 
 import type { StreamFn } from 'pi-agent-core-073'
 import type * as pi from 'pi-ai-073'
+import type * as login from 'pi-ai-073/oauth'
 import * as ours from '../../../pi-ai.js'
 
 /** Each is assignable to the other. */
@@ -60,3 +61,19 @@ theirs.registerApiProvider({
   stream: ours.stream,
   streamSimple: ours.streamSimple,
 })
+
+// Logins.
+same<login.OAuthCredentials, ours.OAuthCredentials>(true)
+same<login.OAuthLoginCallbacks, ours.OAuthLoginCallbacks>(true)
+same<login.OAuthProviderInterface, ours.OAuthProviderInterface>(true)
+same<login.OAuthProviderInfo, ours.OAuthProviderInfo>(true)
+same<login.OAuthProviderId, ours.OAuthProviderId>(true)
+same<pi.OAuthSelectPrompt, ours.OAuthSelectPrompt>(true)
+same<pi.OAuthAuthInfo, ours.OAuthAuthInfo>(true)
+same<pi.OAuthPrompt, ours.OAuthPrompt>(true)
+same<typeof login.registerOAuthProvider, typeof ours.registerOAuthProvider>(true)
+same<typeof login.getOAuthProvider, typeof ours.getOAuthProvider>(true)
+same<typeof login.getOAuthProviders, typeof ours.getOAuthProviders>(true)
+same<typeof login.getOAuthProviderInfoList, typeof ours.getOAuthProviderInfoList>(true)
+same<typeof login.refreshOAuthToken, typeof ours.refreshOAuthToken>(true)
+same<typeof login.getOAuthApiKey, typeof ours.getOAuthApiKey>(true)

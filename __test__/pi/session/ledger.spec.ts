@@ -218,6 +218,54 @@ test('a run of the engine continues from the leaf, and reads what pi’s context
   })
 })
 
+test('a run that a host begins in the session of pi is no entry of it', async () => {
+  const { engine } = scriptedEngine(['aside'], { ledger: { path: folder().file } })
+  closing(engine)
+  const sessions = new LedgerSessions(engine.ledger)
+  const session = await sessions.create()
+  session.appendMessage(user('one'))
+  await session.flush()
+  const label = session.getLedgerSession() as string
+  await engine.run('two', { session: label, model: 'test/scripted' }).result
+  const again = await sessions.open(session.getSessionId())
+  expect(again.buildSessionContext().messages).toEqual([user('one')])
+  again.appendMessage(assistant('1'))
+  await again.flush()
+  expect((await sessions.open(session.getSessionId())).getEntries()).toHaveLength(2)
+})
+
+test('the calls of a session are in the ledger, with their results', async () => {
+  const { sessions, ledger } = storeAt(folder().file)
+  const session = await sessions.create()
+  const call = (id: string, name: string) => ({ type: 'toolCall', id, name, arguments: { a: 1 } })
+  const result = (toolCallId: string, toolName: string, isError: boolean) => ({
+    role: 'toolResult',
+    toolCallId,
+    toolName,
+    content: [{ type: 'text', text: `of ${toolName}` }],
+    isError,
+    timestamp: 1,
+  })
+  session.appendMessage(user('go'))
+  session.appendMessage({
+    ...assistant(''),
+    content: [call('c1|fc_1', 'look'), call('c2', 'read'), call('c3', 'open')],
+  })
+  session.appendMessage(result('c1|fc_1', 'look', false))
+  await session.flush()
+  const again = await sessions.open(session.getSessionId())
+  again.appendMessage(result('c2', 'read', true))
+  await again.flush()
+  const { items } = await ledger.toolCalls({ sessionLabel: session.getLedgerSession() as string })
+  const rows = items.map(({ id, toolName, params, result, error, status }) => {
+    return { id, toolName, params, result, error, status }
+  })
+  expect(rows.sort((one, other) => one.id.localeCompare(other.id))).toEqual([
+    { id: 'c1', toolName: 'look', params: { a: 1 }, result: 'of look', status: 'completed' },
+    { id: 'c2', toolName: 'read', params: { a: 1 }, error: 'of read', status: 'failed' },
+  ])
+})
+
 test('a session that is not there is refused, and so is one that is there already', async () => {
   const { path, file } = folder()
   const { sessions, ledger } = storeAt(file)

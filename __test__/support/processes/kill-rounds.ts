@@ -15,11 +15,13 @@ export interface KillRound {
   step(number: number): number
   /** Whether it is killed only after it has sent its messages; otherwise not later. */
   sendsFirst: boolean
+  /** More of the environment of each process. */
+  env?: Record<string, string>
 }
 
 /** Runs a round. Returns the messages with receipts: each id with its text. */
 export async function killRound(round: KillRound): Promise<Map<string, string>> {
-  const { script, processes, args, messages, step, sendsFirst } = round
+  const { script, processes, args, messages, step, sendsFirst, env } = round
   const receipts = new Map<string, string>()
   const take = (lines: string[]) => {
     for (const line of lines) {
@@ -28,7 +30,7 @@ export async function killRound(round: KillRound): Promise<Map<string, string>> 
     }
   }
   const children = Array.from({ length: processes }, (_, number) =>
-    killable(script, args(`p${number}`, messages[0], 'stay')),
+    killable(script, args(`p${number}`, messages[0], 'stay'), env),
   )
   await Promise.all(
     children.map(async (child, number) => {
@@ -40,7 +42,7 @@ export async function killRound(round: KillRound): Promise<Map<string, string>> 
       take(child.lines)
     }),
   )
-  const last = killable(script, args('last', messages[1], 'end'))
+  const last = killable(script, args('last', messages[1], 'end'), env)
   await last.line('ended')
   await last.ended
   take(last.lines)

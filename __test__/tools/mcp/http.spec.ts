@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { createMcpHandler, McpServer } from '@modelcontextprotocol/server'
 import { expect, test } from 'vitest'
 import * as z from 'zod'
-import { AgentEngine } from '../../../index.js'
+import { AgentEngine, type McpTokenRequest } from '../../../index.js'
 import { afterwards, folder } from '../../support/cleanup.js'
 import { context } from '../../support/engine.js'
 import { callAll, engineWith } from '../../support/servers/mcp.js'
@@ -38,8 +38,11 @@ const json = (response: ServerResponse, id: unknown, result: object) => {
   response.end(JSON.stringify({ jsonrpc: '2.0', id, result }))
 }
 
-/** A server that begins a session, and leaves calls of tools to `answer`. */
-async function overHttp(answer: Answer = ({ id }, response) => json(response, id, text('ok'))) {
+/** A server that begins a session, and leaves calls of tools to `answer`, where it does not `refuse` the request. */
+async function overHttp(
+  answer: Answer = ({ id }, response) => json(response, id, text('ok')),
+  refuse: (seen: Seen, response: ServerResponse) => boolean = () => false,
+) {
   const seen: Seen[] = []
   let sessions = 0
   const server = createServer((request, response) => {
@@ -51,6 +54,7 @@ async function overHttp(answer: Answer = ({ id }, response) => json(response, id
       const message = body === '' ? undefined : (JSON.parse(body) as Message)
       const about = { verb: request.method, headers: request.headers, method: message?.method }
       seen.push(about)
+      if (refuse(about, response)) return
       if (message === undefined) return response.writeHead(200).end()
       const { id, method } = message
       if (id === undefined || method === undefined) return response.writeHead(202).end()
@@ -203,6 +207,67 @@ test('a token comes from the host, is renewed once when it is refused, and is in
   expect(JSON.stringify([texts, events, result, states])).not.toContain('canary')
   for (const name of readdirSync(path)) {
     expect(readFileSync(join(path, name)).includes('canary')).toBe(false)
+  }
+})
+
+test('the host sees what a server wants, gives no token before, and one for all that wait; more is asked for once in a request', async () => {
+  const wants = 'Bearer resource_metadata="https://s.example/about", scope="read"'
+  const more = 'Bearer error="insufficient_scope", scope="write"'
+  let initialized = 0
+  const { url, seen } = await overHttp(
+    ({ id }, response, { headers }) => {
+      if (headers.authorization !== 'Bearer canary-write') {
+        return response.writeHead(403, { 'www-authenticate': more }).end()
+      }
+      json(response, id, text('written'))
+    },
+    ({ headers }, response) => {
+      if (headers.authorization !== undefined) return false
+      initialized += 1
+      response.writeHead(401, { 'www-authenticate': wants }).end()
+      return true
+    },
+  )
+  const asked: unknown[] = []
+  const auth = async (request: McpTokenRequest) => {
+    asked.push(request)
+    if (!request.refused) return null
+    return request.challenge === wants ? 'canary-read' : 'canary-write'
+  }
+  const { engine, provider } = engineWith({ s: { url, auth } }, [call, 'done'])
+  const { texts, result, events } = await callAll({ engine, provider })
+  expect([texts, initialized]).toEqual([['written'], 1])
+  expect(asked).toEqual([
+    { server: 's', refused: false },
+    { server: 's', refused: true, challenge: wants },
+    { server: 's', refused: true, challenge: more },
+  ])
+  const shown = JSON.stringify([texts, result, events, engine.mcp.servers()])
+  expect(shown).not.toContain('canary')
+  const calls = seen.filter(({ method }) => method === 'tools/call')
+  expect(calls.map(({ headers }) => headers.authorization)).toEqual([
+    'Bearer canary-read',
+    'Bearer canary-write',
+  ])
+})
+
+test('a host that has no token, or fails, is an error of the server that says so, and no failed run', async () => {
+  const { url } = await overHttp(undefined, (_, response) => {
+    response.writeHead(401, { 'www-authenticate': 'Bearer' }).end()
+    return true
+  })
+  for (const [auth, why] of [
+    [() => null, 'refuses the credentials (HTTP 401)'],
+    [() => Promise.reject(new Error('nobody is logged in')), '`auth` failed: nobody is logged in'],
+  ] as const) {
+    const { engine } = engineWith({ s: { url, auth } }, ['done'])
+    const { stopReason, warnings } = await engine.run(context()).result
+    expect(stopReason).toBe('end_turn')
+    expect(JSON.stringify(warnings)).toContain(why)
+    expect(engine.mcp.servers()[0]).toMatchObject({
+      name: 's',
+      error: expect.stringContaining(why),
+    })
   }
 })
 

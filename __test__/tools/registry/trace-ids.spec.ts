@@ -1,4 +1,4 @@
-// One id for each call of a tool: in the result, the events, the row and the log, whether the tool ran or not. It must never look at a text
+// One id for each call of a tool: in the result, the events, the row, the log and the span, whether the tool ran or not. It must never look at a text
 // of the log other than its fields.
 
 import { execFile } from 'node:child_process'
@@ -15,10 +15,10 @@ interface Traced {
   rows: [callId: string, tool: string][]
 }
 
-test('each call of a tool has one id in result, events, row and log, and its line names the run', async () => {
+test('each call of a tool has one id in result, events, row, log and span, and its line names the run', async () => {
   const child = join(import.meta.dirname, '../../children/tools/trace.mjs')
   const { stdout, stderr } = await promisify(execFile)(process.execPath, [child, folder().file], {
-    env: { ...process.env, NEXUS_AGENT_ENGINE_LOG: 'info' },
+    env: { ...process.env, NEXUS_AGENT_ENGINE_LOG: 'debug' },
   })
   const { turnId, runId, calls, ended, rows }: Traced = JSON.parse(stdout)
   expect(calls.map(([, tool, ok]) => [tool, ok])).toEqual([
@@ -51,4 +51,15 @@ test('each call of a tool has one id in result, events, row and log, and its lin
     return [id, tool, ok === 'true']
   })
   expect(sorted(logged)).toEqual(sorted(calls))
+
+  // What a tool that runs does is in a span of its own, within that of the run.
+  const spans = stderr.split('\n').flatMap((line) => {
+    const span = /agent\.run\{[^}]+\}:agent\.tool\{tool="(?<tool>\w+)" call_id="(?<id>\w+)"\}/.exec(
+      line,
+    )
+    const { id = '', tool = '' } = span?.groups ?? {}
+    return line.includes('agent.tool.began') ? [[id, tool] as [string, string]] : []
+  })
+  const ran = calls.filter(([, tool]) => ['look', 'ls', 'fails'].includes(tool))
+  expect(sorted(spans)).toEqual(sorted(ran.map(([id, tool]): [string, string] => [id, tool])))
 })

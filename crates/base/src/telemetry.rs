@@ -48,6 +48,11 @@ pub fn call_ended(purpose: &str, attempt: u32, ok: bool, ms: u64, tokens: u64) {
     tracing::event!(target: TARGET, Level::INFO, purpose, attempt, ok, ms, tokens, "agent.call.ended");
 }
 
+/// A tool begins; its span has the id of the call.
+pub fn tool_began() {
+    tracing::event!(target: TARGET, Level::DEBUG, "agent.tool.began");
+}
+
 /// A call of a tool has its result; `call_id` is the same in the call's span, events, result and row. `ran`: the tool itself ran.
 pub fn tool_ended(tool: &str, call_id: &str, ran: bool, ok: bool, ms: u64) {
     tracing::event!(target: TARGET, Level::INFO, tool, call_id, ran, ok, ms, "agent.tool.ended");

@@ -1,5 +1,6 @@
 //! Which turns have a delivery, and what becomes of one that has failed (docs/rules/deliveries.md).
 
+use model::{DeliveryOutcome, DeliveryStatus, StoredDelivery};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -77,6 +78,25 @@ pub fn after_failure(failures: u32, now: i64) -> AfterFailure {
     // 500 ms doubled five times is over the longest delay.
     let doubled = BASE << failures.saturating_sub(1).min(5);
     AfterFailure::Again(now.saturating_add(doubled.min(LONGEST)))
+}
+
+/// Ends a claim of a delivery: it is delivered, fails once more, or is released as it was.
+pub fn end_claim(delivery: &mut StoredDelivery, outcome: &DeliveryOutcome, now: i64) {
+    match outcome {
+        DeliveryOutcome::Delivered => {
+            delivery.status = DeliveryStatus::Delivered;
+            delivery.delivered_at = Some(now);
+        }
+        DeliveryOutcome::Failed(error) => {
+            delivery.failures = delivery.failures.saturating_add(1);
+            delivery.error = Some(error.clone());
+            match after_failure(delivery.failures, now) {
+                AfterFailure::Again(at) => delivery.not_before = at,
+                AfterFailure::Parked => delivery.status = DeliveryStatus::Parked,
+            }
+        }
+        DeliveryOutcome::Released => {}
+    }
 }
 
 #[cfg(test)]

@@ -52,6 +52,23 @@ pub(crate) enum Place {
     Address(EndpointSettings, Option<u32>),
 }
 
+impl ServerSettings {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The host that is called; none for a process.
+    #[must_use]
+    pub fn host(&self) -> Option<&str> {
+        match &self.place {
+            Place::Process(_) => None,
+            Place::Address(settings, _) => Some(settings.host()),
+        }
+    }
+}
+
 impl fmt::Debug for ServerSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerSettings").field("name", &self.name).finish_non_exhaustive()

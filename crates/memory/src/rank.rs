@@ -6,8 +6,9 @@ use std::collections::{HashMap, HashSet};
 
 use model::MemoryWhy;
 
-/// The constant of reciprocal rank fusion: the larger, the less the first positions count.
-const K: f64 = 60.0;
+/// The constant of reciprocal rank fusion: the larger, the less the first positions count. With the usual 60 a text far down in both lists,
+/// with the common words of a query, comes before the first of one list.
+const K: f64 = 1.0;
 /// How far age lowers a score at most: old texts stay findable.
 const AGE_SHARE: f64 = 0.25;
 /// How much of the words of two texts must be the same for them to be near-duplicates.
@@ -119,6 +120,13 @@ mod tests {
         let alone = fuse(Some(&[7, 3]), None);
         assert!((alone[0].score - 1.0).abs() < 1e-12);
         assert_eq!(alone[1].why, MemoryWhy::Words);
+    }
+
+    #[test]
+    fn the_first_of_one_list_comes_before_what_is_far_down_in_both() {
+        let found = fuse(Some(&[1, 10, 11, 12, 13]), Some(&[2, 20, 21, 22, 13]));
+        assert_eq!(found.iter().take(2).map(|it| it.n).collect::<Vec<_>>(), [2, 1]);
+        assert!(found.iter().position(|it| it.n == 13) > Some(1));
     }
 
     #[test]

@@ -136,7 +136,7 @@ pub use ports::dispatch_store::{
     AgentSent, AgentTask, DispatchFilter, DispatchStore, NewAgentMessage,
 };
 pub use ports::future::PortFuture;
-pub use ports::journal::Journal;
+pub use ports::journal::{Journal, Reserved};
 pub use ports::ledger::LedgerPorts;
 pub use ports::ledger_admin::{LedgerAdmin, Supported};
 pub use ports::ledger_read::LedgerRead;
@@ -148,7 +148,8 @@ pub use ports::memory_store::{
 pub use ports::profiles::{ProfileChange, ProfileStore};
 pub use ports::prompt_store::PromptStore;
 pub use ports::queue_store::{
-    Enqueued, NewItem, QueueLease, QueueStore, QueueTarget, SessionQueue,
+    Enqueued, NewItem, QueueLease, QueueStore, QueueTarget, QueueWake, SessionQueue,
 };
 pub use ports::ratios::{RatioStore, TokenRatio};
+pub use ports::run_events::EventRows;
 pub use ports::schedule_store::{Firing, ScheduleStore};

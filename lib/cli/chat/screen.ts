@@ -10,6 +10,7 @@ import {
 } from 'node:readline'
 import { Writable } from 'node:stream'
 import type { Output } from '../output/output.ts'
+import type { StatusLine } from '../output/spinner.ts'
 
 interface Listeners {
   /** A line that was typed while the agent worked. */
@@ -58,7 +59,7 @@ class LineOutput extends Writable {
   }
 }
 
-class Screen {
+class Screen implements StatusLine {
   readonly #lines: Interface
   readonly #lineOutput: LineOutput
   readonly #input: NodeJS.ReadStream
@@ -71,6 +72,8 @@ class Screen {
   #isTyping = false
   /** Whether the last output did not end its line. */
   #isMidLine = false
+  /** Whether the last line is a status. */
+  #hasStatus = false
   #isClosed = false
   #answer: ((line: string | undefined) => void) | undefined
 
@@ -110,6 +113,19 @@ class Screen {
     if (this.#answer !== undefined) this.#insert()
   }
 
+  /** Shows a status below the output, unless a line is edited there. */
+  draw(text: string): void {
+    const isTaken = this.#isTyping || this.#answer !== undefined || this.#isMidLine
+    if (isTaken || this.#isClosed || this.#output.status === undefined) return
+    this.#output.status.draw(text)
+    this.#hasStatus = true
+  }
+
+  erase(): void {
+    if (this.#hasStatus) this.#output.status?.erase()
+    this.#hasStatus = false
+  }
+
   /** From now on the agent works: a line that is typed is for `onLine`. */
   busy(): void {
     this.#isBusy = true
@@ -145,6 +161,7 @@ class Screen {
     if (!this.#isBusy || this.#isClosed) return
     const hasText = this.#lines.line !== ''
     if (hasText && !this.#isTyping) {
+      this.erase()
       this.#isTyping = true
       if (this.#isMidLine) this.#print('\n')
       this.#prompt('steer> ')
@@ -190,6 +207,7 @@ class Screen {
   }
 
   #print(text: string): void {
+    this.erase()
     this.#terminal.write(text)
     this.#isMidLine = !text.endsWith('\n')
   }
@@ -219,6 +237,7 @@ class Screen {
   #close(): void {
     this.#isClosed = true
     // The shell's prompt has a line of its own.
+    this.erase()
     if (this.#answer !== undefined || this.#isTyping || this.#isMidLine) this.#terminal.write('\n')
     this.#input.off('keypress', this.#keypress)
     this.#lineOutput.destroy()

@@ -81,7 +81,8 @@ class Conversation {
     this.#run = run
     this.#context.runs.add(run)
     this.#screen.busy()
-    const writer = new AnswerWriter(this.#context.out, (text) => this.#screen.write(text))
+    const write = (text: string) => this.#screen.write(text)
+    const writer = new AnswerWriter(this.#context.out, write, this.#screen)
     const isStreamed = this.#context.env.MYCLAW_NO_STREAM !== '1'
     const end = run.stream.onEvent((event) => {
       if (isStreamed || event.type !== 'token') writer.event(event)

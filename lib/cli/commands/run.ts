@@ -70,6 +70,7 @@ async function print({ out, err, env }: Context, turn: AgentRun): Promise<AgentR
   const result = await turn.result
   end()
   writer?.end()
+  progress?.end()
   if (!isStreamed && result.text !== '') out.line(out.safe(result.text.replace(/\n$/, '')))
   if (result.error !== undefined && writer === undefined && progress === undefined) {
     err.line(`nexus-agent: ${err.safe(result.error.message)}`)

@@ -3,6 +3,7 @@
 import type { AgentResult, StreamEvent } from '../../../index.d.ts'
 import { count, duration, money } from './format.ts'
 import type { Output } from './output.ts'
+import { Spinner, type StatusLine } from './spinner.ts'
 
 /** The longest line about a tool. */
 const LINE = 100
@@ -14,14 +15,22 @@ class AnswerWriter {
   /** What the last text belongs to: a message, or its thinking. Each begins on a line of its own. */
   #part: string | undefined
   #isMidLine = false
+  /** While nothing is written; absent without a terminal. */
+  readonly #spinner: Spinner | undefined
 
-  constructor(output: Output, write = (text: string) => output.write(text)) {
+  constructor(
+    output: Output,
+    write = (text: string) => output.write(text),
+    status: StatusLine | undefined = output.status,
+  ) {
     this.#output = output
     this.#write = write
+    this.#spinner = status && new Spinner(status)
   }
 
   event(event: StreamEvent): void {
-    if (event.type === 'token') this.#text(event.messageId, event.text, false)
+    if (event.type === 'stream_start') this.#spinner?.start()
+    else if (event.type === 'token') this.#text(event.messageId, event.text, false)
     else if (event.type === 'reasoning') this.#text(`${event.messageId} thinks`, event.text, true)
     else if (event.type === 'tool_status') this.#tool(event)
     else this.#other(event)
@@ -52,18 +61,24 @@ class AnswerWriter {
     }
   }
 
-  /** Ends the line of the answer. */
+  /** Ends the line of the answer, or what stands for it. */
   end(): void {
+    this.#spinner?.stop()
+    this.#endLine()
+  }
+
+  #endLine(): void {
     if (this.#isMidLine) this.#write('\n')
     this.#isMidLine = false
     this.#part = undefined
   }
 
   #text(part: string, text: string, isThinking: boolean): void {
-    if (this.#part !== part) this.end()
+    if (this.#part !== part) this.#endLine()
     this.#part = part
     const safe = this.#output.safe(text)
     if (safe === '') return
+    this.#spinner?.stop()
     this.#write(isThinking ? this.#output.style('dim', safe) : safe)
     this.#isMidLine = !safe.endsWith('\n')
   }
@@ -88,6 +103,7 @@ class AnswerWriter {
     this.end()
     const line = this.#output.short(text, Math.min(this.#output.columns - 3, LINE))
     this.#write(`${this.#output.style(style, `${mark} ${line}`)}\n`)
+    this.#spinner?.start()
   }
 }
 

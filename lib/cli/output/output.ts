@@ -2,6 +2,7 @@
 // model or a tool to a terminal: it could clear the screen, or write to the clipboard.
 
 import type { WriteStream } from 'node:tty'
+import type { StatusLine } from './spinner.ts'
 
 type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan'
 const CODES: Readonly<Record<Style, readonly [number, number]>> = {
@@ -15,12 +16,17 @@ const CODES: Readonly<Record<Style, readonly [number, number]>> = {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must not reach a terminal
 const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g
 
+/** Of the line that the cursor is in. */
+const ERASE_TO_END = '\u001b[K'
+
 /** A stream of the process: the standard output, or the standard error. */
 class Output {
   readonly #stream: NodeJS.WriteStream
   /** Whether somebody looks at it. */
   readonly isTerminal: boolean
   readonly #hasColours: boolean
+  /** The line below what was written; absent where none can be drawn. */
+  readonly status: StatusLine | undefined
 
   constructor(stream: NodeJS.WriteStream, noColour: boolean, env: NodeJS.ProcessEnv) {
     this.#stream = stream
@@ -30,6 +36,12 @@ class Output {
       !noColour &&
       !env.NO_COLOR &&
       (forced || (this.isTerminal && env.TERM !== 'dumb' && env.FORCE_COLOR !== '0'))
+    if (this.isTerminal && env.TERM !== 'dumb') {
+      this.status = {
+        draw: (text) => this.write(`\r${this.style('dim', text)}${ERASE_TO_END}`),
+        erase: () => this.write(`\r${ERASE_TO_END}`),
+      }
+    }
   }
 
   /** The width of the terminal; of what is no terminal, a width that fits everywhere. */

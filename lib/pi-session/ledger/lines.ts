@@ -58,8 +58,14 @@ function sessionLine(label: string, header: SessionHeader): string {
   })
 }
 
-/** The turn of an entry. Its parent's turn is in `turns`, its own too. */
-function turnLine(label: string, entry: SessionEntry, turns: Turns, parentOf: Parents): string {
+/** The turn of an entry, with the rows of its calls. Its parent's turn is in `turns`, its own too. */
+function turnLine(
+  label: string,
+  entry: SessionEntry,
+  turns: Turns,
+  parentOf: Parents,
+  toolCalls: readonly object[],
+): string {
   const time = timeOf(entry.timestamp)
   const message = messageIn(entry)
   const answer = message?.role === 'assistant' ? message : undefined
@@ -92,6 +98,7 @@ function turnLine(label: string, entry: SessionEntry, turns: Turns, parentOf: Pa
         metadataJson: JSON.stringify({ pi: { entry } }),
       },
     ],
+    ...(toolCalls.length > 0 && { toolCalls }),
   })
 }
 

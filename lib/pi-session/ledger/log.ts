@@ -2,6 +2,7 @@
 
 import type { Ledger } from '../../../index.d.ts'
 import type { SessionEntry, SessionHeader } from '../../../pi-session.d.ts'
+import { SessionCalls } from './calls.ts'
 import { newTurnId } from './ids.ts'
 import { headerLine, sessionLine, turnLine } from './lines.ts'
 import { Spool } from './spool.ts'
@@ -27,6 +28,7 @@ class EntryLog {
   readonly file: LedgerFile
   #turns = new Map<string, string>()
   #parents = new Map<string, string | null>()
+  #calls = new SessionCalls()
   #spool: Spool
   #draining: Promise<void> | undefined
   #warned = false
@@ -48,7 +50,8 @@ class EntryLog {
   append(entry: SessionEntry): void {
     this.#add(entry, newTurnId(Date.now()))
     const parentOf = (id: string) => this.#parents.get(id)
-    this.#spool.append(turnLine(this.label, entry, this.#turns, parentOf))
+    const calls = this.#calls.rowsOf(entry)
+    this.#spool.append(turnLine(this.label, entry, this.#turns, parentOf, calls))
     this.#draining ??= this.#soon()
   }
 
@@ -62,7 +65,9 @@ class EntryLog {
     return this.#turns.get(entryId)
   }
 
-  #add({ id, parentId }: SessionEntry, turnId: string): void {
+  #add(entry: SessionEntry, turnId: string): void {
+    const { id, parentId } = entry
+    this.#calls.add(entry)
     this.#turns.set(id, turnId)
     this.#parents.set(id, parentId)
   }

@@ -127,7 +127,8 @@ class LedgerSessions implements Declared {
       const { rows, truncated } = await this.#ledger.query(ENTRIES, [label, after])
       for (const { id, metadata_json } of rows) {
         after = String(id)
-        stored.push({ entry: JSON.parse(String(metadata_json)).pi.entry, turnId: after })
+        const entry = entryOf(metadata_json)
+        if (entry !== undefined) stored.push({ entry, turnId: after })
       }
       if (truncated === null) return stored
       if (rows.length === 0) throw new Error(`an entry of ${label} is too large to be read`)
@@ -145,6 +146,11 @@ class LedgerSessions implements Declared {
     await recoverSpools(this.#ledger, path)
     return { ledger: this.#ledger, id, path }
   }
+}
+
+/** The entry of a message; undefined for a message of a run, which none of pi's managers has appended. */
+function entryOf(metadata: unknown): SessionEntry | undefined {
+  return typeof metadata === 'string' ? JSON.parse(metadata).pi?.entry : undefined
 }
 
 /** The header of a session of pi's manager; undefined for any other session. */

@@ -76,9 +76,12 @@ class Spool {
   }
 }
 
-/** Why a line was not imported. A reference to a turn that is not there is none. */
+/** Notes about lines that were imported: a reference to a turn that is not there, and a session whose pointer a host's run has moved. */
+const IMPORTED: ReadonlySet<string> = new Set(['lost_reference', 'session_exists'])
+
+/** Why a line was not imported. */
 function refusalOf({ problems }: LedgerImport): string | undefined {
-  return problems.find(({ code }) => code !== 'lost_reference')?.message
+  return problems.find(({ code }) => !IMPORTED.has(code))?.message
 }
 
 /** Imports what was left behind: by processes that have ended, and by engines of this one that were closed. */

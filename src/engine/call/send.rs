@@ -53,7 +53,7 @@ pub(crate) async fn call(shared: &EngineShared, call: ModelCall<'_>) -> Result<C
             };
             let record = SpendingRecord { journal: shared.journal.as_ref(), clock: &shared.clock };
             match shared.budgets.hold(record, payer, &call.target.model, worst).await {
-                Ok(hold) => Some(hold),
+                Ok(hold) => hold,
                 Err(failure) => return Ok(Called::unsent(Ending::Failed(failure))),
             }
         }

@@ -65,6 +65,7 @@ pub(super) async fn rebuild(
     input: &mut CompactionInput,
 ) {
     session.conversation = projected(run, machine, session, input).await;
+    session.pushed = machine.messages().len();
     session.size.reprojected();
 }
 

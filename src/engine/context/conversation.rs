@@ -143,11 +143,14 @@ impl Conversation {
         whole
     }
 
-    /// Whether it ends with a user's message. A history that is split there, before an answer, is projected, counted and
-    /// encoded like one that is not: no call lacks its result, no fixed line closes the part, and no message is merged
-    /// across the split.
-    pub(crate) fn can_be_split(&self) -> bool {
-        self.open.iter().any(|message| message.role == Role::User)
+    /// Whether it ends with a user's message or with results. A history that is split there, before an answer, is projected,
+    /// counted and encoded like one that is not: no call lacks its result, no fixed line closes the part, and no message is
+    /// merged across the split. After results this is so only where the part is `plain`, without opaque blocks: a tool that
+    /// the provider runs may have its result in the next answer.
+    pub(crate) fn can_be_split(&self, plain: bool) -> bool {
+        self.open
+            .iter()
+            .any(|message| message.role == Role::User || plain && message.role == Role::Tool)
     }
 
     /// The target of its projection.

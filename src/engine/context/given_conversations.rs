@@ -1,6 +1,6 @@
 //! The encoded conversations of given histories, so that the unchanged beginning of a history is projected and encoded once.
 //!
-//! A stored conversation ends before an answer that follows a user's message: continued from there, it equals the
+//! A stored conversation ends before an answer that follows a user's message or results: continued from there, it equals the
 //! conversation of the whole history (`Conversation::can_be_split`). It must never be used for a history with other messages
 //! up to that point, nor for another model or other pruned results.
 
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::conversation::Conversation;
 use super::conversion::convert;
 use base::recent::Recent;
-use model::{Api, GivenHistory, Message, Role};
+use model::{Api, Block, GivenHistory, Message, Role};
 use provider::Provider;
 use turn::prune::Pruned;
 use turn::transcript::Target;
@@ -132,8 +132,9 @@ impl GivenConversations {
         provider: &dyn Provider,
     ) -> Option<Conversation> {
         let from = beginning.history.len();
-        if let Some(at) = last_border(history, from)
-            && let Some(conversation) = self.split(key, beginning, history, at, provider)
+        let plain = is_plain(history, from);
+        if let Some(at) = last_border(history, from, plain)
+            && let Some(conversation) = self.split(key, beginning, history, (at, plain), provider)
         {
             return Some(conversation);
         }
@@ -147,13 +148,13 @@ impl GivenConversations {
         key: &Key,
         beginning: &Beginning,
         history: &GivenHistory,
-        at: usize,
+        (at, plain): (usize, bool),
         provider: &dyn Provider,
     ) -> Option<Conversation> {
         let from = beginning.history.len();
         let mut conversation = beginning.conversation.clone();
         let pushed = push(&mut conversation, from, history.from(from).take(at - from), provider);
-        if !pushed || !conversation.can_be_split() {
+        if !pushed || !conversation.can_be_split(plain) {
             return None;
         }
         let longer = Beginning { history: history.prefix(at)?, conversation: conversation.clone() };
@@ -180,10 +181,17 @@ fn push<'a>(
     true
 }
 
-/// The last index after `from` at which an answer follows a user's message.
-fn last_border(history: &GivenHistory, from: usize) -> Option<usize> {
+/// The last index after `from` at which an answer follows a user's message, or results in a `plain` part.
+fn last_border(history: &GivenHistory, from: usize, plain: bool) -> Option<usize> {
     let role = |index: usize| history.get(index).map(|message| message.role);
+    let ends = |before: Role| before == Role::User || plain && before == Role::Tool;
     (from + 1..history.len())
         .rev()
-        .find(|&at| role(at) == Some(Role::Assistant) && role(at - 1) == Some(Role::User))
+        .find(|&at| role(at) == Some(Role::Assistant) && role(at - 1).is_some_and(ends))
+}
+
+/// Whether a history has no opaque blocks from an index on.
+fn is_plain(history: &GivenHistory, from: usize) -> bool {
+    let mut blocks = history.from(from).flat_map(|message| &message.blocks);
+    !blocks.any(|block| matches!(block, Block::Opaque { .. }))
 }

@@ -27,6 +27,8 @@ pub(crate) struct Session {
     pub(crate) watch: CacheWatch,
     /// The head at which `conversation` ends, before this run's messages, and to which the run writes.
     pub(crate) head: SessionHead,
+    /// How many of the running turn's messages `conversation` has.
+    pub(crate) pushed: usize,
 }
 
 impl Session {
@@ -37,7 +39,7 @@ impl Session {
     ) -> Self {
         conversation.turn_begins();
         let watch = CacheWatch::of(chain);
-        Self { conversation, size: ContextSize::default(), watch, head }
+        Self { conversation, size: ContextSize::default(), watch, head, pushed: 0 }
     }
 }
 

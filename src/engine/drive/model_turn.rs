@@ -12,9 +12,9 @@ use crate::engine::call::{
 };
 use crate::engine::compaction::{Compacted, compaction_failure, make_room, prune, recover};
 use crate::engine::context::{
-    AnsweredCall, CompactionInput, Conversation, InputPosition, Session, convert,
+    AnsweredCall, CompactionInput, Conversation, InputPosition, Session, convert, max_tokens,
 };
-use crate::engine::limits::{RateKey, priority_of};
+use crate::engine::limits::{Prepayment, RateKey, SpendingRecord, WorstCase, priority_of};
 use crate::engine::state::{RunUsage, Unfinished};
 use base::telemetry;
 use model::{
@@ -140,6 +140,31 @@ pub(super) fn choose(active: &ActiveRun, session: &Session) -> Choice {
         shared.governor.is_busy(&key, tokens)
     };
     shared.keys.choose(&active.run.plan, active.remaining(), &busy)
+}
+
+/// Prepares the reservation of the next call of the model that is tried first, for the write before it. `opens`: the turn is about to
+/// begin with these messages of a queue. What waits first, or is compacted first, is not reserved ahead.
+pub(super) async fn prepay<'a>(
+    active: &'a ActiveRun,
+    session: &mut Session,
+    opens: Option<&[String]>,
+) -> Option<Prepayment<'a>> {
+    let (shared, run) = (&active.shared, &active.run);
+    session.size.ratio = active.ratio();
+    session.size.overhead(&run.context, run.tools());
+    let needed = session.size.needed(&session.conversation);
+    let Choice::Use(profile) = choose(active, session) else { return None };
+    let (provider, model) = (&run.target.provider_name, &run.target.model_name);
+    let key = RateKey::new(provider, profile.as_deref(), model);
+    if needed > active.window_budget().limit() || shared.governor.is_busy(&key, needed) {
+        return None;
+    }
+    let worst = WorstCase {
+        prompt_tokens: session.size.worst(&session.conversation),
+        answer_tokens: max_tokens(&run.context, &run.target.model),
+    };
+    let record = SpendingRecord { journal: shared.journal.as_ref(), clock: &shared.clock };
+    shared.budgets.prepay(record, &active.payer(), &run.target.model, worst, opens).await
 }
 
 /// Sets the profile in use.

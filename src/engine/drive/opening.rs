@@ -7,13 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::driver::Driver;
+use super::model_turn;
 use crate::engine::active_run::ActiveRun;
 use crate::engine::context::{Session, storage_error};
+use crate::engine::limits::Prepayment;
 use crate::engine::shared::JournalMode;
 use crate::engine::state::{
     JournalState, LaneTicket, LeasedTurn, Recorder, Run, RunUsage, Unfinished,
 };
-use model::{Journal, OpenTurn, Opened, StorageError, StorageErrorKind};
+use model::{Journal, OpenTurn, Opened, StorageError, StorageErrorKind, TurnOpening};
 use turn::machine::{Event, Interrupt, Machine, Tick};
 
 /// The interval at which a session that another process runs is tried again. Processes cannot wake each other; within one
@@ -51,7 +53,7 @@ pub(super) async fn enter(
         (Some(journal), _) if active.run.resumes => {
             take_over(driver, journal, machine, usage).await?
         }
-        (Some(journal), JournalMode::Full) => open(driver, journal).await?,
+        (Some(journal), JournalMode::Full) => open(driver, journal, machine).await?,
         (Some(_), JournalMode::Final) | (None, _) => read_session(driver).await?,
     };
     session.head.lane = lane;
@@ -70,16 +72,62 @@ async fn read_session(driver: &Driver) -> Result<Session, Box<Event>> {
     })
 }
 
+/// Appends the messages of the turn that the conversation does not have.
+pub(super) fn push_messages(active: &ActiveRun, machine: &Machine, session: &mut Session) {
+    let fresh = machine.messages().get(session.pushed..).unwrap_or_default();
+    session.conversation.push_current(fresh, active.run.target.provider.as_ref());
+    session.pushed = machine.messages().len();
+}
+
+/// The reservation of the first call of a run with a budget, for W0.
+async fn prepay<'a>(
+    active: &'a ActiveRun,
+    machine: &Machine,
+    session: &mut Session,
+    opening: &TurnOpening,
+) -> Option<Prepayment<'a>> {
+    push_messages(active, machine, session);
+    model_turn::prepay(active, session, Some(&opening.items)).await
+}
+
 /// W0. Reads the session again if another process has moved it, and waits while another process runs it.
-async fn open(driver: &Driver, journal: &Arc<dyn Journal>) -> Result<Session, Box<Event>> {
+async fn open(
+    driver: &Driver,
+    journal: &Arc<dyn Journal>,
+    machine: &Machine,
+) -> Result<Session, Box<Event>> {
+    let active = &driver.active;
     let run = &driver.active.run;
     let mut waiting = Waiting { journal, label: &run.context.session_label, waits: false };
     loop {
         let mut session = read_session(driver).await?;
         let opening = run.opening(&session.head);
         loop {
+            // A planner may run tools first.
+            let prepayment = if active.has_budget() && run.context.planner.is_none() {
+                Box::pin(prepay(active, machine, &mut session, &opening)).await
+            } else {
+                None
+            };
             // Not under the guard: if this future were dropped, the turn would be open without an owner.
-            match journal.begin(Box::new(opening.clone())).await {
+            let begun = match &prepayment {
+                None => journal.begin(Box::new(opening.clone())).await.map(|opened| (opened, None)),
+                Some(prepayment) => {
+                    let reservation = prepayment.reservation();
+                    journal.begin_reserving(Box::new(opening.clone()), reservation).await
+                }
+            };
+            let (begun, reserved) = match begun {
+                Ok((opened, reserved)) => (Ok(opened), reserved),
+                Err(error) => (Err(error), None),
+            };
+            // Nothing is reserved while the session is waited for.
+            if let Some(prepayment) = prepayment
+                && matches!(begun, Ok(Opened::Leased(_)))
+            {
+                prepayment.stored(reserved);
+            }
+            match begun {
                 Ok(Opened::Leased(epoch)) => {
                     waiting.waits = false;
                     let leased = LeasedTurn {

@@ -9,7 +9,8 @@ use super::attempt::attempt;
 use super::attempt_outcome::AttemptOutcome;
 use super::driver::Driver;
 use super::finish::finish;
-use super::opening::{NotEntered, enter};
+use super::model_turn::prepay;
+use super::opening::{NotEntered, enter, push_messages};
 use super::output::{Settled, settle};
 use super::parked::{
     Wakes, continued, deliver_end, end_parked, reject_closed, reject_failed, return_parked, wait,
@@ -93,6 +94,7 @@ async fn drive_once(
         Err(event) => Err(event.into()),
     };
     if let Some(error) = driver.active.run.control.refusal().cloned() {
+        driver.active.shared.budgets.run_refused(&driver.active.run.turn_id);
         refuse(&driver.active, error).await;
         return None;
     }
@@ -119,10 +121,11 @@ async fn drive_once(
                 // The lane is free from here on; the lease is already.
                 drop(session);
                 let active = &driver.active;
-                active
-                    .shared
-                    .budgets
-                    .run_parked(active.shared.journal.as_ref(), &active.run.turn_id);
+                active.shared.budgets.run_parked(
+                    active.shared.journal.as_ref(),
+                    &active.run.turn_id,
+                    active.run.budget(),
+                );
                 if active.run.context.on_approval == OnApproval::Return {
                     Box::pin(return_parked(active, machine, *usage, approvals)).await;
                     return None;
@@ -163,7 +166,6 @@ async fn run_turn(
     session: &mut Session,
     usage: &mut RunUsage,
 ) -> TurnPause {
-    let mut sent = 0;
     let mut entered = machine.messages().len();
     let (mut failed, mut prepared, mut planned) = (None, None, PlannedAt::default());
     let mut step = machine.step();
@@ -206,18 +208,15 @@ async fn run_turn(
                     active.feed(machine, Event::Steered(blocks(steered.clone())));
                     take_items(session, machine, steered);
                 }
-                if let JournalState::Open(recorder) = &mut session.head.journal
+                push_messages(active, machine, session);
+                if let JournalState::Open(recorder) = &session.head.journal
                     && recorder.is_due(machine)
                 {
-                    // W3 is written while the next request is sent.
-                    recorder.record_in_background(machine).await;
+                    record_results(active, machine, session).await;
                 }
                 // Their texts are written now, in the transaction of these events or in an earlier one.
                 emit_user_messages(active, machine, entered);
                 entered = machine.messages().len();
-                let fresh = machine.messages().get(sent..).unwrap_or_default();
-                session.conversation.push_current(fresh, active.run.target.provider.as_ref());
-                sent = machine.messages().len();
                 let tools_answered = machine.messages().iter().any(|it| it.role == Role::Tool);
                 let outcome = attempt(driver, machine, session, tools_answered, usage).await;
                 let active = &driver.active;
@@ -309,6 +308,20 @@ fn record_step(
         recorder.count(&usage.progress(machine));
     }
     message_ended(active, machine);
+}
+
+/// W3. Its transaction reserves the next call too, where the run has a budget; otherwise it is written while the request is sent.
+async fn record_results(active: &ActiveRun, machine: &Machine, session: &mut Session) {
+    let prepayment =
+        if active.has_budget() { Box::pin(prepay(active, session, None)).await } else { None };
+    let JournalState::Open(recorder) = &mut session.head.journal else { return };
+    match prepayment {
+        None => recorder.record_in_background(machine).await,
+        Some(prepayment) => {
+            let reserved = recorder.record_reserving(machine, prepayment.reservation()).await;
+            prepayment.stored(reserved);
+        }
+    }
 }
 
 fn blocks(steered: Vec<Steered>) -> Vec<Vec<Block>> {

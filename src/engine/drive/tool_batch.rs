@@ -417,7 +417,11 @@ async fn run_one(
     let own = recaller(driver, &call.tool_name);
     let host: &dyn ToolHost = own.as_ref().map_or(driver.host.as_ref(), |own| own);
     let host = Announcing::new(host, &active.queue, call);
-    let end = run_call(&host, request, limits, ticket, &abort, begin).instrument(span).await;
+    let call_tool = async {
+        telemetry::tool_began();
+        run_call(&host, request, limits, ticket, &abort, begin).await
+    };
+    let end = call_tool.instrument(span).await;
     let error = match end.ending {
         // Not started and not aborted: its record failed, and the batch ends because of it.
         Ending::Aborted | Ending::NotStarted => return None,

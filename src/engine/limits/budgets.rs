@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::value::RawValue;
 
+use super::reserved::{BudgetAccount, Prepaid, StoredCall};
 use base::clock::{self, Clock};
 use model::{
     BudgetOptions, BudgetPer, BudgetState, CallCost, Failure, FailureKind, InputError, Journal,
@@ -16,18 +17,9 @@ use model::{
 };
 use turn::spend::{Amount, Ceiling, Refusal, SpendAccounts, dollars, nanos};
 
-const DAY_MS: i64 = 86_400_000;
+pub(super) const DAY_MS: i64 = 86_400_000;
 /// In place of a limit's index: the budget of the turn itself.
 const OF_TURN: usize = usize::MAX;
-
-/// The key of an account: one limit, and one run, session, agent or day.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct BudgetAccount {
-    /// The limit's index in the options.
-    limit: usize,
-    /// The run's turn, the session's label, the agent's id, or the day's number.
-    key: String,
-}
 
 /// The store from which earlier spending is read.
 #[derive(Clone, Copy)]
@@ -46,12 +38,14 @@ pub(crate) struct WorstCase {
 /// The engine's budgets.
 #[derive(Debug, Default)]
 pub(crate) struct Budgets {
-    limits: Vec<BudgetOptions>,
+    pub(super) limits: Vec<BudgetOptions>,
     spend: Mutex<SpendAccounts<BudgetAccount>>,
     /// Locked while earlier spending is read, so that an account is opened once.
     opening: tokio::sync::Mutex<()>,
     /// The turn at the top of the tree of each turn under way that has been charged, if a budget is per tree.
     roots: Mutex<HashMap<String, String>>,
+    /// The reservations that were made ahead, by turn.
+    pub(super) prepaid: Mutex<HashMap<String, Prepaid>>,
 }
 
 /// The run, session and agent that a call is charged to.
@@ -68,14 +62,16 @@ pub(crate) struct Payer<'a> {
 
 /// The reservation of one call. If it is dropped unsettled, the call counts at its maximum.
 pub(crate) struct Hold<'a> {
-    budgets: &'a Budgets,
-    accounts: Vec<BudgetAccount>,
-    worst: Amount,
-    settled: bool,
+    pub(super) budgets: &'a Budgets,
+    pub(super) accounts: Vec<BudgetAccount>,
+    /// What is reserved: at least the call's maximum.
+    pub(super) reserved: Amount,
+    pub(super) worst: Amount,
+    pub(super) settled: bool,
     /// Whether the call may be sent: one that was not is dropped at no cost.
-    admitted: bool,
+    pub(super) admitted: bool,
     /// Its reservation over all processes.
-    stored: Option<(Arc<dyn Journal>, String)>,
+    pub(super) stored: Option<StoredCall>,
 }
 
 impl Hold<'_> {
@@ -89,9 +85,9 @@ impl Hold<'_> {
             return;
         }
         if !self.accounts.is_empty() {
-            self.budgets.spend().settle(&self.accounts, self.worst, used);
+            self.budgets.spend().settle(&self.accounts, self.reserved, used);
         }
-        if let Some((journal, call_id)) = self.stored.take() {
+        if let Some(StoredCall { journal, call_id }) = self.stored.take() {
             journal.settle(call_id, cost_of(used));
         }
     }
@@ -135,7 +131,7 @@ impl Budgets {
         Ok(Self { limits, ..Self::default() })
     }
 
-    fn spend(&self) -> MutexGuard<'_, SpendAccounts<BudgetAccount>> {
+    pub(super) fn spend(&self) -> MutexGuard<'_, SpendAccounts<BudgetAccount>> {
         self.spend.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -169,8 +165,15 @@ impl Budgets {
         states.into_iter().map(|(_, state)| state).collect()
     }
 
-    fn roots(&self) -> MutexGuard<'_, HashMap<String, String>> {
+    pub(super) fn roots(&self) -> MutexGuard<'_, HashMap<String, String>> {
         self.roots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Closes the accounts of a run that was refused before its turn began.
+    pub(crate) fn run_refused(&self, turn_id: &str) {
+        if !self.limits.is_empty() {
+            self.run_ended(None, turn_id, None);
+        }
     }
 
     /// Closes the accounts of an ended run.
@@ -180,6 +183,10 @@ impl Budgets {
         turn_id: &str,
         budget: Option<&TurnBudget>,
     ) {
+        if self.limits.is_empty() && budget.is_none() {
+            return;
+        }
+        self.release_prepaid(turn_id);
         // That of a task ends with the task.
         if let (Some(budget), Some(journal)) = (budget, journal)
             && budget.account.starts_with("turn:")
@@ -190,7 +197,7 @@ impl Budgets {
             return;
         }
         let root = self.roots().remove(turn_id).unwrap_or_else(|| turn_id.to_owned());
-        self.run_parked(journal, turn_id);
+        self.run_parked(journal, turn_id, budget);
         if self.limits.iter().any(|limit| limit.per == BudgetPer::Tree) {
             // The ledger has the account until the tree has ended.
             self.close(BudgetPer::Tree, &root, journal.filter(|_| root == turn_id));
@@ -198,7 +205,16 @@ impl Budgets {
     }
 
     /// Closes the account of a run that waits for a decision: it is opened again with what was spent.
-    pub(crate) fn run_parked(&self, journal: Option<&Arc<dyn Journal>>, turn_id: &str) {
+    pub(crate) fn run_parked(
+        &self,
+        journal: Option<&Arc<dyn Journal>>,
+        turn_id: &str,
+        budget: Option<&TurnBudget>,
+    ) {
+        if self.limits.is_empty() && budget.is_none() {
+            return;
+        }
+        self.release_prepaid(turn_id);
         self.roots().remove(turn_id);
         if self.limits.iter().any(|limit| limit.per == BudgetPer::Run) {
             self.close(BudgetPer::Run, turn_id, journal);
@@ -311,7 +327,7 @@ impl Budgets {
         Ok(accounts)
     }
 
-    /// Reserves the maximum usage of a call of `model`.
+    /// Reserves the maximum usage of a call of `model`: what was reserved ahead for the turn, or by a job of its own.
     ///
     /// # Errors
     /// `budget_exceeded` where that would exceed a limit; nothing is reserved then. The ledger's error where earlier spending
@@ -322,55 +338,68 @@ impl Budgets {
         payer: &Payer<'_>,
         model: &ModelInfo,
         worst: WorstCase,
-    ) -> Result<Hold<'a>, Failure> {
-        let mut hold = Hold {
-            budgets: self,
-            accounts: Vec::new(),
-            worst: Amount::NOTHING,
-            settled: false,
-            admitted: false,
-            stored: None,
-        };
-        if self.limits.is_empty() && payer.budget.is_none() {
-            return Ok(hold);
+    ) -> Result<Option<Hold<'a>>, Failure> {
+        if !self.apply(payer) {
+            return Ok(None);
         }
-        let stored = |error: StorageError| {
-            Failure::new(FailureKind::Storage, error.kind.code(), error.message)
-        };
-        let accounts = if self.limits.is_empty() {
-            Vec::new()
-        } else {
-            self.accounts(record, payer).await.map_err(stored)?
-        };
-        let WorstCase { prompt_tokens, answer_tokens } = worst;
-        let tokens = prompt_tokens.saturating_add(answer_tokens);
-        hold.worst = Amount::of(tokens, worst_cost(model, prompt_tokens, answer_tokens));
-        let reserved = self.spend().reserve(&accounts, hold.worst);
-        if let Err((at, why)) = reserved.map_err(|(account, why)| (account.limit, why)) {
-            return Err(self.exceeded(at, why));
+        if let Some(hold) = self.take_prepaid(record, payer, worst.amount(model)) {
+            return Ok(Some(hold));
         }
-        hold.accounts = accounts;
-        if payer.budget.is_some_and(|it| it.limits.nanos.is_some()) && hold.worst.nanos.is_none() {
-            return Err(self.exceeded(OF_TURN, Refusal::NoPrice));
-        }
-        let (at, reservation) = self.reservation(&hold, payer.budget, record.clock);
+        let (mut hold, at, reservation) = self.count(record, payer, model, worst).await?;
         if let Some(journal) = record.journal
             && !at.is_empty()
         {
-            hold.stored = Some((Arc::clone(journal), reservation.call_id.clone()));
-            if let Some(Err(over)) = journal.reserve(Box::new(reservation)).await.map_err(stored)? {
+            let call_id = reservation.call_id.clone();
+            hold.stored = Some(StoredCall { journal: Arc::clone(journal), call_id });
+            let reserved = journal.reserve(Box::new(reservation)).await.map_err(storage_failure)?;
+            if let Some(Err(over)) = reserved {
                 let Overdrawn { account, left, is_cost } = over;
                 let why = if is_cost {
                     Refusal::Cost { wanted: cost_of(hold.worst).nanos, left }
                 } else {
-                    Refusal::Tokens { wanted: tokens, left }
+                    Refusal::Tokens { wanted: hold.worst.tokens, left }
                 };
                 let at = at.get(account).copied().unwrap_or_default();
                 return Err(self.exceeded(at, why));
             }
         }
         hold.admitted = true;
-        Ok(hold)
+        Ok(Some(hold))
+    }
+
+    /// Reserves a call in the accounts of this process. Returns its reservation over all processes as well, with the limit of each
+    /// account.
+    pub(super) async fn count<'a>(
+        &'a self,
+        record: SpendingRecord<'_>,
+        payer: &Payer<'_>,
+        model: &ModelInfo,
+        worst: WorstCase,
+    ) -> Result<(Hold<'a>, Vec<usize>, Reservation), Failure> {
+        let accounts = if self.limits.is_empty() {
+            Vec::new()
+        } else {
+            self.accounts(record, payer).await.map_err(storage_failure)?
+        };
+        let worst = worst.amount(model);
+        let reserved = self.spend().reserve(&accounts, worst);
+        if let Err((at, why)) = reserved.map_err(|(account, why)| (account.limit, why)) {
+            return Err(self.exceeded(at, why));
+        }
+        let hold = Hold {
+            budgets: self,
+            accounts,
+            reserved: worst,
+            worst,
+            settled: false,
+            admitted: false,
+            stored: None,
+        };
+        if payer.budget.is_some_and(|it| it.limits.nanos.is_some()) && worst.nanos.is_none() {
+            return Err(self.exceeded(OF_TURN, Refusal::NoPrice));
+        }
+        let (at, reservation) = self.reservation(&hold, payer.budget, record.clock);
+        Ok((hold, at, reservation))
     }
 
     /// The reservation of a call over all processes, and the limit of each of its accounts. Limits of the same session, agent, run
@@ -449,6 +478,18 @@ impl Budgets {
             ),
         };
         Failure::new(FailureKind::BudgetExceeded, code, message)
+    }
+}
+
+fn storage_failure(error: StorageError) -> Failure {
+    Failure::new(FailureKind::Storage, error.kind.code(), error.message)
+}
+
+impl WorstCase {
+    pub(super) fn amount(self, model: &ModelInfo) -> Amount {
+        let Self { prompt_tokens, answer_tokens } = self;
+        let tokens = prompt_tokens.saturating_add(answer_tokens);
+        Amount::of(tokens, worst_cost(model, prompt_tokens, answer_tokens))
     }
 }
 

@@ -4,9 +4,12 @@
 
 mod budgets;
 pub(crate) mod policy;
+mod prepaid;
 mod rate;
+mod reserved;
 
 pub(crate) use budgets::Budgets;
 pub(crate) use budgets::{Payer, SpendingRecord, WorstCase};
+pub(crate) use prepaid::Prepayment;
 pub(crate) use rate::GovernorOptions;
 pub(crate) use rate::{Governor, RateKey, RatePermit, priority_of};

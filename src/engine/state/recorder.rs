@@ -11,7 +11,8 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use model::{
     CallStep, Journal, Message, MessageLayers, OpenTurn, Parking, PortFuture, Progress,
-    ReplayClass, Role, StorageError, StorageErrorKind, ToolCallStatus, TurnLease, TurnStep,
+    ReplayClass, Reservation, Reserved, Role, StorageError, StorageErrorKind, ToolCallStatus,
+    TurnLease, TurnStep,
 };
 use tools::ToolSet;
 use turn::machine::Machine;
@@ -271,6 +272,23 @@ impl Recorder {
     pub(crate) async fn record_in_background(&mut self, machine: &Machine) {
         self.settle().await;
         self.pending = Some(self.submit(machine, &[]));
+    }
+
+    /// Writes the new facts, and reserves the next call in the same transaction.
+    pub(crate) async fn record_reserving(
+        &mut self,
+        machine: &Machine,
+        reservation: Box<Reservation>,
+    ) -> Reserved {
+        self.settle().await;
+        let step = self.unwritten(machine, &[]);
+        self.submitted(machine, &[]);
+        let recorded = self.journal.record_reserving(Box::new(step), reservation).await;
+        if recorded.is_err() {
+            // As in `settle`.
+            self.write_all_again();
+        }
+        recorded.unwrap_or_default()
     }
 
     /// Waits for the write in the background, which is nearly always done.

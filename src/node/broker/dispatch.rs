@@ -229,8 +229,8 @@ impl NativeBroker {
     #[napi(catch_unwind)]
     pub fn send(&self, id: u32, args: String) -> Result<()> {
         let new = new_item(&args).map_err(|error| js_error(&error))?;
-        let dispatcher = Arc::clone(&self.dispatcher);
-        self.answer(id, async move { Ok(receipt_json(&dispatcher.send(new).await?)) });
+        let sent = self.dispatcher.send(new);
+        self.answer(id, async move { Ok(receipt_json(&sent.await?)) });
         Ok(())
     }
 

@@ -14,12 +14,15 @@ use provider::{HostKey, KeyFuture, KeyHost};
 pub(in crate::node) type KeyAnswers = Answers<Result<HostKey, String>>;
 
 #[derive(Serialize)]
-struct Question {
+struct Question<'q> {
     /// The engine's number in its environment.
     keys: u32,
     number: u32,
     profile: u32,
     refused: bool,
+    /// What a server wants, by its own words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    challenge: Option<&'q str>,
 }
 
 /// The key functions of one engine.
@@ -43,11 +46,11 @@ impl Drop for PendingRequest {
 }
 
 impl KeyHost for JsKeyHost {
-    fn key(&self, profile: u32, refused: bool) -> KeyFuture {
+    fn key(&self, profile: u32, refused: bool, challenge: Option<&str>) -> KeyFuture {
         let (number, answer) = self.answers.expect();
         let pending = PendingRequest { answers: Arc::clone(&self.answers), number };
         if let Some(hub) = self.hub.upgrade() {
-            let question = Question { keys: self.keys, number, profile, refused };
+            let question = Question { keys: self.keys, number, profile, refused, challenge };
             hub.reply(&serde_json::to_string(&question).unwrap_or_default());
         }
         Box::pin(async move {

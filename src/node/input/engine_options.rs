@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::super::backend;
 use super::super::options::{LedgerFields, Options};
+use super::allowed_hosts;
 use crate::engine::{
     Budgets, CompactionOptions, ContextGuard, FailoverOptions, GovernorOptions, PruningOptions,
 };
@@ -86,9 +87,11 @@ impl ReadOptions {
         };
         failover.check(ids)?;
         if let Some(ledger) = &options.ledger {
-            backend::check(ledger)?;
+            backend::check(ledger, environment)?;
         }
         drop(named);
+        let mcp = parse_servers(options.mcp, environment)?;
+        allowed_hosts::check(options.allowed_hosts.as_deref(), &set, &mcp)?;
         let memory = MemoryOptions::parse(options.memory)?;
         if let Some(memory) = &memory {
             check_memory(memory, &set)?;
@@ -110,7 +113,7 @@ impl ReadOptions {
             planner: PlannerSettings::parse("planner", options.planner)?,
             governor: GovernorOptions::parse(options.rate_governor)?,
             failover,
-            mcp: parse_servers(options.mcp, environment)?,
+            mcp,
             memory,
         })
     }

@@ -1,6 +1,7 @@
 //! What JavaScript passes in: contexts, the beginnings of their histories, and all problems of what is refused. It must never
 //! start a run.
 
+mod allowed_hosts;
 mod contexts;
 mod engine_options;
 mod given_histories;

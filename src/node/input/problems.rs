@@ -55,7 +55,7 @@ struct OwnTurn<'a> {
 struct NoKeys;
 
 impl KeyHost for NoKeys {
-    fn key(&self, _: u32, _: bool) -> KeyFuture {
+    fn key(&self, _: u32, _: bool, _: Option<&str>) -> KeyFuture {
         Box::pin(std::future::pending())
     }
 }

@@ -25,7 +25,7 @@
 // | Policy: a budget of time                                | `../policies.spec.ts`, "maxSteps, timeoutMs and maxParallel …"       |
 // | Determinism: schemas are checked before a tool runs     | `../../validation.spec.ts`                                           |
 // | Determinism: the most steps of a turn                   | `../planner.spec.ts`, "planned calls are steps: …"                   |
-// | Determinism: an id in every action, row and log line    | `../trace-ids.spec.ts`                                               |
+// | Determinism: an id in every action, row, line and span  | `../trace-ids.spec.ts`                                               |
 // | Determinism: the same turn sends the same bytes         | "determinism: …"                                                     |
 
 import { expect, test } from 'vitest'

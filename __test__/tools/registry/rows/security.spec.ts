@@ -17,9 +17,12 @@
 // | Row: secrets and network                                | Test                                                                 |
 // |---------------------------------------------------------|----------------------------------------------------------------------|
 // | A key is in one header, and in no log, event or file    | `../../../security/secrets.spec.ts`, "a key never appears"           |
+// | A token of a server is the host's, or a login's         | `../../mcp/http.spec.ts`, `../../mcp/oauth.spec.ts`                  |
 // | A key in every encoding is removed from errors          | `../../../security/echoed-keys.spec.ts`                              |
 // | No redirect is followed                                 | `../../../security/secrets.spec.ts`, "… in a redirect"               |
 // | https, or this machine; no addresses of metadata        | `../../../security/secrets.spec.ts`, "options that are refused"      |
+// | A name is checked again by what it resolves to          | crates/provider, `a_name_that_resolves_to_a_metadata_address_…`      |
+// | Only the hosts that are allowed                         | "network: only hosts …"                                              |
 // | Headers cannot be forged, nor those of the key replaced | `../../../security/secrets.spec.ts`, "the header %j: %j"             |
 // | A proxy of the environment is not used                  | "network: …"                                                         |
 // | The variables of servers and shells are chosen          | `../../mcp/calls.spec.ts`, "a server gets a few variables …"         |
@@ -55,8 +58,14 @@ import {
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
-import { createCodingTools } from '../../../../index.js'
-import { folder, serving } from '../../../support/cleanup.js'
+import {
+  AgentEngine,
+  type AgentEngineError,
+  type AgentEngineOptions,
+  createCodingTools,
+  scriptedProvider,
+} from '../../../../index.js'
+import { closing, folder, serving } from '../../../support/cleanup.js'
 import { chat } from '../../../support/servers/chat.js'
 import { callAll, engineWith, scriptedServer } from '../../../support/servers/mcp.js'
 import { sse } from '../../../support/servers/server.js'
@@ -109,6 +118,43 @@ test('network: a proxy of the environment is not used', async () => {
   const env = { ...process.env, NO_PROXY: '', no_proxy: '', ...given }
   await promisify(execFile)(process.execPath, [child('one-call.mjs'), server.url], { env })
   expect([proxy.seen.length, server.seen.length]).toEqual([0, 1])
+})
+
+test('network: only hosts that are allowed are providers and servers, the default ones as well', () => {
+  const refused = (options: AgentEngineOptions) => {
+    try {
+      closing(new AgentEngine(options))
+    } catch (error) {
+      const { code, field, message } = error as AgentEngineError
+      return [code, field, /`[^`]+` is not among `allowedHosts` \([^)]*\)/.exec(message)?.[0]]
+    }
+    return undefined
+  }
+  const allowedHosts = ['*.example.com', '127.0.0.1']
+  const providers = (host: string) => ({
+    a: { api: 'openai-chat', baseUrl: `https://${host}/v1` } as const,
+  })
+  const mcp = (host: string) => ({ s: { url: `https://${host}/mcp` } })
+  const none = { x: scriptedProvider([]) }
+  for (const host of ['api.example.com', 'API.EXAMPLE.COM', '127.0.0.1:8080']) {
+    expect(refused({ allowedHosts, providers: providers(host), mcp: mcp(host) })).toBe(undefined)
+  }
+  for (const host of ['example.com', 'api.example.com.evil.net', '10.0.0.1', 'evilexample.com']) {
+    const why = `\`${host}\` is not among \`allowedHosts\` (*.example.com, 127.0.0.1)`
+    const code = 'invalid_options'
+    expect(refused({ allowedHosts, providers: providers(host) })).toEqual([
+      code,
+      'providers.a.baseUrl',
+      why,
+    ])
+    expect(refused({ allowedHosts, providers: none, mcp: mcp(host) })).toEqual([
+      code,
+      'mcp.s.url',
+      why,
+    ])
+  }
+  expect(refused({ allowedHosts })?.[1]).toBe('providers.anthropic.baseUrl')
+  expect(refused({ allowedHosts: [], providers: none })).toBe(undefined)
 })
 
 test('results: no address in a result is called', async () => {

@@ -4,6 +4,7 @@ mod admit;
 mod decide;
 mod end;
 mod overflow_note;
+mod rows;
 #[cfg(test)]
 mod simulation;
 #[cfg(test)]
@@ -13,3 +14,4 @@ pub use admit::{Admission, admit};
 pub use decide::{Decision, SessionRun, decide};
 pub use end::{ItemEnd, TurnEnd, after_turn};
 pub use overflow_note::overflow_note;
+pub use rows::{EVENTS_MS, answer, event_source, how_ended, new_row};

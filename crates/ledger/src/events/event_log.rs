@@ -4,11 +4,10 @@
 
 use rusqlite::Connection;
 
-use crate::events::event_json::numbered;
 use crate::journal_rows::event_rows;
 use crate::journal_rows::run_rows::RunRow;
 use crate::sqlite::error::Stored;
-use model::{StorageErrorKind, StreamEvent};
+use model::{RunEvent, StorageErrorKind, StreamEvent};
 
 /// Adds `event` as the last event of an interrupted turn, if its events are stored.
 pub(crate) fn end_interrupted(
@@ -37,5 +36,6 @@ pub(crate) fn end_interrupted(
     if let StreamEvent::StreamError { partial, .. } = &mut event {
         *partial = has_deltas;
     }
-    event_rows::append(connection, run.n, last, &[numbered(&event, last)], false).map(drop)
+    event_rows::append(connection, run.n, last, &[RunEvent::following(&event, last)], false)
+        .map(drop)
 }

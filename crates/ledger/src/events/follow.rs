@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use crate::events::event_json::json;
 use crate::events::references;
 use crate::events::runs::Runs;
 use crate::journal_rows::event_rows;
@@ -18,18 +17,7 @@ use crate::journal_rows::run_state::{Live, state};
 use crate::lease::claim::Claim;
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
-use model::{
-    Cursor, EventPage, Follows, RunEvent, RunStatus, SessionPage, StorageError, StorageErrorKind,
-};
-
-pub(crate) fn page(turn_id: String, after: u64, events: &[RunEvent], over: bool) -> EventPage {
-    EventPage {
-        turn_id,
-        events: events.iter().map(json).collect(),
-        last: events.last().map_or(after, |event| event.seq),
-        over,
-    }
-}
+use model::{Cursor, EventPage, Follows, RunStatus, SessionPage, StorageError, StorageErrorKind};
 
 /// What the file contains of a run.
 pub(crate) struct Found {
@@ -55,7 +43,7 @@ pub(crate) fn events_after(
         references::resolve(connection, &run, &mut events)?;
         let ended = run.has_ended();
         let interrupted = whole && !ended && !is_live(connection, &run, &claim, &runs)?;
-        Ok(Found { page: page(run.turn_id, after, &events, whole && ended), interrupted })
+        Ok(Found { page: EventPage::of(run.turn_id, after, &events, whole && ended), interrupted })
     }
 }
 
@@ -128,7 +116,7 @@ pub(crate) fn session_after(
         references::resolve(connection, &run, &mut events)?;
         last = events.last().map_or(last, |event| event.seq);
         page.events.extend(
-            events.iter().map(|event| (run.run_id.clone(), run.turn_id.clone(), json(event))),
+            events.iter().map(|event| (run.run_id.clone(), run.turn_id.clone(), event.json())),
         );
         if !run.has_ended() || !whole {
             page.cursor.1.push((run.n, last));

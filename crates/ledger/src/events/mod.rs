@@ -5,7 +5,6 @@ pub(crate) mod approval_wait;
 pub(crate) mod archive;
 pub(crate) mod command_rows;
 pub(crate) mod commands;
-mod event_json;
 pub(crate) mod event_log;
 pub(crate) mod follow;
 pub(crate) mod next_page;

@@ -54,7 +54,7 @@ pub(crate) async fn of_run(parts: FollowParts<'_>, of: Follows, after: u64) -> S
                 }
                 Some(recent) => {
                     let turn_id = entry.names.turn_id.clone();
-                    return Ok(follow::page(turn_id, after, &recent, false));
+                    return Ok(EventPage::of(turn_id, after, &recent, false));
                 }
                 None => {}
             }

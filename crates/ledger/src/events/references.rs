@@ -3,8 +3,8 @@
 //! Of an ended turn they are read from its rows, of an open one from the newest entries of its journal. An event whose row is
 //! gone or damaged is delivered without them. It must never read a row that no event refers to.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, LazyLock};
+use std::collections::HashSet;
+use std::sync::LazyLock;
 
 use rusqlite::Connection;
 
@@ -16,10 +16,7 @@ use crate::rows::tool_call_rows::{self, tool_calls_of};
 use crate::rows::turn_rows;
 use crate::sqlite::error::{Stored, sqlite};
 use crate::sqlite::sql;
-use model::{
-    AgentToolCall, CallMembers, EventReference, Message, MessageMembers, OutcomeMembers, RunEvent,
-    RunEventKind, StorageErrorKind, ToolStatus, TurnRow, members, reference_of,
-};
+use model::{EventReference, EventRows, RunEvent, StorageErrorKind};
 
 pub(crate) static CALL: LazyLock<String> =
     LazyLock::new(|| tool_calls_of("t.id = ?1 AND c.id = ?2"));
@@ -37,12 +34,7 @@ pub(crate) fn resolve(
     run: &RunRow,
     events: &mut [RunEvent],
 ) -> Stored<()> {
-    let references: Vec<(usize, EventReference)> = events
-        .iter()
-        .enumerate()
-        .filter(|(_, event)| event.kind == RunEventKind::Event)
-        .filter_map(|(at, event)| Some((at, reference_of(&event.text)?)))
-        .collect();
+    let references = EventRows::references(events);
     if references.is_empty() {
         return Ok(());
     }
@@ -50,21 +42,13 @@ pub(crate) fn resolve(
         true => Found::in_rows(connection, run, &references)?,
         false => Found::in_journal(connection, run, &references)?,
     };
-    for (at, reference) in &references {
-        if let Some(event) = events.get_mut(*at) {
-            event.added = found.members(reference).map(Arc::from);
-        }
-    }
+    found.0.complete(events, &references);
     Ok(())
 }
 
 /// The rows that events refer to.
 #[derive(Default)]
-struct Found {
-    calls: HashMap<String, AgentToolCall>,
-    texts: HashMap<String, String>,
-    turn: Option<TurnRow>,
-}
+struct Found(EventRows);
 
 impl Found {
     fn in_rows(
@@ -76,7 +60,7 @@ impl Found {
         for (_, reference) in references {
             match reference {
                 EventReference::Call { call_id, .. } => {
-                    if found.calls.contains_key(call_id) {
+                    if found.0.calls.contains_key(call_id) {
                         continue;
                     }
                     let doing = format_args!("read tool call `{call_id}`");
@@ -84,7 +68,7 @@ impl Found {
                         sql::first(connection, &CALL, (&run.turn_id, call_id), doing, |fields| {
                             sound(tool_call_rows::tool_call(connection, &fields.next()?))
                         })?;
-                    found.calls.extend(call.flatten().map(|call| (call_id.clone(), call)));
+                    found.0.calls.extend(call.flatten().map(|call| (call_id.clone(), call)));
                 }
                 EventReference::Message(id) => {
                     let doing = format_args!("read message `{id}`");
@@ -92,12 +76,13 @@ impl Found {
                         sql::first(connection, &MESSAGE, (&run.turn_id, id), doing, |fields| {
                             sound(message_rows::message(connection, &fields.next()?))
                         })?;
-                    found
-                        .texts
-                        .extend(message.flatten().map(|message| (id.clone(), text_of(&message))));
+                    found.0.texts.extend(
+                        message.flatten().map(|message| (id.clone(), EventRows::text_of(&message))),
+                    );
                 }
                 EventReference::Outcome { .. } => {
-                    found.turn = sound(turn_rows::turn_alone(connection, &run.turn_id))?.flatten();
+                    found.0.turn =
+                        sound(turn_rows::turn_alone(connection, &run.turn_id))?.flatten();
                 }
             }
         }
@@ -152,47 +137,16 @@ impl Found {
 
     fn call(&mut self, connection: &Connection, record: &CallRecord<'_>) -> Stored<()> {
         let call = sound(tool_call_rows::of_record(connection, record))?;
-        self.calls.extend(call.map(|call| (record.id.to_owned(), call)));
+        self.0.calls.extend(call.map(|call| (record.id.to_owned(), call)));
         Ok(())
     }
 
     fn message(&mut self, connection: &Connection, record: &MessageRecord<'_>) -> Stored<()> {
         let message = sound(message_rows::of_record(connection, record))?;
-        self.texts.extend(message.map(|message| (record.id.to_owned(), text_of(&message))));
+        self.0
+            .texts
+            .extend(message.map(|message| (record.id.to_owned(), EventRows::text_of(&message))));
         Ok(())
-    }
-
-    fn members(&self, reference: &EventReference) -> Option<String> {
-        match reference {
-            EventReference::Call { call_id, status } => {
-                let call = self.calls.get(call_id);
-                let mut added = CallMembers::default();
-                match status {
-                    ToolStatus::Started => added.params = call.map(|call| call.params.as_ref()),
-                    ToolStatus::Completed | ToolStatus::Failed => {
-                        added.result = call.and_then(|call| call.result.as_deref());
-                        added.is_error = Some(*status == ToolStatus::Failed);
-                    }
-                }
-                Some(members(&added))
-            }
-            EventReference::Message(id) => {
-                self.texts.get(id).map(|text| members(&MessageMembers { text }))
-            }
-            EventReference::Outcome { failed, unpersisted } => {
-                let turn = self.turn.as_ref()?;
-                let error = turn.error.as_ref().filter(|_| *failed);
-                Some(members(&OutcomeMembers {
-                    stop_reason: turn.stop_reason.as_deref()?,
-                    turn_id: &turn.id,
-                    usage: turn.usage,
-                    cost: turn.cost,
-                    persisted: (!unpersisted).then_some(true),
-                    kind: error.map(|error| error.kind.as_str()),
-                    retryable: error.map(|error| error.retryable),
-                }))
-            }
-        }
     }
 }
 
@@ -203,9 +157,4 @@ fn sound<T>(read: Stored<T>) -> Stored<Option<T>> {
         Err(error) if error.kind == StorageErrorKind::Corrupt => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-/// The text of a steered message, which is its only block.
-fn text_of(message: &Message) -> String {
-    message.blocks.iter().find_map(model::Block::as_text).unwrap_or_default().to_owned()
 }

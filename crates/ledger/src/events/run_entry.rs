@@ -11,7 +11,6 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use rusqlite::Connection;
 use tokio::sync::watch;
 
-use crate::events::event_json::numbered;
 use crate::journal_rows::event_rows;
 use crate::journal_rows::run_rows::{self, RunRow};
 use crate::journal_rows::running::leased_run;
@@ -180,7 +179,7 @@ impl RunEntry {
             Added::End(last) => std::slice::from_ref(last),
         };
         for event in added {
-            events.push(numbered(event, upto));
+            events.push(RunEvent::following(event, upto));
             upto += 1;
         }
         if events.is_empty() {

@@ -10,8 +10,9 @@ use crate::events::run_entry::{Added, EventWrite};
 use crate::events::trim;
 use crate::handle::ledger::Ledger;
 use crate::journal::{cache_chain, commit, compaction, open_turn_reads, open_turns, profiles};
+use crate::journal_rows::budget_rows::{self, AccountChange};
 use crate::journal_rows::running::leased_run;
-use crate::journal_rows::{approval_rows, archive_rows, budget_rows, run_rows};
+use crate::journal_rows::{approval_rows, archive_rows, run_rows};
 use crate::lease::claim;
 use crate::lease::held::RunningTurn;
 use crate::lease::waits;
@@ -26,7 +27,7 @@ use crate::sqlite::writer::Then;
 use crate::sqlite::{readers, sql};
 use model::{
     CacheChain, CallCost, CommitReceipt, CompactionCommit, Expense, Journal, LedgerRead, LiveRun,
-    OpenTurn, Opened, Overdrawn, PortFuture, Recall, Recalled, Reservation, RunNames,
+    OpenTurn, Opened, PortFuture, Recall, Recalled, Reservation, Reserved, RunNames,
     RunRegistration, RunWarning, SessionHistory, SpentBy, StorageErrorKind, StoredRequest, TurnEnd,
     TurnLease, TurnOpening, TurnRow, TurnStep,
 };
@@ -68,10 +69,7 @@ impl Journal for Ledger {
         })
     }
 
-    fn reserve(
-        &self,
-        reservation: Box<Reservation>,
-    ) -> PortFuture<'static, Option<Result<(), Overdrawn>>> {
+    fn reserve(&self, reservation: Box<Reservation>) -> PortFuture<'static, Reserved> {
         let submitted = self.lease(move |connection, claim| {
             budget_rows::reserve(connection, &claim.owner, &reservation)
         });
@@ -79,18 +77,11 @@ impl Journal for Ledger {
     }
 
     fn settle(&self, call_id: String, used: CallCost) {
-        let settle = move |connection: &rusqlite::Connection, _: &claim::Claim| {
-            budget_rows::settle(connection, &call_id, used)
-        };
-        // Where it cannot be written, the call counts at its maximum.
-        drop(self.lease(settle));
+        self.change_account(AccountChange::Settle { call_id, used });
     }
 
     fn close_account(&self, id: String) {
-        let close = move |connection: &rusqlite::Connection, _: &claim::Claim| {
-            budget_rows::close(connection, &id)
-        };
-        drop(self.lease(close));
+        self.change_account(AccountChange::Close { id });
     }
 
     fn root_of(&self, turn_id: String) -> PortFuture<'static, String> {
@@ -100,6 +91,28 @@ impl Journal for Ledger {
                 let doing = "read the tree of a turn";
                 let root = sql::optional(connection, dispatch_rows::ROOT, (&turn_id,), doing)?;
                 Ok(root.unwrap_or_else(|| turn_id.clone()))
+            };
+            core?.readers.run_small(read).await
+        })
+    }
+
+    fn future_root(
+        &self,
+        turn_id: String,
+        items: Vec<String>,
+    ) -> PortFuture<'static, Option<String>> {
+        let core = self.core();
+        Box::pin(async move {
+            let read = move |connection: &mut rusqlite::Connection| {
+                for item in &items {
+                    let doing = "read the tree of a task";
+                    let root =
+                        sql::optional(connection, dispatch_rows::ROOT_OF_TASK, (item,), doing)?;
+                    if root.is_some() {
+                        return Ok(root);
+                    }
+                }
+                Ok(Some(turn_id.clone()))
             };
             core?.readers.run_small(read).await
         })
@@ -202,78 +215,29 @@ impl Journal for Ledger {
     }
 
     fn begin(&self, opening: Box<TurnOpening>) -> PortFuture<'static, Opened<i64>> {
-        let label = opening.header.session_label.clone();
-        let turn_id = opening.turn_id.clone();
-        let submitted =
-            self.with_events(&opening.turn_id.clone(), move |connection, claim, event_write| {
-                // Before the session is waited for: a turn without its messages must not begin.
-                turn_items::check(connection, &opening.items)?;
-                let owner = event_write.map(EventWrite::owner);
-                let run = match open_turns::begin(connection, &opening, claim, owner)? {
-                    Opened::Leased(run) => run,
-                    Opened::Busy => return Ok(Opened::Busy),
-                    Opened::Moved => return Ok(Opened::Moved),
-                    Opened::Parked(turn) => return Ok(Opened::Parked(turn)),
-                };
-                if !opening.items.is_empty() {
-                    let now = claim.clock.now_ms();
-                    turn_items::take(connection, &opening.items, &opening.turn_id, now)?;
-                }
-                if let Some(event_write) = event_write {
-                    event_write.write(connection, Some(&run), Added::Nothing)?;
-                }
-                Ok(Opened::Leased(run.epoch.unwrap_or_default()))
-            });
-        Box::pin(async move {
-            let (core, answer) = submitted?;
-            let answer = answer.await;
-            if answer.as_ref().is_err_and(|error| error.kind == StorageErrorKind::DuplicateRun) {
-                core.runs.forget(&turn_id);
-            }
-            let opened = answer?;
-            if let Opened::Leased(epoch) = &opened {
-                core.runs.leased(&turn_id, *epoch);
-                core.heartbeat.hold(&label, RunningTurn { turn_id, epoch: *epoch });
-                core.poller.leased();
-            }
-            Ok(opened)
-        })
+        let begun = self.begin_with(opening, None);
+        Box::pin(async move { Ok(begun.await?.0) })
+    }
+
+    fn begin_reserving(
+        &self,
+        opening: Box<TurnOpening>,
+        reservation: Box<Reservation>,
+    ) -> PortFuture<'static, (Opened<i64>, Reserved)> {
+        self.begin_with(opening, Some(reservation))
     }
 
     fn record(&self, step: Box<TurnStep>) -> PortFuture<'static, ()> {
-        let clock = self.clock.clone();
-        let parked = step.parking.as_ref().map(|_| {
-            let turn = RunningTurn { turn_id: step.turn_id.clone(), epoch: step.epoch };
-            (step.session_label.clone(), turn)
-        });
-        let submitted =
-            self.with_events(&step.turn_id.clone(), move |connection, claim, event_write| {
-                let lease = TurnLease { turn_id: step.turn_id.clone(), epoch: step.epoch };
-                let label = &step.session_label;
-                let run = leased_run(connection, claim, label, &lease)?;
-                let parking = step.parking.as_deref();
-                if let Some(event_write) = event_write {
-                    let added = parking.map_or(Added::Nothing, |it| Added::Parking(&it.events));
-                    event_write.write(connection, Some(&run), added)?;
-                }
-                if !step.items.is_empty() {
-                    turn_items::take(connection, &step.items, &step.turn_id, clock.now_ms())?;
-                }
-                open_turns::record(connection, &run, &step, &clock)?;
-                if let Some(parking) = parking {
-                    approval_rows::park(connection, parking)?;
-                    claim.release(connection, label, step.epoch)?;
-                }
-                Ok(())
-            });
-        Box::pin(async move {
-            let (core, answer) = submitted?;
-            answer.await?;
-            if let Some((label, turn)) = parked {
-                core.claim.held.end(&label, &turn);
-            }
-            Ok(())
-        })
+        let recorded = self.record_with(step, None);
+        Box::pin(async move { recorded.await.map(drop) })
+    }
+
+    fn record_reserving(
+        &self,
+        step: Box<TurnStep>,
+        reservation: Box<Reservation>,
+    ) -> PortFuture<'static, Reserved> {
+        self.record_with(step, Some(reservation))
     }
 
     fn compact(&self, commit: Box<CompactionCommit>) -> PortFuture<'static, ()> {
@@ -439,6 +403,99 @@ impl Journal for Ledger {
 }
 
 impl Ledger {
+    /// On a ledger that is closed, the call counts at its maximum.
+    fn change_account(&self, change: AccountChange) {
+        if let Ok(core) = self.core() {
+            core.writer.post(Box::new(change));
+        }
+    }
+
+    /// W0, with the reservation of the turn's first call.
+    fn begin_with(
+        &self,
+        opening: Box<TurnOpening>,
+        reservation: Option<Box<Reservation>>,
+    ) -> PortFuture<'static, (Opened<i64>, Reserved)> {
+        let label = opening.header.session_label.clone();
+        let turn_id = opening.turn_id.clone();
+        let submitted =
+            self.with_events(&opening.turn_id.clone(), move |connection, claim, event_write| {
+                // Before the session is waited for: a turn without its messages must not begin.
+                turn_items::check(connection, &opening.items)?;
+                let owner = event_write.map(EventWrite::owner);
+                let run = match open_turns::begin(connection, &opening, claim, owner)? {
+                    Opened::Leased(run) => run,
+                    Opened::Busy => return Ok((Opened::Busy, None)),
+                    Opened::Moved => return Ok((Opened::Moved, None)),
+                    Opened::Parked(turn) => return Ok((Opened::Parked(turn), None)),
+                };
+                if !opening.items.is_empty() {
+                    let now = claim.clock.now_ms();
+                    turn_items::take(connection, &opening.items, &opening.turn_id, now)?;
+                }
+                if let Some(event_write) = event_write {
+                    event_write.write(connection, Some(&run), Added::Nothing)?;
+                }
+                let reserved = reserve(connection, claim, reservation.as_deref())?;
+                Ok((Opened::Leased(run.epoch.unwrap_or_default()), reserved))
+            });
+        Box::pin(async move {
+            let (core, answer) = submitted?;
+            let answer = answer.await;
+            if answer.as_ref().is_err_and(|error| error.kind == StorageErrorKind::DuplicateRun) {
+                core.runs.forget(&turn_id);
+            }
+            let begun = answer?;
+            if let Opened::Leased(epoch) = &begun.0 {
+                core.runs.leased(&turn_id, *epoch);
+                core.heartbeat.hold(&label, RunningTurn { turn_id, epoch: *epoch });
+                core.poller.leased();
+            }
+            Ok(begun)
+        })
+    }
+
+    /// W1 to W3, with the reservation of the turn's next call.
+    fn record_with(
+        &self,
+        step: Box<TurnStep>,
+        reservation: Option<Box<Reservation>>,
+    ) -> PortFuture<'static, Reserved> {
+        let clock = self.clock.clone();
+        let parked = step.parking.as_ref().map(|_| {
+            let turn = RunningTurn { turn_id: step.turn_id.clone(), epoch: step.epoch };
+            (step.session_label.clone(), turn)
+        });
+        let submitted =
+            self.with_events(&step.turn_id.clone(), move |connection, claim, event_write| {
+                let lease = TurnLease { turn_id: step.turn_id.clone(), epoch: step.epoch };
+                let label = &step.session_label;
+                let run = leased_run(connection, claim, label, &lease)?;
+                let parking = step.parking.as_deref();
+                if let Some(event_write) = event_write {
+                    let added = parking.map_or(Added::Nothing, |it| Added::Parking(&it.events));
+                    event_write.write(connection, Some(&run), added)?;
+                }
+                if !step.items.is_empty() {
+                    turn_items::take(connection, &step.items, &step.turn_id, clock.now_ms())?;
+                }
+                open_turns::record(connection, &run, &step, &clock)?;
+                if let Some(parking) = parking {
+                    approval_rows::park(connection, parking)?;
+                    claim.release(connection, label, step.epoch)?;
+                }
+                reserve(connection, claim, reservation.as_deref())
+            });
+        Box::pin(async move {
+            let (core, answer) = submitted?;
+            let reserved = answer.await?;
+            if let Some((label, turn)) = parked {
+                core.claim.held.end(&label, &turn);
+            }
+            Ok(reserved)
+        })
+    }
+
     /// Submits a job that needs leases, at once: dropping its answer does not cancel it.
     fn lease<T, F>(
         &self,
@@ -477,4 +534,13 @@ impl Ledger {
             .submit_then(move |connection| work(connection, &claim, event_write.as_ref()), then);
         Ok((core, answer))
     }
+}
+
+/// Reserves a call with what the job has written; `None` where it has none.
+fn reserve(
+    connection: &rusqlite::Connection,
+    claim: &claim::Claim,
+    reservation: Option<&Reservation>,
+) -> Stored<Reserved> {
+    reservation.map(|it| budget_rows::reserve(connection, &claim.owner, it)).transpose()
 }

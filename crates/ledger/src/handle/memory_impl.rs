@@ -32,9 +32,13 @@ impl MemoryStore for Ledger {
     }
 
     fn index_turn(&self, turn: IndexedTurn) -> PortFuture<'static, bool> {
-        self.change_queue(move |connection, _| {
-            securely(connection, |connection| pending::index(connection, &turn))
-        })
+        let submitted = self.core().map(|core| {
+            // A power cut that undoes it leaves the turn pending.
+            core.writer.submit_repeatable(move |connection| {
+                securely(connection, |connection| pending::index(connection, &turn))
+            })
+        });
+        Box::pin(async move { submitted?.await })
     }
 
     fn identity_of(&self, session_label: String) -> PortFuture<'_, SessionIdentity> {

@@ -5,6 +5,7 @@
 
 use std::sync::LazyLock;
 
+use broker::approvals::{self, INTERRUPTED};
 use rusqlite::{Connection, params};
 use serde_json::value::RawValue;
 
@@ -15,8 +16,8 @@ use crate::sqlite::error::{Stored, damaged};
 use crate::sqlite::fields::Fields;
 use crate::sqlite::sql;
 use model::{
-    Approval, ApprovalDecision, ApprovalFilter, ApprovalKind, ApprovalName, ApprovalStatus,
-    ApprovalVerdict, Page, Parking, StorageError, StorageErrorKind,
+    Approval, ApprovalDecision, ApprovalFilter, ApprovalKind, ApprovalName, ApprovalStatus, Page,
+    Parking,
 };
 
 /// A row of `approvals`.
@@ -119,8 +120,6 @@ pub(crate) const PARKED: &str = "SELECT turn_id FROM approvals INDEXED BY approv
 /// Those after an approval, as many as fit.
 const PAGE: &str = "id > ?1 ORDER BY id LIMIT ?2";
 
-/// Why the calls of a turn that a message has interrupted are denied.
-const INTERRUPTED: &str = "A message interrupted the turn.";
 const READING: &str = "read the approvals";
 const WRITING: &str = "write an approval";
 
@@ -294,48 +293,11 @@ pub(crate) fn decide(
         ApprovalName::Id(id) => sql::first(connection, &OF_ID, (id,), READING, read)?,
         ApprovalName::Call(id) => sql::first(connection, &OF_CALL, (id,), READING, read)?,
     };
-    let mut approval = found.ok_or_else(|| unknown(&decision.of))?.at(now);
-    if !approval.is_pending(now) {
-        return Err(already_decided(&approval));
-    }
-    let (status, mut reason, mut result) = match (&decision.verdict, approval.kind) {
-        (ApprovalVerdict::Approve(_), ApprovalKind::Approval) => {
-            (ApprovalStatus::Approved, None, None)
-        }
-        (ApprovalVerdict::Deny(reason), ApprovalKind::Approval | ApprovalKind::Result) => {
-            (ApprovalStatus::Denied, Some(reason.clone()), None)
-        }
-        (ApprovalVerdict::Provide(json), ApprovalKind::Result) => {
-            (ApprovalStatus::Provided, None, Some(json.clone()))
-        }
-        (ApprovalVerdict::Approve(_), ApprovalKind::Result) => {
-            return Err(wrong_kind(
-                &approval,
-                "waits for its result; pass it to `provideToolResult`",
-            ));
-        }
-        (ApprovalVerdict::Provide(_), ApprovalKind::Approval) => {
-            return Err(wrong_kind(&approval, "waits for a decision; call `approve` or `deny`"));
-        }
-    };
-    if let ApprovalVerdict::Approve(Some(changed)) = &decision.verdict
-        && changed.hash != approval.params_hash
-    {
-        let params: Option<Box<RawValue>> = json(Some(&changed.json), &approval.id)?;
-        if let Some(params) = params {
-            approval.requested_params = Some(std::mem::replace(&mut approval.params, params));
-            approval.params_hash.clone_from(&changed.hash);
-        }
-    }
-    approval.status = status;
-    approval.decided_by.clone_from(&decision.by);
-    approval.reason = reason.take();
-    approval.result_json = result.take();
-    approval.decided_at = Some(now);
+    let approval = approvals::decide(found, decision, now)?;
     let requested = approval.requested_params.as_ref().map(|params| params.get());
     let row = params![
         approval.id,
-        status.as_str(),
+        approval.status.as_str(),
         approval.decided_by,
         approval.reason,
         approval.params.get(),
@@ -346,34 +308,4 @@ pub(crate) fn decide(
     ];
     sql::exec(connection, &DECIDE, row, WRITING)?;
     Ok(approval)
-}
-
-fn unknown(of: &ApprovalName) -> StorageError {
-    let message = match of {
-        ApprovalName::Id(id) => {
-            format!("the ledger has no approval `{id}`; pass an id that `approvals()` lists")
-        }
-        ApprovalName::Call(id) => {
-            format!("no call `{id}` waits for its result; pass a `callId` that `approvals()` lists")
-        }
-    };
-    StorageError::new(StorageErrorKind::UnknownApproval, message)
-}
-
-fn wrong_kind(approval: &Approval, why: &str) -> StorageError {
-    let message = format!("the call of `{}` ({}) {why}", approval.tool_name, approval.call_id);
-    StorageError::new(StorageErrorKind::UnknownApproval, message)
-}
-
-fn already_decided(approval: &Approval) -> StorageError {
-    let by = approval.decided_by.as_ref().map_or_else(String::new, |by| format!(" by `{by}`"));
-    let how = match approval.status {
-        ApprovalStatus::Pending | ApprovalStatus::Cancelled => "was cancelled: its turn has ended",
-        ApprovalStatus::Approved => "was approved",
-        ApprovalStatus::Denied => "was denied",
-        ApprovalStatus::Expired => "has expired, which denied it",
-        ApprovalStatus::Provided => "has its result",
-    };
-    let message = format!("approval `{}` {how}{by}; a decision is final", approval.id);
-    StorageError::new(StorageErrorKind::AlreadyDecided, message)
 }

@@ -11,7 +11,9 @@ use crate::sqlite::checksum::{insert_all, set};
 use crate::sqlite::columns::{columns, list};
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
-use model::{CallCost, Overdrawn, Reservation, SpendingLimits, TurnBudget};
+use crate::sqlite::writer::Job;
+use base::telemetry;
+use model::{CallCost, Overdrawn, Reservation, SpendingLimits, StorageError, TurnBudget};
 
 struct AccountColumns {
     id: String,
@@ -124,8 +126,35 @@ pub(crate) fn reserve(
     Ok(Ok(()))
 }
 
+/// A change that never waits for the disk: it is there with the next commit of the turn, and without it a call counts at its maximum.
+pub(crate) enum AccountChange {
+    /// A call has ended, and this is what it has used.
+    Settle { call_id: String, used: CallCost },
+    /// The run of the account has ended.
+    Close { id: String },
+}
+
+impl Job for AccountChange {
+    fn run(&mut self, connection: &Connection) -> bool {
+        match self {
+            Self::Settle { call_id, used } => settle(connection, call_id, *used).is_ok(),
+            Self::Close { id } => close(connection, id).is_ok(),
+        }
+    }
+
+    fn waits_for_disk(&self) -> bool {
+        false
+    }
+
+    fn answer(self: Box<Self>, failure: Option<&StorageError>) {
+        if let Some(error) = failure {
+            telemetry::storage_failed(error.kind.code());
+        }
+    }
+}
+
 /// Settles a call at what it has used.
-pub(crate) fn settle(connection: &Connection, call_id: &str, used: CallCost) -> Stored<()> {
+fn settle(connection: &Connection, call_id: &str, used: CallCost) -> Stored<()> {
     let doing = format_args!("settle call `{call_id}`");
     let open: Vec<ReservationColumns> = sql::all(connection, &OF_CALL, (call_id,), doing)?;
     open.iter().try_for_each(|reservation| end(connection, reservation, amount(used)))
@@ -173,7 +202,7 @@ pub(crate) fn fold(connection: &Connection, id: &str, parent: Option<&str>) -> S
 }
 
 /// Removes the account of a run that has ended, or of a tree in which no agent works any more.
-pub(crate) fn close(connection: &Connection, id: &str) -> Stored<()> {
+fn close(connection: &Connection, id: &str) -> Stored<()> {
     let doing = "close the account of a budget";
     if let Some(root) = id.strip_prefix(TREE)
         && sql::exists(connection, IN_TREE, (root,), doing)?

@@ -10,7 +10,7 @@ use crate::memory_rows::code_cache::{CodeCache, VectorLabel, kind_bit};
 use crate::memory_rows::{chunk_rows, fact_rows, scope_rows};
 use crate::sqlite::error::{Stored, damaged};
 use crate::sqlite::sql;
-use crate::sqlite::tokenize;
+use base::words;
 use memory::vectors::vector::{dot, read_bytes};
 use model::{MemoryFound, MemoryKind, MemoryQuery, MemoryRow};
 
@@ -124,7 +124,7 @@ fn by_words(
 
 /// The query of FTS5 for any of the words. In a large memory the rarest words, which weigh the most.
 fn terms(connection: &Connection, text: &str) -> Stored<Option<String>> {
-    let Some(mut wanted) = tokenize::wanted(text) else { return Ok(None) };
+    let Some(mut wanted) = words::wanted(text) else { return Ok(None) };
     wanted.truncate(MOST_TERMS);
     let mut terms: Vec<String> = wanted.singly().map(|term| term.query()).collect();
     terms.sort_unstable();

@@ -2,7 +2,7 @@
 //!
 //! `broker::outbox` decides what becomes of a failure. A claim must never be taken from a process that may be alive.
 
-use broker::outbox::{AfterFailure, after_failure};
+use broker::outbox::end_claim;
 use rusqlite::Connection;
 
 use crate::lease::claim::Claim;
@@ -93,21 +93,7 @@ pub(crate) fn end(
     if stored.status != DeliveryStatus::Pending || stored.epoch != epoch {
         return Ok(None);
     }
-    match outcome {
-        DeliveryOutcome::Delivered => {
-            stored.status = DeliveryStatus::Delivered;
-            stored.delivered_at = Some(now);
-        }
-        DeliveryOutcome::Failed(error) => {
-            stored.failures = stored.failures.saturating_add(1);
-            stored.error = Some(error.clone());
-            match after_failure(stored.failures, now) {
-                AfterFailure::Again(at) => stored.not_before = at,
-                AfterFailure::Parked => stored.status = DeliveryStatus::Parked,
-            }
-        }
-        DeliveryOutcome::Released => {}
-    }
+    end_claim(&mut stored, outcome, now);
     delivery_rows::change(connection, &stored)?;
     Ok(Some(stored))
 }

@@ -2,10 +2,10 @@
 //!
 //! A turn under way is only marked here: its process aborts it. It must never end a dispatch whose message a turn has.
 
-use broker::agents::TaskEnd;
+use broker::agents::{Ending, TaskEnd};
 use rusqlite::Connection;
 
-use crate::queue::dispatch_end::{self, Ending};
+use crate::queue::dispatch_end;
 use crate::queue::dispatch_rows::{self, ACTIVE_IN_SESSION, OF_PARENT_TURN, OVERDUE};
 use crate::queue::item_rows;
 use crate::sessions::pointers;

@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use broker::agents::Inherited;
 use rusqlite::{Connection, Params};
 
 use crate::sqlite::checksum::{insert_all, set};
@@ -9,14 +10,6 @@ use crate::sqlite::columns::{columns, list};
 use crate::sqlite::error::{Stored, damaged};
 use crate::sqlite::sql;
 use model::{Dispatch, DispatchCancel, DispatchKind, DispatchStatus, Route, SpendingLimits};
-
-/// What the message with the result inherits from the turn that made the dispatch.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Inherited {
-    pub(crate) route: Route,
-    pub(crate) principal: String,
-    pub(crate) request: String,
-}
 
 /// A dispatch with what is only for the ledger.
 #[derive(Debug, Clone)]
@@ -125,7 +118,9 @@ pub(crate) const PARKED: &str =
        WHERE d.status = 'active' AND d.kind = 'spawn')
      SELECT 1 FROM below CROSS JOIN approvals a ON a.session_label = below.label AND a.parked = 1 LIMIT 1";
 
-/// The turn at the top of the tree in which a turn is.
+/// The turn at the top of the tree of a task.
+pub(crate) const ROOT_OF_TASK: &str = "SELECT root_turn_id FROM dispatches WHERE id = ?1";
+/// That of a turn.
 pub(crate) const ROOT: &str =
     "SELECT d.root_turn_id FROM queue_items q CROSS JOIN dispatches d ON d.id = q.id
      WHERE q.turn_id = ?1 LIMIT 1";

@@ -4,7 +4,7 @@
 
 use std::sync::LazyLock;
 
-use broker::queue::{Admission, admit};
+use broker::queue::{Admission, EVENTS_MS, admit, event_source, new_row};
 use rusqlite::Connection;
 
 use crate::journal_rows::running::running_turn;
@@ -16,11 +16,7 @@ use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
 use model::{
     DropPolicy, Enqueued, FailedReason, ItemStatus, NewItem, QueueItem, QueueLimits, QueueTarget,
-    StoredItem,
 };
-
-/// How long an event is remembered, in milliseconds: seven days.
-const EVENTS: i64 = 7 * 24 * 3_600 * 1_000;
 
 pub(crate) const EVENT: &str =
     "SELECT e.item_id, coalesce(i.session_label, '') FROM queue_events e LEFT JOIN queue_items i ON i.id = e.item_id
@@ -63,38 +59,14 @@ pub(crate) fn enqueue(
         .map(|it| it.item)
         .collect();
     let admission = admit(&new.item, &pending, is_busy, limits, now);
-    let mut row = StoredItem {
-        item: new.item.clone(),
-        session_label: session_label.clone(),
-        source: new.source.clone(),
-        message: new.message.clone(),
-        request: new.request.clone(),
-        event_id: new.event_id.clone(),
-        sender: new.sender.clone(),
-        status: ItemStatus::Pending,
-        reason: None,
-        detail: None,
-        turn_id: None,
-        created_at: now,
-        claimed_at: None,
-        delivered_at: None,
-    };
-    let enqueued = match admission {
-        Admission::Rejected => {
-            row.status = ItemStatus::Failed;
-            row.reason = Some(FailedReason::Rejected);
-            Enqueued::Rejected { session_label }
+    if let Admission::Queued { dropped, .. } = &admission {
+        let is_summarized = limits.drop == DropPolicy::Summarize;
+        for id in dropped {
+            let why = (FailedReason::Dropped, None);
+            dispatch_end::fail(connection, id, why, is_summarized, &claim.clock)?;
         }
-        Admission::Queued { not_before, dropped } => {
-            row.item.not_before = not_before;
-            let is_summarized = limits.drop == DropPolicy::Summarize;
-            for id in &dropped {
-                let why = (FailedReason::Dropped, None);
-                dispatch_end::fail(connection, id, why, is_summarized, &claim.clock)?;
-            }
-            Enqueued::Queued { session_label, is_fork, dropped }
-        }
-    };
+    }
+    let (row, enqueued) = new_row(new, (session_label, is_fork), admission, now);
     item_rows::add(connection, row)?;
     if let Some(event_id) = &new.event_id {
         let (channel, account) = event_source(new);
@@ -102,12 +74,6 @@ pub(crate) fn enqueue(
         sql::exec(connection, &ADD_EVENT, event, "remember an event")?;
     }
     Ok(enqueued)
-}
-
-/// The channel and the account of a message's event.
-fn event_source(new: &NewItem) -> (&str, &str) {
-    let route = &new.item.route;
-    (route.channel.as_deref().unwrap_or_default(), route.account.as_deref().unwrap_or_default())
 }
 
 /// The first message of the same event, and its session.
@@ -119,7 +85,7 @@ fn known_event(
     let Some(event_id) = &new.event_id else { return Ok(None) };
     let doing = "look an event up";
     let old = "DELETE FROM queue_events WHERE created_at <= ?1";
-    sql::exec(connection, old, (now.saturating_sub(EVENTS),), doing)?;
+    sql::exec(connection, old, (now.saturating_sub(EVENTS_MS),), doing)?;
     let (channel, account) = event_source(new);
     sql::optional(connection, EVENT, (channel, account, event_id), doing)
 }

@@ -4,17 +4,16 @@
 //! `broker::queue` decides what becomes of a message; it must never be decided here.
 
 use broker::outbox::addressed;
-use broker::queue::{ItemEnd, TurnEnd as Ended, after_turn};
+use broker::queue::{ItemEnd, TurnEnd as Ended, after_turn, answer, how_ended};
 use rusqlite::Connection;
 
 use crate::queue::delivery_rows;
-use crate::queue::dispatch_end::{self, Ending};
+use crate::queue::dispatch_end;
 use crate::queue::item_rows::{self, OF_TURN};
 use crate::sqlite::error::Stored;
 use base::clock::Clock;
 use model::{
-    Block, CommitReceipt, FailedReason, FailureKind, ItemStatus, QueueEnd, StopReason,
-    StorageError, StorageErrorKind, TurnEnd,
+    CommitReceipt, FailedReason, ItemStatus, QueueEnd, StorageError, StorageErrorKind, TurnEnd,
 };
 
 /// Checks that a turn that begins can take its messages.
@@ -75,7 +74,7 @@ pub(crate) fn end(
     clock: &Clock,
 ) -> Stored<()> {
     let now = clock.now_ms();
-    let ended = how_ended(turn, queue, receipt);
+    let ended = how_ended(turn, queue, receipt.head.as_deref());
     let turn_id = &turn.turn_id;
     take(connection, &queue.steered, turn_id, now)?;
     let mut items = item_rows::read(connection, &OF_TURN, (turn_id,))?;
@@ -99,7 +98,8 @@ pub(crate) fn end(
                 if let Some(id) = task
                     && !matches!(item_end, ItemEnd::Pending { .. })
                 {
-                    dispatch_end::end(connection, id, Ending::of_turn(connection, turn)?, clock)?;
+                    let ending = dispatch_end::of_turn(connection, turn)?;
+                    dispatch_end::end(connection, id, ending, clock)?;
                 }
                 match item_end {
                     ItemEnd::Delivered => {
@@ -134,30 +134,4 @@ pub(crate) fn end(
         }
         Some(_) | None => Ok(()),
     }
-}
-
-/// The text of a turn's last answer; empty where that was written before the end, because the turn has not ended with it.
-fn answer(turn: &TurnEnd) -> String {
-    let id = turn.response_message_id.as_ref();
-    let answer = turn.messages.iter().find(|message| Some(&message.id) == id);
-    answer.iter().flat_map(|message| &message.blocks).filter_map(Block::as_text).collect()
-}
-
-fn how_ended(turn: &TurnEnd, queue: &QueueEnd, receipt: &CommitReceipt) -> Ended {
-    if receipt.head.as_deref() == Some(turn.turn_id.as_str()) {
-        return Ended::Moved;
-    }
-    if turn.stop_reason == StopReason::Aborted {
-        return Ended::Aborted;
-    }
-    if queue.is_interrupted && queue.has_effect {
-        return Ended::Interrupted;
-    }
-    let (kind, is_retryable, retry_after_ms) = match &turn.error {
-        Some(error) => (error.detail.kind, error.retryable, error.detail.retry_after_ms),
-        // It was answered, and is beside the session's thread.
-        None => (FailureKind::Storage, false, None),
-    };
-    let retry_after_ms = retry_after_ms.map(|ms| i64::try_from(ms).unwrap_or(i64::MAX));
-    Ended::Failed { kind, is_retryable, has_effect: queue.has_effect, retry_after_ms }
 }

@@ -12,12 +12,12 @@ use crate::rows::blobs;
 use crate::rows::context_rows;
 use crate::rows::iso_time;
 use crate::rows::message_rows;
-use crate::search::{message_search, search_indexer};
+use crate::search::search_indexer;
 use crate::sessions::pointers;
 use crate::sqlite::error::Stored;
 use crate::sqlite::functions::words_of;
 use crate::sqlite::sql;
-use crate::sqlite::tokenize::{self, Wanted, search_words};
+use base::words::{self, Wanted, search_words};
 use model::{Block, Message, RECALL, Recall, Recalled, RecalledMessage, Role};
 
 /// Characters of a message around the words that were found.
@@ -51,7 +51,7 @@ pub(crate) fn recall(connection: &Connection, request: &Recall) -> Stored<Recall
     };
     let turns = thread(connection, &newest)?;
     let mut recalled = Recalled { compacted: true, ..Recalled::default() };
-    let Some(mut wanted) = tokenize::wanted(&request.query) else { return Ok(recalled) };
+    let Some(mut wanted) = words::wanted(&request.query) else { return Ok(recalled) };
     wanted.truncate(MOST_TERMS);
     let all = wanted.count();
     let positions: HashMap<&str, usize> =
@@ -220,6 +220,6 @@ fn recalled_message(message: &Message, turn_id: &str, query: &str) -> RecalledMe
         tool_name,
         turn_id: turn_id.to_owned(),
         said_at: iso_time::format(message.created_at),
-        excerpt: message_search::excerpt(&text, query, EXCERPT),
+        excerpt: words::excerpt(&text, query, EXCERPT),
     }
 }

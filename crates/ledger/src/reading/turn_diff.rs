@@ -54,14 +54,7 @@ fn side(
     turns: Vec<TurnSummary>,
     options: &DiffOptions,
 ) -> Stored<DiffSide> {
-    let mut side = DiffSide { turn_count: turns.len() as u64, ..DiffSide::default() };
-    for turn in &turns {
-        side.usage = side.usage.plus(turn.usage);
-        match turn.cost {
-            Some(cost) => *side.cost.get_or_insert(0.0) += cost,
-            None => side.unpriced_turns += 1,
-        }
-    }
+    let mut side = DiffSide::of(&turns);
     let mut bytes = 0;
     for turn in turns.into_iter().rev() {
         if side.turns.len() == options.limit.items() || bytes > SIDE_BYTES {

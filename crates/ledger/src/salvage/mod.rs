@@ -2,6 +2,7 @@
 
 mod cells;
 mod fresh_ledger;
+mod indexed_ids;
 mod journal;
 mod mend;
 mod narrow_rows;

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::cells::{Row, Value};
+use super::indexed_ids::IndexedIds;
 use super::journal::{Journal, JournalTurn};
 use super::narrow_rows::NarrowRows;
 use super::remembered::Remembered;
@@ -50,7 +51,7 @@ pub(super) struct Tables {
     numbered: Vec<(i64, TableRow)>,
     /// The ids of turns by their numbers: from their rows, and from an index with the session's label.
     ids: HashMap<i64, String>,
-    indexed_ids: HashMap<i64, (String, String)>,
+    indexed_ids: IndexedIds,
     /// The names of altered rows that are used all the same.
     pub(super) altered: BTreeSet<String>,
     journal: Journal,
@@ -84,7 +85,7 @@ impl Tables {
             lost: Vec::new(),
             numbered: Vec::new(),
             ids: HashMap::new(),
-            indexed_ids: HashMap::new(),
+            indexed_ids: IndexedIds::default(),
             altered: BTreeSet::new(),
             journal: Journal::default(),
             narrow: NarrowRows::default(),
@@ -121,10 +122,8 @@ impl Tables {
             (Some(number), Some(Value::Text(first))) => self.take_numbered(number, first, &values),
             (None, Some(Value::Text(_))) if self.remembered.take_forgotten(&values) => {}
             (None, Some(Value::Text(first))) => {
-                if let [_, Value::Text(id), Value::Integer(number)] = &*values
-                    && !id.starts_with('{')
-                {
-                    self.indexed_ids.insert(*number, (first.clone(), id.clone()));
+                if let [_, Value::Text(id), Value::Integer(number)] = &*values {
+                    self.indexed_ids.add(first, id, *number);
                 }
                 self.take_keyed(first, &values);
             }
@@ -267,10 +266,7 @@ impl Tables {
 
     /// The id of a turn: by its row, else by the index of a session, else a new one, the same for all of its rows.
     fn id_of(&self, number: i64) -> String {
-        let indexed = || {
-            let (label, id) = self.indexed_ids.get(&number)?;
-            self.sessions.contains_key(label).then(|| id.clone())
-        };
+        let indexed = || self.indexed_ids.id(number, |label| self.sessions.contains_key(label));
         let known = self.ids.get(&number).cloned().or_else(indexed);
         known.unwrap_or_else(|| format!("salvaged-{number}"))
     }

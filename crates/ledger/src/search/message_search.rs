@@ -12,7 +12,7 @@ use crate::sqlite::error::Stored;
 use crate::sqlite::fields::Fields;
 use crate::sqlite::functions::words_of;
 use crate::sqlite::sql;
-use crate::sqlite::tokenize;
+use base::words::{self, excerpt};
 use model::{Page, SearchHit, SearchOptions};
 
 /// Characters of a message around the words that were found.
@@ -43,7 +43,7 @@ pub(crate) fn search(
     text: &str,
     options: &SearchOptions,
 ) -> Stored<Page<SearchHit, i64>> {
-    let Some(wanted) = tokenize::wanted(text) else { return Ok(Page::empty()) };
+    let Some(wanted) = words::wanted(text) else { return Ok(Page::empty()) };
     let before = options.after.unwrap_or(i64::MAX);
     let session = options.session_label.as_deref();
     let mut found = Vec::new();
@@ -79,36 +79,4 @@ fn hit(fields: &mut Fields<'_>, content: &str, text: &str) -> Stored<(i64, Searc
         excerpt: excerpt(content, text, EXCERPT),
     };
     Ok((key, hit))
-}
-
-/// At most `most` characters of `content`, around the first word of `text` in it.
-pub(crate) fn excerpt(content: &str, text: &str, most: usize) -> String {
-    let at = tokenize::position(content, text);
-    let (before, from) = content.split_at_checked(at).unwrap_or(("", content));
-    let lead = before.char_indices().rev().nth(most / 4 - 1).map_or(0, |(start, _)| start);
-    let start = content.get(lead..).unwrap_or(from);
-    let end = start.char_indices().nth(most).map_or(start.len(), |(end, _)| end);
-    let mut excerpt = String::with_capacity(end + 6);
-    if lead > 0 {
-        excerpt.push('…');
-    }
-    excerpt.push_str(start.get(..end).unwrap_or(start));
-    if end < start.len() {
-        excerpt.push('…');
-    }
-    excerpt
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{EXCERPT, excerpt};
-
-    #[test]
-    fn an_excerpt_is_cut_on_characters_and_marks_each_cut() {
-        assert_eq!(excerpt("short Needle", "needle", EXCERPT), "short Needle");
-        let long = format!("{} needle {}", "ü".repeat(500), "é".repeat(500));
-        let cut = excerpt(&long, "needle", EXCERPT);
-        assert_eq!(cut.chars().count(), 162);
-        assert!(cut.starts_with("…ü") && cut.ends_with("é…") && cut.contains(" needle "));
-    }
 }

@@ -4,6 +4,7 @@
 
 use std::sync::LazyLock;
 
+use broker::agents::task_status;
 use rusqlite::Connection;
 
 use crate::journal_rows::running::running_turn;
@@ -184,16 +185,6 @@ pub(crate) struct Link<'a> {
     pub(crate) parent_session: &'a str,
     pub(crate) agent: &'a str,
     pub(crate) task: &'a str,
-}
-
-/// The status of a dispatch as that of its session's task.
-fn task_status(status: DispatchStatus) -> &'static str {
-    match status {
-        DispatchStatus::Active => "running",
-        DispatchStatus::Ok => "completed",
-        DispatchStatus::Error | DispatchStatus::Timeout => "failed",
-        DispatchStatus::Aborted => "aborted",
-    }
 }
 
 /// Makes a session that of a subagent.

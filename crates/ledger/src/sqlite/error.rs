@@ -135,6 +135,7 @@ fn remedy(kind: StorageErrorKind) -> &'static str {
         | StorageErrorKind::AwaitingApproval
         | StorageErrorKind::InvalidQuery
         | StorageErrorKind::Closed
+        | StorageErrorKind::Unsupported
         | StorageErrorKind::Io => "check the disk and the ledger's path",
     }
 }

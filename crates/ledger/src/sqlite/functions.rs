@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use rusqlite::functions::FunctionFlags;
 
 use crate::sqlite::error::{Stored, sqlite};
-use crate::sqlite::tokenize::search_words;
+use base::words::search_words;
 use model::SessionKey;
 
 /// The limit of a message's indexed text in bytes.

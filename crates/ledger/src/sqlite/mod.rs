@@ -14,5 +14,4 @@ pub(crate) mod readers;
 pub(crate) mod schema;
 pub(crate) mod sql;
 pub(crate) mod synchronous;
-pub(crate) mod tokenize;
 pub(crate) mod writer;

@@ -32,6 +32,12 @@ impl Best {
         }
     }
 
+    /// The rows of the best, in no order.
+    pub(super) fn into_rows(mut self) -> Vec<usize> {
+        self.cut();
+        self.found.into_iter().map(|(_, row)| row).collect()
+    }
+
     /// The best, in their order.
     pub(super) fn into_sorted(mut self) -> Vec<(f32, usize)> {
         self.cut();

@@ -1,27 +1,26 @@
-//! The codes of many vectors in memory: a bit and four bits per dimension, and the search for those whose vectors are probably the closest.
+//! The codes of many vectors in memory: a sign and four bits per dimension, and the search for those whose vectors are probably the closest.
 //!
-//! A pass over all bits finds many candidates, the finer codes the best of them. The caller ranks these by their vectors: an estimate is
+//! A pass over all signs finds many candidates, the finer codes the best of them. The caller ranks these by their vectors: an estimate is
 //! never an answer. It must never hold a vector.
 
 use super::best::Best;
-use super::fine::FineCodes;
+use super::fine::{FineCodes, FineQuery};
 use super::rotation::Rotation;
-use super::scan::{PreparedQuery, RowSums};
+use super::scan::{SignCodes, SignQuery};
 
 /// The candidates of the first pass: where all vectors are as far apart as can be, fewer lose some of the closest ones.
 const FIRST: usize = 7_000;
 /// And at least so many for each one that is wanted.
 const FIRST_EACH: usize = 10;
+/// The rows whose labels are looked at before their codes are.
+const BLOCK: usize = 1_024;
 
 /// The codes of vectors with so many dimensions, each with a label of the caller's.
 #[derive(Debug, Clone)]
 pub struct Codes<Label> {
     rotation: Rotation,
     dimensions: usize,
-    /// The bits of a row, rounded up to words.
-    words: usize,
-    bits: Vec<u64>,
-    sums: Vec<RowSums>,
+    signs: SignCodes,
     fine: FineCodes,
     labels: Vec<Label>,
 }
@@ -33,9 +32,7 @@ impl<Label> Codes<Label> {
         Self {
             rotation: Rotation::new(dimensions),
             dimensions,
-            words: dimensions.div_ceil(64).max(1),
-            bits: Vec::new(),
-            sums: Vec::new(),
+            signs: SignCodes::new(dimensions),
             fine: FineCodes::new(dimensions),
             labels: Vec::new(),
         }
@@ -62,20 +59,7 @@ impl<Label> Codes<Label> {
     /// Adds a vector, which is used up.
     pub fn push(&mut self, vector: &mut [f32], label: Label) {
         self.rotation.apply(vector);
-        let mut ones = 0;
-        let mut words = 0;
-        for numbers in vector.chunks(64) {
-            let signs = numbers.iter().enumerate();
-            let word = signs.fold(0, |word, (at, number)| word | u64::from(*number >= 0.0) << at);
-            ones += word.count_ones();
-            words += 1;
-            self.bits.push(word);
-        }
-        self.bits.extend((words..self.words).map(|_| 0));
-        let sum: f32 = vector.iter().map(|number| number.abs()).sum();
-        #[expect(clippy::cast_precision_loss, reason = "a number of dimensions")]
-        let ones = ones as f32;
-        self.sums.push(RowSums { ones, scale: 1.0 / sum.max(f32::MIN_POSITIVE) });
+        self.signs.push(vector);
         self.fine.push(vector);
         self.labels.push(label);
     }
@@ -83,11 +67,9 @@ impl<Label> Codes<Label> {
     /// Drops those whose label is refused.
     pub fn retain(&mut self, stays: impl Fn(&Label) -> bool) {
         let mut left = Self { rotation: self.rotation.clone(), ..Self::new(self.dimensions) };
-        let rows = self.bits.chunks_exact(self.words).zip(&self.sums);
-        for (row, (label, (bits, sums))) in self.labels.drain(..).zip(rows).enumerate() {
+        for (row, label) in self.labels.drain(..).enumerate() {
             if stays(&label) {
-                left.bits.extend_from_slice(bits);
-                left.sums.push(*sums);
+                left.signs.copy(&self.signs, row);
                 left.fine.copy(&self.fine, row);
                 left.labels.push(label);
             }
@@ -107,19 +89,17 @@ impl<Label> Codes<Label> {
             return Vec::new();
         }
         self.rotation.apply(&mut query);
-        let prepared = PreparedQuery::new(&query);
+        let signs = SignQuery::new(&query);
         let mut first = Best::new(FIRST.max(most.saturating_mul(FIRST_EACH)));
-        let rows = self.bits.chunks_exact(self.words).zip(&self.sums).zip(&self.labels);
-        for (row, ((bits, sums), label)) in rows.enumerate() {
-            if accepts(label) {
-                first.offer(prepared.estimate(bits, *sums), row);
-            }
+        let mut rows = Vec::with_capacity(BLOCK);
+        for (block, labels) in self.labels.chunks(BLOCK).enumerate() {
+            rows.clear();
+            let accepted = labels.iter().enumerate().filter(|(_, label)| accepts(label));
+            rows.extend(accepted.map(|(row, _)| block * BLOCK + row));
+            self.signs.offer(&signs, &rows, &mut first);
         }
-        let sum = query.iter().sum();
         let mut second = Best::new(most);
-        for (_, row) in first.into_sorted() {
-            second.offer(self.fine.estimate(row, &query, sum), row);
-        }
+        self.fine.offer(&FineQuery::new(&query), &first.into_rows(), &mut second);
         let rows = second.into_sorted().into_iter();
         rows.filter_map(|(_, row)| self.labels.get(row)).collect()
     }

@@ -1,4 +1,4 @@
-//! Vectors: their check, their bytes, and the search for the closest ones over codes of a bit per dimension.
+//! Vectors: their check, their bytes, and the search for the closest ones over codes.
 //!
 //! It must never compare vectors of different models: a set of codes is of one.
 

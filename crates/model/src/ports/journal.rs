@@ -11,6 +11,9 @@ use crate::{
     SessionHistory, SpentBy, StoredRequest, TurnEnd, TurnLease, TurnOpening, TurnStep,
 };
 
+/// What became of a reservation; `None` where none was made.
+pub type Reserved = Option<Result<(), Overdrawn>>;
+
 /// Commits and reads turns. A write is submitted before its future is first polled: dropping the future does not undo it,
 /// and writes take effect in the order of the calls.
 pub trait Journal: Send + Sync {
@@ -61,12 +64,32 @@ pub trait Journal: Send + Sync {
 
     /// Reserves the maximum of a call in the accounts of its budgets, in all or in none, over all processes. `None` where the
     /// journal has no accounts.
-    fn reserve(
-        &self,
-        reservation: Box<Reservation>,
-    ) -> PortFuture<'static, Option<Result<(), Overdrawn>>> {
+    fn reserve(&self, reservation: Box<Reservation>) -> PortFuture<'static, Reserved> {
         drop(reservation);
         Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// As [`Journal::begin`], and reserves the turn's first call in the same transaction, where the turn begins. `None` where
+    /// nothing was reserved.
+    fn begin_reserving(
+        &self,
+        opening: Box<TurnOpening>,
+        reservation: Box<Reservation>,
+    ) -> PortFuture<'static, (Opened<i64>, Reserved)> {
+        drop(reservation);
+        let begun = self.begin(opening);
+        Box::pin(async move { Ok((begun.await?, None)) })
+    }
+
+    /// As [`Journal::record`], and reserves the turn's next call in the same transaction. `None` where nothing was reserved.
+    fn record_reserving(
+        &self,
+        step: Box<TurnStep>,
+        reservation: Box<Reservation>,
+    ) -> PortFuture<'static, Reserved> {
+        drop(reservation);
+        let recorded = self.record(step);
+        Box::pin(async move { recorded.await.map(|()| None) })
     }
 
     /// Settles a call at what it has used. Without this, it counts at its maximum once its process has ended.
@@ -83,6 +106,17 @@ pub trait Journal: Send + Sync {
     /// The turn at the top of the tree of agents in which a turn is: itself, where no agent has begun it.
     fn root_of(&self, turn_id: String) -> PortFuture<'static, String> {
         Box::pin(std::future::ready(Ok(turn_id)))
+    }
+
+    /// The turn at the top of the tree of a turn that is about to begin with these messages of a queue. `None` where the journal
+    /// cannot know it yet.
+    fn future_root(
+        &self,
+        turn_id: String,
+        items: Vec<String>,
+    ) -> PortFuture<'static, Option<String>> {
+        drop((turn_id, items));
+        Box::pin(std::future::ready(Ok(None)))
     }
 
     /// The messages of a session's own thread that its context no longer holds, by their words. Empty where the journal

@@ -21,4 +21,5 @@ pub(crate) mod profiles;
 pub(crate) mod prompt_store;
 pub(crate) mod queue_store;
 pub(crate) mod ratios;
+pub(crate) mod run_events;
 pub(crate) mod schedule_store;

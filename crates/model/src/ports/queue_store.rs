@@ -3,6 +3,8 @@
 //! A turn takes and ends messages in its own commit points (`TurnOpening::items`, `TurnStep::items`, `TurnEnd::queue`); this
 //! port has what happens outside of a turn. A backend decides by `crates/broker` only.
 
+use std::sync::Arc;
+
 use crate::{MessageSender, PortFuture, QueueItem, QueueLimits, StoredItem};
 
 /// Where a new message goes.
@@ -95,8 +97,17 @@ pub enum QueueLease {
     RunsElsewhere,
 }
 
+/// Called with the label of a session whose queue another process has changed. It returns at once.
+pub type QueueWake = Arc<dyn Fn(&str) + Send + Sync>;
+
 /// The queues of a ledger's sessions. A write is submitted before its future is first polled.
 pub trait QueueStore: Send + Sync {
+    /// From now on `wake` is called for changes of other processes, where the ledger is notified of them. Some may be missed: who needs them
+    /// looks by itself, too.
+    fn watch_queues(&self, wake: QueueWake) {
+        drop(wake);
+    }
+
     /// Queues a message: resolved target, dedupe, cap and debounce in one transaction.
     ///
     /// # Errors

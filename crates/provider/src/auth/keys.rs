@@ -26,7 +26,7 @@ const REASON_LENGTH: usize = 300;
 /// A key as the host returns it.
 #[derive(Clone)]
 pub struct HostKey {
-    /// The key.
+    /// The key. An empty one is none.
     pub key: SecretString,
     /// When it expires, in Unix milliseconds; `None` for a key that is valid until it is refused.
     pub expires_at: Option<i64>,
@@ -37,8 +37,8 @@ pub type KeyFuture = Pin<Box<dyn Future<Output = Result<HostKey, String>> + Send
 
 /// A host that has keys. Implemented at the JavaScript boundary.
 pub trait KeyHost: Send + Sync {
-    /// Requests the key of the profile at `index` of `authProfiles`; `refused`: the last one was refused.
-    fn key(&self, index: u32, refused: bool) -> KeyFuture;
+    /// Requests the key of the profile at `index` of `authProfiles`; `refused`: the last one was refused, with this challenge.
+    fn key(&self, index: u32, refused: bool, challenge: Option<&str>) -> KeyFuture;
 }
 
 #[derive(Default)]
@@ -135,7 +135,7 @@ impl KeyProfile {
             state.uses = state.uses.saturating_add(1);
             return Ok(credential);
         }
-        let answer = hosted.host.key(hosted.index, state.refused);
+        let answer = hosted.host.key(hosted.index, state.refused, None);
         let given = match tokio::time::timeout(HOST_LIMIT, answer).await {
             Ok(Ok(given)) => given,
             Ok(Err(why)) => {
@@ -198,7 +198,7 @@ mod tests {
     struct Script(Plain<Vec<Answer>>, Plain<Vec<bool>>);
 
     impl KeyHost for Script {
-        fn key(&self, _place: u32, refused: bool) -> KeyFuture {
+        fn key(&self, _place: u32, refused: bool, _: Option<&str>) -> KeyFuture {
             self.1.lock().unwrap().push(refused);
             let next = self.0.lock().unwrap().remove(0);
             Box::pin(async move {

@@ -4,6 +4,7 @@
 
 mod bedrock;
 mod google;
+mod ollama;
 mod openai;
 
 use std::future::Future;
@@ -13,6 +14,7 @@ use crate::Failure;
 
 pub(crate) use bedrock::BEDROCK;
 pub(crate) use google::{GEMINI, VERTEX};
+pub(crate) use ollama::OLLAMA;
 pub(crate) use openai::OPENAI;
 
 /// Texts to embed.

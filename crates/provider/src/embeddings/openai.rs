@@ -1,4 +1,4 @@
-//! `POST /embeddings` of OpenAI and of the servers that speak like it: Ollama, llama.cpp, vLLM, Mistral, Voyage. Pure.
+//! `POST /embeddings` of OpenAI and of the servers that speak like it: llama.cpp, vLLM, Mistral, Voyage. Pure.
 
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{BEDROCK, EmbedAnswer, EmbedApi, EmbedInput, GEMINI, OPENAI, VERTEX};
+use super::{BEDROCK, EmbedAnswer, EmbedApi, EmbedInput, GEMINI, OLLAMA, OPENAI, VERTEX};
 
 fn sent(api: &EmbedApi, model: &str, is_query: bool, dimensions: Option<u32>) -> Value {
     let input = EmbedInput { texts: vec!["a".to_owned(), "b".to_owned()], is_query, dimensions };
@@ -29,6 +29,16 @@ fn openai_sends_all_texts_and_answers_by_index() {
     let vectors = vec![vec![1.5], vec![2.0]];
     assert_eq!(answer, Some(EmbedAnswer { vectors, tokens: Some(4) }));
     assert_eq!(answered(&OPENAI, &json!({ "error": "no" })), None);
+}
+
+#[test]
+fn ollama_sends_all_texts_and_answers_in_their_order() {
+    let body = json!({ "model": "m", "input": ["a", "b"], "truncate": true, "dimensions": 64 });
+    assert_eq!(sent(&OLLAMA, "m", true, Some(64)), body);
+    let body = json!({ "model": "m", "embeddings": [[1.5], [2]], "prompt_eval_count": 4 });
+    let vectors = vec![vec![1.5], vec![2.0]];
+    assert_eq!(answered(&OLLAMA, &body), Some(EmbedAnswer { vectors, tokens: Some(4) }));
+    assert_eq!(answered(&OLLAMA, &json!({ "error": "no" })), None);
 }
 
 #[test]

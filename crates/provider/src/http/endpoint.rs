@@ -1,13 +1,15 @@
 //! An address of the host that speaks another protocol than those of models, called by the rules of a provider: addresses, redirects,
 //! sizes, and keys that nothing shows.
 //!
-//! It must never retry, except once with a new token after the old one was refused.
+//! It must never retry, except once with another token after a refusal, or ask the host for two tokens at the same time.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use reqwest::header::{ACCEPT_ENCODING, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{
+    ACCEPT_ENCODING, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE,
+};
 use reqwest::{Method, Request, Response, StatusCode, Url};
 use secrecy::ExposeSecret as _;
 
@@ -20,6 +22,8 @@ use crate::redact::redact;
 use base::clock::Clock;
 use model::InputError;
 
+/// The longest challenge that the host sees.
+const MAX_CHALLENGE: usize = 8 * 1024;
 /// A token with less time left is renewed before it is used.
 const RENEW_MS: i64 = 60_000;
 
@@ -44,8 +48,10 @@ pub struct Endpoint {
     settings: EndpointSettings,
     client: Arc<HttpClient>,
     token: Option<EndpointToken>,
-    /// The last token.
+    /// The last token. Where the host had none it is empty, and the host is asked again when the server wants one.
     known: Mutex<Option<HostKey>>,
+    /// Held while the host is asked for a token.
+    renewal: tokio::sync::Mutex<()>,
     clock: Clock,
 }
 
@@ -78,6 +84,12 @@ impl EndpointSettings {
         }
         Ok(Self { base, headers: checked })
     }
+
+    /// The host that is called.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        self.base.host()
+    }
 }
 
 /// What is sent to an endpoint.
@@ -100,7 +112,8 @@ impl Endpoint {
         client: Arc<HttpClient>,
         clock: Clock,
     ) -> Self {
-        Self { settings, client, token, known: Mutex::default(), clock }
+        let (known, renewal) = (Mutex::default(), tokio::sync::Mutex::default());
+        Self { settings, client, token, known, renewal, clock }
     }
 
     /// Sends a request. Dropping the future closes it.
@@ -112,16 +125,14 @@ impl Endpoint {
         headers: &[(&'static str, &str)],
         sent: Sent<'_>,
     ) -> Result<EndpointAnswer, String> {
-        let mut refused = false;
+        let mut refused = None;
         loop {
-            let token = self.current_token(refused).await?;
+            let token = self.current_token(refused.as_ref()).await?;
             let answer = self.send_once(headers, sent, token.as_ref()).await?;
-            let again = answer.status() == StatusCode::UNAUTHORIZED.as_u16() && token.is_some();
-            if again && !refused {
-                refused = true;
-                continue;
+            if refused.is_some() || self.token.is_none() || !answer.wants_another_token() {
+                return Ok(answer);
             }
-            return Ok(answer);
+            refused = Some(Refused { challenge: answer.challenge(), token });
         }
     }
 
@@ -171,22 +182,27 @@ impl Endpoint {
         Ok(EndpointAnswer { response, origin })
     }
 
-    /// The token to send; a new one where `refused`, or where the last one is about to expire.
-    async fn current_token(&self, refused: bool) -> Result<Option<HostKey>, String> {
+    /// The token to send, if the host has one; another one than was `refused`, or than one that is about to expire.
+    async fn current_token(&self, refused: Option<&Refused>) -> Result<Option<HostKey>, String> {
         let Some(EndpointToken { host, number }) = &self.token else { return Ok(None) };
+        // Who waited meanwhile has the new token, too.
+        let _renewal = self.renewal.lock().await;
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let now = self.clock.now_ms();
         let is_fresh =
             |key: &HostKey| key.expires_at.is_none_or(|at| at.saturating_sub(now) > RENEW_MS);
-        if let Some(key) = known.filter(|key| !refused && is_fresh(key)) {
-            return Ok(Some(key));
+        let is_another = |key: &HostKey| refused.is_none_or(|refused| !refused.is_for(key));
+        let is_given = |key: &HostKey| !key.key.expose_secret().is_empty();
+        if let Some(key) = known.filter(|key| is_another(key) && is_fresh(key)) {
+            return Ok(Some(key).filter(is_given));
         }
+        let challenge = refused.and_then(|refused| refused.challenge.as_deref());
         let key = host
-            .key(*number, refused)
+            .key(*number, refused.is_some(), challenge)
             .await
             .map_err(|why| format!("`auth` failed: {}", self.redact(&why)))?;
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(key.clone());
-        Ok(Some(key))
+        Ok(Some(key).filter(is_given))
     }
 
     /// A text without the values of the headers and the token.
@@ -203,7 +219,38 @@ impl Endpoint {
     }
 }
 
+/// A token that was refused, or that none was sent.
+struct Refused {
+    token: Option<HostKey>,
+    challenge: Option<String>,
+}
+
+impl Refused {
+    fn is_for(&self, key: &HostKey) -> bool {
+        let sent = self.token.as_ref().map_or("", |token| token.key.expose_secret());
+        sent == key.key.expose_secret()
+    }
+}
+
 impl EndpointAnswer {
+    /// Whether it is a refusal that another token may end: one that allows more, for a 403.
+    fn wants_another_token(&self) -> bool {
+        match self.response.status() {
+            StatusCode::UNAUTHORIZED => true,
+            StatusCode::FORBIDDEN => {
+                self.challenge().is_some_and(|challenge| challenge.contains("insufficient_scope"))
+            }
+            _ => false,
+        }
+    }
+
+    /// How the server wants a client to authenticate.
+    fn challenge(&self) -> Option<String> {
+        let all = self.response.headers().get_all(WWW_AUTHENTICATE);
+        let all: Vec<&str> = all.iter().filter_map(|value| value.to_str().ok()).collect();
+        Some(all.join(", ")).filter(|text| !text.is_empty() && text.len() <= MAX_CHALLENGE)
+    }
+
     /// Its status.
     #[must_use]
     pub fn status(&self) -> u16 {

@@ -224,3 +224,25 @@ fn is_refused(address: IpAddr) -> bool {
         IpAddr::V6(address) => address.is_unicast_link_local() || address == METADATA_V6,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_name_that_resolves_to_a_metadata_address_is_refused_when_it_is_called() {
+        let resolve = async |name: &str| GuardedResolver.resolve(name.parse().unwrap()).await;
+        // The system's resolver reads one number as an address.
+        for name in ["2852039166", "169.254.169.254", "100.100.100.200"] {
+            let Err(error) = resolve(name).await else { panic!("{name} was resolved") };
+            assert_eq!(
+                error.to_string(),
+                format!(
+                    "`{name}` resolves to a link-local or metadata address, which is never called"
+                )
+            );
+        }
+        let addresses = resolve("localhost").await.unwrap();
+        assert!(addresses.map(|address| address.ip()).all(|address| address.is_loopback()));
+    }
+}

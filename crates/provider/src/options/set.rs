@@ -23,6 +23,17 @@ pub enum ProviderSettings {
     Scripted(Script),
 }
 
+impl ProviderSettings {
+    /// The host that is called.
+    #[must_use]
+    pub fn host(&self) -> Option<&str> {
+        match self {
+            Self::Http { settings, .. } => Some(settings.base.host()),
+            Self::Scripted(_) => None,
+        }
+    }
+}
+
 /// The providers and keys of an engine.
 pub struct ProviderSet {
     /// By name.

@@ -152,6 +152,7 @@ pub(super) const SERVICES: &[Service] = &[
         // Its cloud, which requires a key; a local server does not.
         own_hosts: &["ollama.com"],
         variables: &["OLLAMA_API_KEY"],
+        chat: ChatQuirks::OLLAMA,
         ..COMPATIBLE
     },
     Service {

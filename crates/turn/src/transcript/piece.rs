@@ -3,7 +3,9 @@
 /// The kind of a piece of a transcript, which decides the rules for its blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Piece {
-    /// A completed turn, or a history without turn borders.
+    /// A host's history, or a part of it: it has no turn borders.
+    Given,
+    /// A completed turn.
     Completed {
         /// A turn before a later compaction: the messages before it are not those that the model saw.
         edited: bool,
@@ -21,6 +23,10 @@ pub(super) enum Piece {
 impl Piece {
     pub(super) fn is_interrupted(self) -> bool {
         self == Self::Interrupted
+    }
+
+    pub(super) fn is_given(self) -> bool {
+        self == Self::Given
     }
 
     pub(super) fn is_open(self) -> bool {

@@ -13,7 +13,7 @@ use model::{Block, HistoryTurn, Message, Role, TurnStatus};
 
 /// The user's line if a transcript would begin with the assistant.
 const BOOTSTRAP: &str = "(The conversation continues from an earlier point.)";
-/// The assistant's line if a finished turn would end with tool results: it closes the turn for every API, and Anthropic
+/// The assistant's line if a finished turn, or a history before a question, would end with tool results: it closes the turn for every API, and Anthropic
 /// does not treat the next question as a part of the tool loop.
 const CLOSED: &str = "[This turn ended here, without an answer.]";
 /// The assistant's line after tool results if the thinking before the calls is missing: Anthropic requires it inside a
@@ -28,6 +28,8 @@ pub struct Projector {
     target: Target,
     pairs: Pairs,
     last: Last,
+    /// A host's history ends with results so far: the running turn may go on with an answer, anything else is after its end.
+    unclosed: bool,
     anchor: Anchor,
     /// Whether the transcript may be sent now.
     sendable: Result<(), TranscriptError>,
@@ -84,6 +86,7 @@ impl Projector {
             target,
             pairs,
             last: Last::Nothing,
+            unclosed: false,
             anchor: Anchor::default(),
             sendable: Err(TranscriptError::Empty),
             dropped: Dropped::default(),
@@ -155,12 +158,12 @@ impl Projector {
         self.project(Piece::Open { edited: true }, messages)
     }
 
-    /// Adds a host's history, which has no turn borders.
+    /// Adds a host's history, which has no turn borders, or its next part: one that begins with an answer.
     pub fn project_flat<'a>(
         &mut self,
         messages: impl IntoIterator<Item = &'a Message>,
     ) -> Vec<Message> {
-        self.project(Piece::Completed { edited: false }, messages)
+        self.project(Piece::Given, messages)
     }
 
     fn project<'a>(
@@ -175,6 +178,10 @@ impl Projector {
             .collect();
         let mut out = Vec::with_capacity(clean.len());
         for message in self.pairs.repair(&self.target, clean, piece, &mut self.dropped) {
+            let goes_on = piece.is_given() || piece.is_open() && message.role == Role::Assistant;
+            if std::mem::take(&mut self.unclosed) && !goes_on {
+                self.push_line(&mut out, Role::Assistant, CLOSED);
+            }
             self.push(&mut out, piece, message);
         }
         if !piece.is_open()
@@ -188,6 +195,7 @@ impl Projector {
         let ends_loop = self.target.requires_thinking_in_loops();
         match (self.last, out.last()) {
             (_, None) => {}
+            (Last::Results { .. }, _) if piece.is_given() => self.unclosed = true,
             (Last::Results { .. }, _) if !piece.is_open() => {
                 self.push_line(&mut out, Role::Assistant, CLOSED);
             }

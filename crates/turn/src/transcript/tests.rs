@@ -9,6 +9,8 @@ use model::{
     TurnStatus,
 };
 
+mod given;
+
 fn target(api: Api) -> Target {
     Target {
         api,

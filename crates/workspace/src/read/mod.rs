@@ -7,4 +7,4 @@ mod window;
 mod tool;
 
 #[cfg(target_os = "linux")]
-pub(crate) use tool::{MAX_WHOLE, read, read_start, read_whole};
+pub(crate) use tool::{MAX_WHOLE, START, read, read_start, read_whole};

@@ -17,8 +17,7 @@ use crate::text::{Encoding, MAX_BYTES, MAX_LINES, TruncatedBy, Truncation, detec
 use crate::workspace::Workspace;
 
 /// Bytes by which a file's kind is known.
-const START: u64 = 8 * 1024;
-const START_CAPACITY: usize = 8 * 1024;
+pub(crate) const START: usize = 8 * 1024;
 const PIECE: usize = 256 * 1024;
 /// The most bytes of a text through which lines are counted.
 const MAX_SCANNED: u64 = 1024 * 1024 * 1024;
@@ -158,8 +157,9 @@ fn image(
 /// The first bytes of a file.
 pub(crate) fn read_start(file: &mut File, path: &str) -> Result<Vec<u8>, ToolError> {
     // With this room a short file is one read, and its end another one.
-    let mut start = Vec::with_capacity(START_CAPACITY);
-    file.take(START).read_to_end(&mut start).map_err(|error| unreadable(path, &error))?;
+    let mut start = Vec::with_capacity(START);
+    let most = u64::try_from(START).unwrap_or(0);
+    file.take(most).read_to_end(&mut start).map_err(|error| unreadable(path, &error))?;
     Ok(start)
 }
 

@@ -1,6 +1,7 @@
 //! What a path names, held by a handle that reads nothing (`O_PATH`), and opened for reading after its kind is known.
 //!
-//! It must never open a FIFO, a device, a socket or a file of `/proc` for reading: one blocks, another acts when it is opened.
+//! It must never open a FIFO, a device, a socket or a file of `/proc` for reading: one blocks, another acts when it is opened. A
+//! search opens what its directory calls a file in one step; what took its place since then is closed, without a wait or a read.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -10,6 +11,8 @@ use rustix::fs::{FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat};
 use rustix::io::Errno;
 
 use crate::error::{ToolError, quoted, system};
+
+const NOT_WAITING: OFlags = OFlags::CLOEXEC.union(OFlags::NOCTTY).union(OFlags::NONBLOCK);
 
 /// Which file it is, whatever its names are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -54,6 +57,21 @@ impl Opened {
     pub(crate) fn entry(directory: &OwnedFd, name: &OsStr) -> Result<Self, Errno> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Self::new(rustix::fs::openat(directory, name, flags, Mode::empty())?)
+    }
+
+    /// A regular file by its name in an open directory, opened for reading; nothing where it is something else by now. A link is not
+    /// followed, and a FIFO is not waited for.
+    pub(crate) fn regular(directory: &OwnedFd, name: &OsStr) -> Result<Option<Self>, Errno> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | NOT_WAITING;
+        match rustix::fs::openat(directory, name, flags, Mode::empty()) {
+            Ok(handle) => {
+                let opened = Self::new(handle)?;
+                Ok((opened.kind() == FileType::RegularFile).then_some(opened))
+            }
+            // A link, or a socket.
+            Err(Errno::LOOP | Errno::NXIO) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     pub(crate) fn stat(&self) -> &Stat {
@@ -101,7 +119,7 @@ impl Opened {
     /// Opens exactly this file for reading, whatever its path names by now.
     pub(crate) fn file(&self, path: &str) -> Result<File, ToolError> {
         let name = format!("/proc/self/fd/{}", self.handle.as_raw_fd());
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+        let flags = OFlags::RDONLY | NOT_WAITING;
         let handle = rustix::fs::open(name, flags, Mode::empty()).map_err(|error| match error {
             Errno::NOENT => ToolError::new("a file can only be read while `/proc` is mounted"),
             other => system(path, other),

@@ -39,8 +39,10 @@ impl Protected {
 
     /// The files as they are now, for a search: each name is looked up once.
     pub(crate) fn files(&self) -> ProtectedFiles {
+        let stats: Vec<_> = self.all().filter_map(|file| rustix::fs::stat(&**file).ok()).collect();
         ProtectedFiles {
-            identities: self.all().filter_map(|file| identity(&file)).collect(),
+            identities: stats.iter().map(Identity::of).collect(),
+            have_links: stats.iter().any(|stat| stat.st_nlink > 1),
             names: self.all().filter_map(|file| file.file_name().map(OsStr::to_owned)).collect(),
         }
     }
@@ -95,12 +97,18 @@ impl Protected {
 #[derive(Debug)]
 pub(crate) struct ProtectedFiles {
     identities: Vec<Identity>,
+    have_links: bool,
     names: Vec<OsString>,
 }
 
 impl ProtectedFiles {
     pub(crate) fn has(&self, file: Identity) -> bool {
         self.identities.contains(&file)
+    }
+
+    /// Whether one of them has another name, which only the file itself shows.
+    pub(crate) fn have_links(&self) -> bool {
+        self.have_links
     }
 
     /// Whether it has the name of one, in whatever directory.

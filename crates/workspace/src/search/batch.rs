@@ -1,6 +1,7 @@
 //! The lines that one thread finds in some files of a search. It must never find more of them than one result can show.
 
 use std::ffi::OsString;
+use std::fs;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -82,27 +83,46 @@ impl<'c> Finder<'c> {
     }
 
     fn named(&mut self, file: &File) -> Result<Vec<ShownLine>, ToolError> {
+        let Some((mut content, size)) = self.open(file)? else { return Ok(Vec::new()) };
+        Ok(self.file(&file.path, &mut content, size)?.unwrap_or_default())
+    }
+
+    /// A file and its size; nothing where it is not to be searched.
+    fn open(&self, file: &File) -> Result<Option<(fs::File, u64)>, ToolError> {
         let File { path, directory, name } = file;
-        let opened = Opened::entry(directory, name).map_err(|error| system(path, error))?;
-        if opened.kind() != FileType::RegularFile || self.protected.has(opened.identity()) {
-            return Ok(Vec::new());
+        let failed = |error| system(path, error);
+        if self.protected.have_links() {
+            // Each file may be one of them: it is not opened before that is known.
+            let opened = Opened::entry(directory, name).map_err(failed)?;
+            let is_searched =
+                opened.kind() == FileType::RegularFile && !self.protected.has(opened.identity());
+            return is_searched.then(|| Ok((opened.file(path)?, opened.size()))).transpose();
         }
-        Ok(self.file(path, &opened)?.unwrap_or_default())
+        let Some(opened) = Opened::regular(directory, name).map_err(failed)? else {
+            return Ok(None);
+        };
+        let size = opened.size();
+        if self.protected.has(opened.identity()) {
+            // It was moved here since the search began. Closing it would drop SQLite's locks: the handle stays open.
+            std::mem::forget(opened);
+            return Ok(None);
+        }
+        Ok(Some((fs::File::from(opened.into_handle()), size)))
     }
 
     /// The lines of a file; `None` where it is not text. One match more than the limit is looked for, to know whether there are more.
     pub(super) fn file(
         &mut self,
         path: &str,
-        opened: &Opened,
+        content: &mut fs::File,
+        size: u64,
     ) -> Result<Option<Vec<ShownLine>>, ToolError> {
         let mut lines = Vec::new();
-        if opened.size() == 0 {
+        if size == 0 {
             return Ok(Some(lines));
         }
-        let mut file = opened.file(path)?;
         let Self { search, limit, matches, bytes, .. } = self;
-        let is_text = search.file(&mut file, path, |line| {
+        let is_text = search.file(content, size, path, |line| {
             let Line { number, text, is_match } = line;
             let (text, is_long) = shown(text);
             *matches += usize::from(is_match);
@@ -127,4 +147,49 @@ fn shown(line: &[u8]) -> (String, bool) {
         }
     }
     (text, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::sync::atomic::AtomicBool;
+
+    use rustix::fs::{Mode, mknodat};
+
+    use super::*;
+    use crate::cancel::Cancel;
+    use crate::root::Protected;
+    use crate::search::pattern::expression;
+
+    #[test]
+    fn what_took_the_place_of_a_file_is_not_read_and_the_handle_of_a_protected_one_stays_open() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        for name in ["agent.db", "file"] {
+            fs::write(path(name), "word").unwrap();
+        }
+        let protected = Protected::new(&[path("agent.db")]).files();
+        assert!(!protected.have_links());
+        // After the search has begun.
+        fs::rename(path("agent.db"), path("moved")).unwrap();
+        let directory = Arc::new(OwnedFd::from(fs::File::open(dir.path()).unwrap()));
+        mknodat(&*directory, "fifo", FileType::Fifo, Mode::RUSR, 0).unwrap();
+        symlink("file", path("link")).unwrap();
+        fs::create_dir(path("folder")).unwrap();
+        let (cancel, stop) = (Cancel::default(), AtomicBool::new(false));
+        let matcher = expression("word", false, false).unwrap();
+        let mut finder = Finder::new(Search::new(matcher, 0, &cancel, &stop), &protected, 10);
+        let mut lines = |name: &str| {
+            let (path, name) = (name.to_owned(), OsString::from(name));
+            let file = File { path, directory: Arc::clone(&directory), name };
+            finder.named(&file).unwrap().len()
+        };
+        let found = ["file", "moved", "fifo", "link", "folder"].map(|name| (name, lines(name)));
+        let expected = [("file", 1), ("moved", 0), ("fifo", 0), ("link", 0), ("folder", 0)];
+        assert_eq!(found, expected);
+        let handles = fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let open = handles.filter_map(|each| fs::read_link(each.path()).ok());
+        let beneath: Vec<_> = open.filter(|each| each.parent() == Some(dir.path())).collect();
+        assert_eq!(beneath, [path("moved")]);
+    }
 }

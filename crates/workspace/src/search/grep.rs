@@ -78,7 +78,7 @@ pub(crate) fn grep(
         unseen.unreadable += unreadable;
     } else {
         let name = relative.file_name().unwrap_or(relative.as_os_str()).to_string_lossy();
-        let Some(lines) = finder().file(&name, &opened)? else {
+        let Some(lines) = finder().file(&name, &mut opened.file(&name)?, opened.size())? else {
             cancel.check()?;
             return Ok(Output::text(format!(
                 "[Binary file, {}: it is not searched]",

@@ -2,7 +2,7 @@
 //! limit ends the search of its file.
 
 use std::fs::File;
-use std::io::{self, Cursor, Read};
+use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use grep_regex::RegexMatcher;
@@ -10,11 +10,13 @@ use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContex
 
 use crate::cancel::Cancel;
 use crate::error::{ToolError, quoted};
-use crate::read::{MAX_WHOLE, read_start, read_whole};
+use crate::read::{MAX_WHOLE, START, read_whole};
 use crate::text::{Encoding, detect};
 
 /// The most memory of a search: the longest line, and those around it.
 const MAX_BUFFER: usize = 16 * 1024 * 1024;
+/// A file that is not larger is read at once, up to its size: most files are, and two reads less are much of what one costs.
+const AT_ONCE: usize = 64 * 1024;
 
 /// A line of a file, without its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +32,8 @@ pub(super) struct Line<'l> {
 pub(super) struct Search<'c> {
     matcher: RegexMatcher,
     searcher: Searcher,
+    /// The start of a file.
+    buffer: Vec<u8>,
     cancel: &'c Cancel,
     /// Set when nobody reads what is found any more.
     stop: &'c AtomicBool,
@@ -50,7 +54,7 @@ impl<'c> Search<'c> {
             .bom_sniffing(false)
             .heap_limit(Some(MAX_BUFFER))
             .build();
-        Self { matcher, searcher, cancel, stop }
+        Self { matcher, searcher, buffer: Vec::with_capacity(AT_ONCE), cancel, stop }
     }
 
     /// Whether no other file is to be searched.
@@ -58,36 +62,41 @@ impl<'c> Search<'c> {
         is_stopped(self.cancel, self.stop)
     }
 
-    /// Passes the lines of a file to `take`, until it returns false. False where the file is not text.
+    /// Passes the lines of a file of some size to `take`, until it returns false. False where the file is not text.
     pub(super) fn file(
         &mut self,
         file: &mut File,
+        size: u64,
         path: &str,
         take: impl FnMut(Line<'_>) -> bool,
     ) -> Result<bool, ToolError> {
-        let Self { matcher, searcher, cancel, stop } = self;
+        let Self { matcher, searcher, buffer, cancel, stop } = self;
         let sink = Lines { take };
-        let start = read_start(file, path)?;
-        let Some(encoding) = detect(&start) else { return Ok(false) };
-        let mark = u64::try_from(encoding.mark().len()).unwrap_or(0);
+        let failed =
+            |error| ToolError::new(format!("`{}` could not be searched: {error}", quoted(path)));
+        let at_once = u64::try_from(AT_ONCE).unwrap_or(0);
+        buffer.clear();
+        file.by_ref().take(size.min(at_once)).read_to_end(buffer).map_err(failed)?;
+        let Some(encoding) = detect(buffer.get(..START).unwrap_or(buffer)) else {
+            return Ok(false);
+        };
+        let text = buffer.get(encoding.mark().len()..).unwrap_or_default();
+        // What follows a zero is not text.
+        let end = memchr::memchr(0, text);
         let searched = match encoding {
+            Encoding::Utf8 { .. } if size <= at_once || end.is_some() => {
+                let text = text.get(..end.unwrap_or(text.len())).unwrap_or(text);
+                searcher.search_slice(&*matcher, text, sink)
+            }
             Encoding::Utf8 { .. } => {
-                let mut start = Cursor::new(start);
-                start.set_position(mark);
-                searcher.search_reader(
-                    &*matcher,
-                    start.chain(Stopping { file, cancel, stop }),
-                    sink,
-                )
+                searcher.search_reader(&*matcher, text.chain(Stopping { file, cancel, stop }), sink)
             }
             Encoding::Utf16 { .. } => {
-                let bytes = read_whole(start, file, path, cancel, MAX_WHOLE)?;
+                let bytes = read_whole(buffer.clone(), file, path, cancel, MAX_WHOLE)?;
                 searcher.search_slice(&*matcher, encoding.decode_lossy(&bytes).as_bytes(), sink)
             }
         };
-        searched.map(|()| true).map_err(|error| {
-            ToolError::new(format!("`{}` could not be searched: {error}", quoted(path)))
-        })
+        searched.map(|()| true).map_err(failed)
     }
 }
 

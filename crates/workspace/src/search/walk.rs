@@ -27,7 +27,7 @@ const BUFFER: usize = 32 * 1024;
 const GIT: &str = ".git";
 
 /// A name that is not excluded.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Found {
     /// Relative to the directory that is searched.
     pub(super) path: String,
@@ -135,13 +135,14 @@ impl<'w> Walk<'w> {
                 continue;
             }
             let directory = Arc::clone(&frame.directory);
-            let found =
-                |path| Found { path, kind, directory: Arc::clone(&directory), name: name.clone() };
+            let mut found = Found { path, kind, directory, name };
             if is_directory {
-                self.next = Some(found(path.clone()));
+                self.next = Some(found.clone());
             }
-            let shown = shown.to_owned();
-            return Ok(Some(found(shown)));
+            if self.start > 0 {
+                found.path = found.path.get(self.start..).unwrap_or_default().to_owned();
+            }
+            return Ok(Some(found));
         }
         Ok(None)
     }

@@ -231,3 +231,35 @@ fn lines_are_in_the_order_of_their_paths_whichever_thread_found_them() {
     });
     assert_eq!(setup.grep(&json!({ "pattern": "^word 1199$" })), "d29/f1199:2: word 1199");
 }
+
+#[test]
+fn a_file_is_searched_alike_whether_it_is_read_at_once_or_in_pieces() {
+    let setup = Setup::new();
+    let line = format!("{}\n", "x".repeat(99));
+    for (name, lines) in
+        [("empty", 0), ("small", 200), ("most", 654), ("more", 656), ("large", 3_000)]
+    {
+        let end = if lines == 0 { "" } else { "word at the end" };
+        fs::write(setup.path(name), format!("{}{end}", line.repeat(lines))).unwrap();
+        // What follows a zero is not text.
+        let rest = line.repeat(lines);
+        let cut = format!("{}word\0\nword\n{rest}word\n", line.repeat(90));
+        fs::write(setup.path(&format!("cut-{name}")), cut).unwrap();
+    }
+    let found = [
+        "cut-empty:91: word",
+        "cut-large:91: word",
+        "cut-more:91: word",
+        "cut-most:91: word",
+        "cut-small:91: word",
+        "large:3001: word at the end",
+        "more:657: word at the end",
+        "most:655: word at the end",
+        "small:201: word at the end",
+    ];
+    assert_eq!(setup.grep(&json!({ "pattern": "^word" })), found.join("\n"));
+    for each in found {
+        let (name, _) = each.split_once(':').unwrap();
+        assert_eq!(setup.grep(&json!({ "pattern": "^word", "path": name })), each);
+    }
+}

@@ -21,7 +21,10 @@ pub(crate) fn detect(start: &[u8]) -> Option<Encoding> {
     if memchr::memchr(0, start).is_some() {
         return utf16_without_mark(start);
     }
-    if start.iter().all(|&byte| is_plain(byte)) {
+    // Without an early end it is one of the processor's wide operations.
+    let (pieces, rest) = start.as_chunks::<64>();
+    let all_plain = |piece: &[u8; 64]| piece.iter().fold(true, |all, &byte| all & is_plain(byte));
+    if pieces.iter().all(all_plain) && rest.iter().all(|&byte| is_plain(byte)) {
         return Some(Encoding::Utf8 { mark: false });
     }
     let text = String::from_utf8_lossy(start);
@@ -37,7 +40,7 @@ pub(crate) fn detect(start: &[u8]) -> Option<Encoding> {
 
 /// Whether a byte is a character of plain English text: most files have no other, and a search looks at many of them.
 fn is_plain(byte: u8) -> bool {
-    (0x20..0x7f).contains(&byte) || matches!(byte, b'\n' | b'\t' | b'\r')
+    (0x20..0x7f).contains(&byte) | (byte == b'\n') | (byte == b'\t') | (byte == b'\r')
 }
 
 /// UTF-16 of mostly Latin text has a zero in every other byte, and nowhere else.

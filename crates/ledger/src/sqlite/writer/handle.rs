@@ -11,7 +11,7 @@ use rusqlite::Connection;
 use rusqlite::hooks::Wal;
 use tokio::sync::{mpsc, oneshot};
 
-use super::job::{Job, Task, Then};
+use super::job::{How, Job, Task, Then};
 use super::log::Log;
 use super::thread::serve;
 use crate::sqlite::error::{self, Stored, closed, sqlite};
@@ -70,7 +70,19 @@ impl Writer {
         T: Send + 'static,
         F: FnMut(&Connection) -> Stored<T> + Send + 'static,
     {
-        self.enqueue(work, false, None)
+        self.enqueue(work, How::Durable, None)
+    }
+
+    /// Like [`Writer::submit`], for work that a power cut may undo because it is then done again: its commit does not wait for the disk.
+    pub(crate) fn submit_repeatable<T, F>(
+        &self,
+        work: F,
+    ) -> impl Future<Output = Stored<T>> + Send + use<T, F>
+    where
+        T: Send + 'static,
+        F: FnMut(&Connection) -> Stored<T> + Send + 'static,
+    {
+        self.enqueue(work, How::Repeatable, None)
     }
 
     /// Like [`Writer::submit`], for work that cannot run inside a transaction (`VACUUM`). Other jobs wait until it has
@@ -83,7 +95,7 @@ impl Writer {
         T: Send + 'static,
         F: FnMut(&Connection) -> Stored<T> + Send + 'static,
     {
-        self.enqueue(work, true, None)
+        self.enqueue(work, How::Alone, None)
     }
 
     /// Like [`Writer::submit`]; `then` is called before the caller is answered.
@@ -96,13 +108,13 @@ impl Writer {
         T: Send + 'static,
         F: FnMut(&Connection) -> Stored<T> + Send + 'static,
     {
-        self.enqueue(work, false, then)
+        self.enqueue(work, How::Durable, then)
     }
 
     fn enqueue<T, F>(
         &self,
         work: F,
-        alone: bool,
+        how: How,
         then: Option<Then>,
     ) -> impl Future<Output = Stored<T>> + Send + use<T, F>
     where
@@ -111,7 +123,7 @@ impl Writer {
     {
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let (reply, answer) = oneshot::channel();
-        let job: Box<dyn Job> = Box::new(Task { work, alone, outcome: None, reply, then });
+        let job: Box<dyn Job> = Box::new(Task { work, how, outcome: None, reply, then });
         // If the queue is full, the future submits the job.
         let left = match &sender {
             None => Err(closed()),
@@ -156,7 +168,7 @@ impl Writer {
             let (reply, _) = oneshot::channel();
             let _ = sender.try_send(Box::new(Task {
                 work: |_: &Connection| Ok(()),
-                alone: false,
+                how: How::Durable,
                 outcome: None,
                 reply,
                 then: None,

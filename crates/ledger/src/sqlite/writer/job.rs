@@ -30,10 +30,21 @@ pub(crate) trait Job: Send {
 /// Receives, in the writer's thread, whether the job is in the file.
 pub(crate) type Then = Box<dyn FnOnce(bool) + Send>;
 
+/// How a job is run and committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum How {
+    /// With others, in a transaction that waits for the disk.
+    Durable,
+    /// With others; the commit need not wait for the disk.
+    Repeatable,
+    /// Alone, outside of any transaction.
+    Alone,
+}
+
 /// A job whose caller waits for its value.
 pub(super) struct Task<T, F> {
     pub(super) work: F,
-    pub(super) alone: bool,
+    pub(super) how: How,
     pub(super) outcome: Option<Stored<T>>,
     pub(super) reply: oneshot::Sender<Stored<T>>,
     pub(super) then: Option<Then>,
@@ -49,7 +60,11 @@ impl<T: Send, F: FnMut(&Connection) -> Stored<T> + Send> Job for Task<T, F> {
     }
 
     fn alone(&self) -> bool {
-        self.alone
+        self.how == How::Alone
+    }
+
+    fn waits_for_disk(&self) -> bool {
+        self.how != How::Repeatable
     }
 
     fn answer(self: Box<Self>, failure: Option<&StorageError>) {

@@ -6,4 +6,5 @@ mod deletion;
 mod memory;
 mod metadata;
 mod owned_rows;
+mod reservations;
 mod turn_lists;

@@ -285,6 +285,8 @@ pub enum StorageErrorKind {
     InvalidImport,
     /// The ledger is closed.
     Closed,
+    /// The backend of the ledger does not have this.
+    Unsupported,
     /// Any other error of the disk or the library.
     Io,
 }
@@ -324,6 +326,7 @@ impl StorageErrorKind {
             Self::Exists => "storage_exists",
             Self::InvalidImport => "invalid_import",
             Self::Closed => "ledger_closed",
+            Self::Unsupported => "unsupported",
             Self::Io => "storage_io",
         }
     }

@@ -52,3 +52,19 @@ pub struct DiffSide {
     /// True where there are more turns than `turns` has.
     pub truncated: bool,
 }
+
+impl DiffSide {
+    /// The side with the sums of `turns`, and without their content.
+    #[must_use]
+    pub fn of(turns: &[TurnSummary]) -> Self {
+        let mut side = Self { turn_count: turns.len() as u64, ..Self::default() };
+        for turn in turns {
+            side.usage = side.usage.plus(turn.usage);
+            match turn.cost {
+                Some(cost) => *side.cost.get_or_insert(0.0) += cost,
+                None => side.unpriced_turns += 1,
+            }
+        }
+        side
+    }
+}

@@ -69,7 +69,8 @@ impl Wire for ChatWire {
     }
 
     fn embeddings(&self) -> Option<&'static EmbedApi> {
-        Some(&embeddings::OPENAI)
+        let own = self.quirks.ollama_embeddings;
+        Some(if own { &embeddings::OLLAMA } else { &embeddings::OPENAI })
     }
 
     fn encode_messages(&self, messages: &[Message]) -> Bytes {

@@ -71,6 +71,8 @@ pub struct ChatQuirks {
     pub prompt_cache_key: bool,
     /// The maximum number of stop sequences; with a limit, reasoning models accept none.
     pub most_stops: Option<usize>,
+    /// Whether vectors are requested from Ollama's own API.
+    pub ollama_embeddings: bool,
 }
 
 impl Default for ChatQuirks {
@@ -93,6 +95,7 @@ impl ChatQuirks {
         user: UserField::User,
         prompt_cache_key: false,
         most_stops: None,
+        ollama_embeddings: false,
     };
 
     /// OpenAI itself, with its newest fields.
@@ -109,6 +112,9 @@ impl ChatQuirks {
         system_role: SystemRole::System,
         ..Self::STANDARD
     };
+
+    /// Ollama.
+    pub const OLLAMA: Self = Self { ollama_embeddings: true, ..Self::COMPATIBLE };
 
     /// OpenRouter.
     pub const OPENROUTER: Self = Self { reasoning: ReasoningField::Object, ..Self::COMPATIBLE };

@@ -106,10 +106,14 @@ fn prove_edits(server: &Server, all: &[Message], edits: &[Edit]) -> Result<(), T
         let mut fresh = Conversation::pruned(target.clone(), 0, host.pruned.clone());
         fresh.push_flat(history.iter(), encoder);
         prop_assert_eq!(seen(server, &continued), seen(server, &fresh), "edit {}", number);
-        let question = [message(Role::User, vec![Block::text("and now?")])];
+        let mut turn = vec![message(Role::User, vec![Block::text("and now?")])];
+        if number % 2 == 1 {
+            // A turn whose tools the host runs.
+            turn.insert(0, message(Role::Assistant, vec![Block::text("I look.")]));
+        }
         for conversation in [&mut continued, &mut fresh] {
             conversation.turn_begins();
-            conversation.push_current(&question, encoder);
+            conversation.push_current(&turn, encoder);
         }
         prop_assert_eq!(seen(server, &continued), seen(server, &fresh), "call {}", number);
         last = (host.given.clone(), history);

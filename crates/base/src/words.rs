@@ -1,9 +1,9 @@
-//! The words of a text, for the search index and for a search. Pure: it must never read the ledger.
+//! The words of a text, for the search indexes of every ledger and for a search. Pure: it must never read a ledger.
 //!
 //! Both use these functions, so that they always agree. Scripts without spaces are indexed as pairs of characters.
 
-/// The words of a text in the form that `message_words` indexes: lower case, with one space between them.
-pub(crate) fn search_words(text: &str) -> String {
+/// The words of a text in the form that a ledger indexes: lower case, with one space between them.
+pub fn search_words(text: &str) -> String {
     let mut words = String::with_capacity(text.len());
     for (_, run) in runs(text) {
         if run.starts_with(is_dense) {
@@ -19,7 +19,7 @@ pub(crate) fn search_words(text: &str) -> String {
 }
 
 /// The terms of a search: words and prefixes, each of which must be found.
-pub(crate) struct Wanted(Vec<(String, Match)>);
+pub struct Wanted(Vec<(String, Match)>);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Match {
@@ -28,7 +28,7 @@ enum Match {
 }
 
 /// The terms of a search for `text`; a last word before a `*` is a prefix. `None` for a text without a word.
-pub(crate) fn wanted(text: &str) -> Option<Wanted> {
+pub fn wanted(text: &str) -> Option<Wanted> {
     let mut terms = Vec::new();
     for (_, run) in runs(text) {
         if !run.starts_with(is_dense) {
@@ -49,7 +49,7 @@ pub(crate) fn wanted(text: &str) -> Option<Wanted> {
 
 impl Wanted {
     /// The query of FTS5.
-    pub(crate) fn query(&self) -> String {
+    pub fn query(&self) -> String {
         let terms = self.0.iter().map(|(word, how)| match how {
             Match::Whole => format!("\"{word}\""),
             Match::Beginning => format!("\"{word}\"*"),
@@ -57,28 +57,38 @@ impl Wanted {
         terms.collect::<Vec<_>>().join(" AND ")
     }
 
+    /// The query of PostgreSQL's `tsquery`, over lexemes that are the words.
+    #[must_use]
+    pub fn tsquery(&self) -> String {
+        let terms = self.0.iter().map(|(word, how)| match how {
+            Match::Whole => format!("'{word}'"),
+            Match::Beginning => format!("'{word}':*"),
+        });
+        terms.collect::<Vec<_>>().join(" & ")
+    }
+
     /// Splits the terms into searches for one term each.
-    pub(crate) fn singly(self) -> impl Iterator<Item = Self> {
+    pub fn singly(self) -> impl Iterator<Item = Self> {
         self.0.into_iter().map(|term| Self(vec![term]))
     }
 
     /// The number of terms.
-    pub(crate) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.0.len()
     }
 
     /// Drops all but the first `most`.
-    pub(crate) fn truncate(&mut self, most: usize) {
+    pub fn truncate(&mut self, most: usize) {
         self.0.truncate(most);
     }
 
     /// Whether `words`, a result of [`search_words`], contain all terms, by the rules of FTS5.
-    pub(crate) fn are_in(&self, words: &str) -> bool {
+    pub fn are_in(&self, words: &str) -> bool {
         self.0.iter().all(|term| is_in(words, term))
     }
 
     /// The number of terms that `words` contain.
-    pub(crate) fn matched(&self, words: &str) -> usize {
+    pub fn matched(&self, words: &str) -> usize {
         self.0.iter().filter(|term| is_in(words, term)).count()
     }
 }
@@ -91,13 +101,32 @@ fn is_in(words: &str, (wanted, how): &(String, Match)) -> bool {
 }
 
 /// The position in `text` of the first word of `query`, in bytes; 0 if the index matched only a part of a word.
-pub(crate) fn position(text: &str, query: &str) -> usize {
+pub fn position(text: &str, query: &str) -> usize {
     let wanted: Vec<String> = runs(query).map(|(_, run)| run.to_lowercase()).collect();
     let begins = |run: &str| {
         let run = run.to_lowercase();
         wanted.iter().any(|word| run.starts_with(word.as_str()))
     };
     runs(text).find(|(_, run)| begins(run)).map_or(0, |(at, _)| at)
+}
+
+/// At most `most` characters of `content`, around the first word of `text` in it.
+#[must_use]
+pub fn excerpt(content: &str, text: &str, most: usize) -> String {
+    let at = position(content, text);
+    let (before, from) = content.split_at_checked(at).unwrap_or(("", content));
+    let lead = before.char_indices().rev().nth(most / 4 - 1).map_or(0, |(start, _)| start);
+    let start = content.get(lead..).unwrap_or(from);
+    let end = start.char_indices().nth(most).map_or(start.len(), |(end, _)| end);
+    let mut excerpt = String::with_capacity(end + 6);
+    if lead > 0 {
+        excerpt.push('…');
+    }
+    excerpt.push_str(start.get(..end).unwrap_or(start));
+    if end < start.len() {
+        excerpt.push('…');
+    }
+    excerpt
 }
 
 /// The runs of characters of one kind, with their positions.
@@ -141,7 +170,7 @@ fn is_dense(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{position, search_words, wanted};
+    use super::{excerpt, position, search_words, wanted};
 
     #[test]
     fn words_are_cut_at_spaces_and_signs_and_scripts_without_spaces_into_pairs() {
@@ -196,5 +225,14 @@ mod tests {
     fn the_first_word_of_the_query_is_found_in_the_text() {
         assert_eq!(position("Größe: the Needle here", "needle"), 13);
         assert_eq!(position("nothing of it", "absent"), 0);
+    }
+
+    #[test]
+    fn an_excerpt_is_cut_on_characters_and_marks_each_cut() {
+        assert_eq!(excerpt("short Needle", "needle", 160), "short Needle");
+        let long = format!("{} needle {}", "ü".repeat(500), "é".repeat(500));
+        let cut = excerpt(&long, "needle", 160);
+        assert_eq!(cut.chars().count(), 162);
+        assert!(cut.starts_with("…ü") && cut.ends_with("é…") && cut.contains(" needle "));
     }
 }

@@ -1,0 +1,213 @@
+//! A server as the ledger uses it: statements with the names of the schema, tried again where the failure passes.
+//!
+//! A statement is sent unnamed with the types of its parameters: one round trip, and safe behind a pooler. It must never
+//! repeat a statement that may have taken effect without telling it so.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Error, Row};
+
+use crate::connect::announced::Announced;
+use crate::connect::error::{Failure, Stored, closed, is_passing, stored};
+use crate::connect::held::Held;
+use crate::connect::options::PostgresOptions;
+use crate::connect::pool::{Pool, PoolConnection, Pooled};
+use crate::events::live::Live;
+use crate::memory::code_cache::CodeCache;
+
+/// A parameter with its type.
+pub(crate) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// Pauses between tries: a server that restarts needs a second or two.
+const PAUSES_MS: [u64; 7] = [5, 50, 150, 400, 800, 1_600, 3_200];
+/// The pauses while a host waits.
+const SOON: usize = 3;
+
+pub(crate) struct Server {
+    pool: Rc<Pool>,
+    /// The schema as SQL names it.
+    schema: String,
+    /// The channel of its notifications.
+    pub(crate) channel: String,
+    /// The id of this open ledger among all processes.
+    pub(crate) owner: String,
+    pub(crate) lease_ms: i64,
+    /// The turns that this process runs.
+    pub(crate) held: Held,
+    /// The runs of this process, and who waits for changes.
+    pub(crate) live: Arc<Live>,
+    /// Changes that other processes may wait for, and are not notified of yet.
+    pub(crate) announced: Announced,
+    /// Ended turns since expired events were deleted.
+    pub(crate) ended: Cell<u32>,
+    /// The codes of the memory's vectors.
+    pub(crate) codes: CodeCache,
+    is_closed: Cell<bool>,
+}
+
+impl Server {
+    pub(crate) fn new(
+        options: PostgresOptions,
+        owner: String,
+        held: Held,
+        live: Arc<Live>,
+    ) -> Stored<Self> {
+        let schema = format!("\"{}\".", options.schema);
+        let channel = options.schema.clone();
+        let lease_ms = i64::try_from(options.lease.as_millis()).unwrap_or(i64::MAX);
+        let pool = Pool::new(options)?;
+        let announced = Announced::default();
+        let (is_closed, ended) = (Cell::new(false), Cell::new(0));
+        Ok(Self {
+            pool,
+            schema,
+            channel,
+            owner,
+            lease_ms,
+            held,
+            live,
+            announced,
+            ended,
+            is_closed,
+            codes: CodeCache::default(),
+        })
+    }
+
+    /// The statement with the schema in place of each `@` before a name. Others are operators.
+    pub(crate) fn sql(&self, text: &str) -> String {
+        let mut sql = String::with_capacity(text.len() + 64);
+        let mut parts = text.split('@');
+        sql.push_str(parts.next().unwrap_or_default());
+        for part in parts {
+            let is_name = part.starts_with(|c: char| c.is_ascii_lowercase());
+            sql.push_str(if is_name { &self.schema } else { "@" });
+            sql.push_str(part);
+        }
+        sql
+    }
+
+    /// Like [`Server::run`], for a call that a host waits for.
+    pub(crate) async fn run_soon<T>(
+        &self,
+        doing: &str,
+        attempt: impl AsyncFnMut(&mut Client, bool) -> Result<T, Failure>,
+    ) -> Stored<T> {
+        self.run_within(doing, PAUSES_MS.get(..SOON).unwrap_or_default(), attempt).await
+    }
+
+    /// Runs `attempt` with a connection until it has an answer. It learns whether an earlier try may have taken effect.
+    ///
+    /// # Errors
+    /// What the ledger refuses; what the server fails with after the last try.
+    pub(crate) async fn run<T>(
+        &self,
+        doing: &str,
+        attempt: impl AsyncFnMut(&mut Client, bool) -> Result<T, Failure>,
+    ) -> Stored<T> {
+        self.run_within(doing, &PAUSES_MS, attempt).await
+    }
+
+    // The loop alone is compiled for each call: what waits and decides is in `Tries`.
+    async fn run_within<T>(
+        &self,
+        doing: &str,
+        pauses: &'static [u64],
+        mut attempt: impl AsyncFnMut(&mut Client, bool) -> Result<T, Failure>,
+    ) -> Stored<T> {
+        let mut tries = Tries { server: self, doing, pauses: pauses.iter(), sent: false };
+        loop {
+            let mut pooled = tries.connection().await?;
+            let sent = std::mem::replace(&mut tries.sent, true);
+            match attempt(pooled.client()?, sent).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => {
+                    drop(pooled);
+                    tries.again(failure).await?;
+                }
+            }
+        }
+    }
+
+    /// The rows of one statement that only reads.
+    pub(crate) async fn rows(
+        &self,
+        doing: &str,
+        text: &str,
+        params: &[Param<'_>],
+    ) -> Stored<Vec<Row>> {
+        let sql = self.sql(text);
+        self.run(doing, async |client, _| Ok(client.query_typed(&sql, params).await?)).await
+    }
+
+    /// The only row of one statement that only reads.
+    pub(crate) async fn row(
+        &self,
+        doing: &str,
+        text: &str,
+        params: &[Param<'_>],
+    ) -> Stored<Option<Row>> {
+        Ok(self.rows(doing, text, params).await?.into_iter().next())
+    }
+
+    /// Like [`Server::rows`], for a statement that changes nothing more when it is sent again.
+    pub(crate) async fn exec(&self, doing: &str, text: &str, params: &[Param<'_>]) -> Stored<()> {
+        self.rows(doing, text, params).await.map(drop)
+    }
+
+    /// A connection beside the pool.
+    pub(crate) async fn connect_beside(&self) -> Result<(Client, PoolConnection), Error> {
+        self.pool.open().await
+    }
+
+    /// Ends the connections, and refuses every later statement.
+    pub(crate) fn close(&self) {
+        self.is_closed.set(true);
+        self.pool.close();
+    }
+}
+
+/// The tries of one statement.
+struct Tries<'a> {
+    server: &'a Server,
+    doing: &'a str,
+    pauses: std::slice::Iter<'static, u64>,
+    /// An earlier try may have taken effect.
+    sent: bool,
+}
+
+impl<'a> Tries<'a> {
+    /// A connection, once there is one.
+    async fn connection(&mut self) -> Stored<Pooled<'a>> {
+        loop {
+            if self.server.is_closed.get() {
+                return Err(closed());
+            }
+            match self.server.pool.get().await {
+                Ok(pooled) => return Ok(pooled),
+                Err(failure) => self.again(failure).await?,
+            }
+        }
+    }
+
+    /// Waits for the next try.
+    ///
+    /// # Errors
+    /// That of the failure, if it is the last one or does not pass.
+    async fn again(&mut self, failure: Failure) -> Stored<()> {
+        let error = match failure {
+            Failure::Refused(error) => return Err(error),
+            Failure::Server(error) => error,
+        };
+        match self.pauses.next() {
+            Some(pause) if is_passing(&error) => {
+                tokio::time::sleep(Duration::from_millis(*pause)).await;
+                Ok(())
+            }
+            Some(_) | None => Err(stored(self.doing, &error)),
+        }
+    }
+}

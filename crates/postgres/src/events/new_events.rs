@@ -1,0 +1,173 @@
+//! The new events of a run, written by the statement of a commit point or of a flush.
+//!
+//! Events follow the newest stored one, and its lock is held until the statement has ended, so that no number is written twice.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use model::{RunEvent, RunEventKind, StorageErrorKind, StreamEvent};
+use tokio::sync::OwnedMutexGuard;
+use tokio_postgres::types::Type;
+
+use crate::connect::error::{Stored, damaged};
+use crate::connect::server::{Param, Server};
+use crate::events::live::Entry;
+use crate::rows::body::{self, Body};
+
+/// A stored event: its number, kind, message and text.
+type Line<'a> = (u64, u8, Option<&'a str>, &'a str);
+
+/// The events that a statement writes.
+pub(crate) struct NewEvents {
+    pub(crate) entry: Arc<Entry>,
+    stored: OwnedMutexGuard<u64>,
+    stores: bool,
+    pub(crate) tail: Tail,
+}
+
+/// The events after the newest stored one, as the piece that a statement writes: no row, or one.
+#[derive(Default)]
+pub(crate) struct Tail {
+    stored: u64,
+    events: Vec<RunEvent>,
+    pub(crate) last: Vec<i64>,
+    pub(crate) bodies: Vec<Vec<u8>>,
+    pub(crate) checksums: Vec<i64>,
+}
+
+impl NewEvents {
+    /// Those of a turn's run; `None` where no run of this process is registered for it. Waits for another write of them.
+    pub(crate) async fn of(server: &Server, turn_id: &str) -> Option<Self> {
+        let entry = server.live.entry(turn_id)?;
+        let stored = Arc::clone(&entry.stored).lock_owned().await;
+        Self::taken(server, entry, stored)
+    }
+
+    /// Like [`NewEvents::of`]; `None` also while another statement writes them.
+    pub(crate) fn now(server: &Server, entry: Arc<Entry>) -> Option<Self> {
+        let stored = Arc::clone(&entry.stored).try_lock_owned().ok()?;
+        Self::taken(server, entry, stored)
+    }
+
+    fn taken(server: &Server, entry: Arc<Entry>, stored: OwnedMutexGuard<u64>) -> Option<Self> {
+        let run = entry.run.upgrade()?;
+        let stores = server.live.retention.is_some() && !entry.over.load(Ordering::Acquire);
+        // Later events mark the entry again.
+        entry.dirty.store(false, Ordering::Release);
+        let events = if stores { run.unstored(*stored) } else { Vec::new() };
+        let tail = Tail { stored: *stored, events, ..Tail::default() };
+        Some(Self { entry, stored, stores, tail })
+    }
+
+    /// What a statement writes; `None` where events are not stored.
+    pub(crate) fn tail(&mut self) -> Option<&mut Tail> {
+        self.stores.then_some(&mut self.tail)
+    }
+
+    /// The statement has ended; `ends` where it ended the run.
+    pub(crate) fn done(mut self, server: &Server, ends: bool) {
+        if let Some(last) = self.tail.last.first() {
+            *self.stored = last.cast_unsigned();
+        }
+        let entry = &self.entry;
+        if ends {
+            entry.over.store(true, Ordering::Release);
+        }
+        if let Some(run) = entry.run.upgrade().filter(|_| self.stores) {
+            run.ack(*self.stored);
+        }
+        if !self.tail.last.is_empty() || ends {
+            server.changed(&entry.names.turn_id, entry.label());
+        }
+    }
+
+    /// The statement has failed: the events are delivered now, and are stored with the next commit point.
+    pub(crate) fn failed(self, server: &Server, kind: StorageErrorKind) {
+        let Some(run) = self.entry.run.upgrade().filter(|_| self.stores) else { return };
+        if kind == StorageErrorKind::StaleWriter {
+            self.entry.over.store(true, Ordering::Release);
+            run.stop_storing();
+        } else {
+            run.nack();
+        }
+        if kind == StorageErrorKind::DuplicateRun {
+            server.live.forget(&self.entry.names.turn_id);
+        }
+    }
+}
+
+impl Tail {
+    /// Nothing, after number `stored`.
+    pub(crate) fn after(stored: u64) -> Self {
+        Self { stored, ..Self::default() }
+    }
+
+    /// Makes the piece, with the events that the statement itself adds.
+    pub(crate) fn encode(&mut self, added: &[StreamEvent]) -> Stored<()> {
+        let mut last = self.events.last().map_or(self.stored, |event| event.seq);
+        let mut more = Vec::new();
+        for event in added {
+            let event = RunEvent::following(event, last);
+            last = event.seq;
+            more.push(event);
+        }
+        let lines: Vec<Line<'_>> = self.events.iter().chain(&more).map(line).collect();
+        (self.last, self.bodies, self.checksums) = Default::default();
+        if !lines.is_empty() {
+            let Body { bytes, checksum } = body::encode(&lines)?;
+            self.last.push(last.cast_signed());
+            self.bodies.push(bytes);
+            self.checksums.push(checksum);
+        }
+        Ok(())
+    }
+
+    /// Whether there is nothing to write.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.last.is_empty()
+    }
+
+    pub(crate) fn params(&self) -> [Param<'_>; 3] {
+        [
+            (&self.last, Type::INT8_ARRAY),
+            (&self.bodies, Type::BYTEA_ARRAY),
+            (&self.checksums, Type::INT8_ARRAY),
+        ]
+    }
+}
+
+fn line(event: &RunEvent) -> Line<'_> {
+    let kind = match event.kind {
+        RunEventKind::Token => 0,
+        RunEventKind::Reasoning => 1,
+        RunEventKind::Event => 2,
+    };
+    (event.seq, kind, event.message_id.as_deref(), &event.text)
+}
+
+/// The events of a piece.
+pub(crate) fn read_piece(bytes: &[u8], checksum: i64, turn_id: &str) -> Stored<Vec<RunEvent>> {
+    let what = format!("a piece of the events of turn `{turn_id}`");
+    let lines: Vec<(u64, u8, Option<String>, String)> = body::decode(bytes, checksum, &what)?;
+    let events = lines.into_iter().map(|(seq, kind, message_id, text)| {
+        let kind = match kind {
+            0 => RunEventKind::Token,
+            1 => RunEventKind::Reasoning,
+            2 => RunEventKind::Event,
+            _ => return Err(damaged(&what)),
+        };
+        let message_id = message_id.map(Arc::from);
+        Ok(RunEvent { seq, kind, message_id, text: Arc::from(text), added: None })
+    });
+    events.collect()
+}
+
+/// Inserts the piece of the turn `turn`, for each row of `of`: one that is stored already stays as it is.
+pub(crate) fn insert_events(turn: &str, of: &str, first: usize) -> String {
+    let (second, third) = (first + 1, first + 2);
+    format!(
+        ", events as (insert into @events (turn_id, last, body, checksum)
+           select {turn}, e.* from {of}, unnest(${first}::int8[], ${second}::bytea[], ${third}::int8[]) as e
+           on conflict do nothing)"
+    )
+}

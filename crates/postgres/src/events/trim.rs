@@ -1,0 +1,53 @@
+//! The deletion of expired events, a few runs at a time, after a number of turns.
+//!
+//! Runs expire in the order of their beginnings, so that only the oldest are looked at. It must never hold up a turn.
+
+use std::rc::Rc;
+
+use tokio_postgres::types::Type;
+
+use crate::connect::error::Stored;
+use crate::connect::server::{Param, Server};
+use model::Retention;
+
+/// Ended turns of this process between two deletions.
+const TURNS: u32 = 64;
+
+impl Server {
+    /// Counts an ended turn, and deletes expired events after a number of them.
+    pub(crate) fn trim_sometimes(self: &Rc<Self>) {
+        let Some(retention) = &self.live.retention else { return };
+        let few = retention.turns.map_or(TURNS, |turns| turns.min(TURNS));
+        let ended = self.ended.get() + 1;
+        self.ended.set(ended % few.max(1));
+        if ended >= few {
+            let server = Rc::clone(self);
+            tokio::task::spawn_local(async move {
+                if let Some(retention) = &server.live.retention {
+                    // The next turns try again.
+                    drop(trim(&server, retention).await);
+                }
+            });
+        }
+    }
+}
+
+/// Deletes expired events until nothing is left to delete.
+pub(crate) async fn trim(server: &Server, retention: &Retention) -> Stored<()> {
+    let age = i64::try_from(retention.age.as_millis()).unwrap_or(i64::MAX);
+    let turns = retention.turns.map(i64::from);
+    let text = "with oldest as (
+           select id, status, completed_at, run_number from @turns where run_number is not null order by run_number limit 100),
+         old as (
+           select id from oldest where status <> 'streaming' and (completed_at <= @now_ms() - $1
+             or ($2::bigint is not null and run_number <= (select run_number from @turns
+               where run_number is not null and status <> 'streaming' order by run_number desc limit 1 offset $2)))),
+         gone as (delete from @events e using old where e.turn_id = old.id)
+         update @turns t set run_number = null from old where t.id = old.id returning 1";
+    loop {
+        let params: [Param<'_>; 2] = [(&age, Type::INT8), (&turns, Type::INT8)];
+        if server.rows("delete old events", text, &params).await?.is_empty() {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The host's port for changes: forks, turns of its own, archives. What a server has of its own, or what is not there yet, is
+//! `unsupported`.
+//!
+//! It must never write without the checks of a commit.
+
+use std::path::Path;
+use std::time::Duration;
+
+use model::{
+    AliasRow, CommitReceipt, Deletion, LedgerAdmin, LedgerBackup, LedgerDeletion, LedgerExport,
+    LedgerFormat, LedgerImport, LedgerReport, LedgerStats, LedgerVacuum, MetadataKey, PersonaRow,
+    PortFuture, SessionChange, SessionCommand, SessionRow, StorageError, StorageErrorKind,
+    Supported, TurnEnd,
+};
+
+use crate::connect::worker::Order;
+use crate::deletion::delete;
+use crate::events::commands;
+use crate::handle::postgres::Postgres;
+use crate::handle::unsupported::missing;
+use crate::journal::{commit, history};
+use crate::maintenance::{stats, verify};
+use crate::reading::sessions;
+use crate::sessions::{aliases, changes, personas};
+
+/// Between two looks for the answer to a command: a killed process gives none.
+const LOOK: Duration = Duration::from_millis(250);
+
+impl LedgerAdmin for Postgres {
+    fn fork_at<'a>(
+        &'a self,
+        turn_id: &'a str,
+        label: Option<&'a str>,
+        call: Option<&'a str>,
+    ) -> PortFuture<'a, SessionRow> {
+        if call.is_some() {
+            return missing("forks at a tool call", "fork at the end of a turn");
+        }
+        let label = match label {
+            Some(label) => model::session_label("label", label).map_err(|error| {
+                StorageError::new(StorageErrorKind::Constraint, error.to_string()).at("label")
+            }),
+            None => Ok(format!("fork-{}", self.clock.new_id())),
+        };
+        let label = match label {
+            Ok(label) => label,
+            Err(error) => return Box::pin(std::future::ready(Err(error))),
+        };
+        let turn_id = turn_id.to_owned();
+        self.submit(Some(&label.clone()), move |server| async move {
+            sessions::fork(&server, &turn_id, &label).await
+        })
+    }
+
+    fn uncompact<'a>(&'a self, label: &'a str) -> PortFuture<'a, Option<SessionRow>> {
+        let label = label.to_owned();
+        self.submit_in(Order::AfterAll, move |server| async move {
+            let label = aliases::resolve(&server, &label).await?;
+            sessions::uncompact(&server, &label).await
+        })
+    }
+
+    fn write_turn(&self, mut turn: TurnEnd) -> PortFuture<'_, CommitReceipt> {
+        let (label, clock) = (turn.header.session_label.clone(), self.clock.clone());
+        self.submit(Some(&label), move |server| async move {
+            let header = &mut turn.header;
+            header.session_label = aliases::resolve(&server, &header.session_label).await?;
+            let head = history::head(&server, &header.session_label).await?.flatten();
+            header.parent_turn_id = header.parent_turn_id.take().or_else(|| head.clone());
+            // A session without a turn has no head that could have moved.
+            header.expected_head = head.and(header.parent_turn_id.clone());
+            commit::commit(&server, &turn, &clock, None).await
+        })
+    }
+
+    fn create_session(&self, label: String, with: SessionChange) -> PortFuture<'_, SessionRow> {
+        self.submit(Some(&label.clone()), move |server| async move {
+            changes::create(&server, &label, &with).await
+        })
+    }
+
+    fn update_session(&self, label: String, with: SessionChange) -> PortFuture<'_, SessionRow> {
+        self.submit(Some(&label.clone()), move |server| async move {
+            let label = aliases::resolve(&server, &label).await?;
+            changes::update(&server, &label, &with).await
+        })
+    }
+
+    fn index_metadata(&self, _: MetadataKey, _: bool) -> PortFuture<'_, bool> {
+        // One index has all keys.
+        Box::pin(std::future::ready(Ok(false)))
+    }
+
+    fn delete(&self, mut deletion: Deletion) -> PortFuture<'_, LedgerDeletion> {
+        self.submit(None, move |server| async move {
+            let label = match &mut deletion {
+                Deletion::Session(label, _) => Some(label),
+                Deletion::Turns(selection, _) => selection.session_label.as_mut(),
+                Deletion::Prune(_) => None,
+            };
+            if let Some(label) = label {
+                *label = aliases::resolve(&server, label).await?;
+            }
+            delete::delete(&server, &deletion).await
+        })
+    }
+
+    fn set_alias(&self, alias: String, label: String) -> PortFuture<'_, AliasRow> {
+        self.submit(None, move |server| async move { aliases::set(&server, &alias, &label).await })
+    }
+
+    fn remove_alias(&self, alias: String) -> PortFuture<'_, bool> {
+        self.submit(None, move |server| async move { aliases::remove(&server, &alias).await })
+    }
+
+    fn set_archived(&self, label: String, archived: bool) -> PortFuture<'_, SessionRow> {
+        self.submit(Some(&label.clone()), move |server| async move {
+            // A session leaves the archive under its own label: an alias with that name would hide it.
+            let is_own = !archived && sessions::session(&server, &label).await?.is_some();
+            let named = match is_own {
+                true => label,
+                false => aliases::resolve(&server, &label).await?,
+            };
+            sessions::set_archived(&server, &named, archived).await
+        })
+    }
+
+    fn put_persona(&self, id: String, main: Option<String>) -> PortFuture<'_, PersonaRow> {
+        self.submit(None, move |server| async move {
+            personas::put(&server, &id, main.as_deref()).await
+        })
+    }
+
+    fn command<'a>(&'a self, label: &'a str, command: SessionCommand) -> PortFuture<'a, bool> {
+        let here = self.held.running(label).and_then(|lease| self.live.entry(&lease.turn_id));
+        if let Some(run) = here.and_then(|entry| entry.run.upgrade()) {
+            let taken = match &command {
+                SessionCommand::Abort => {
+                    run.abort();
+                    true
+                }
+                SessionCommand::Steer(message) => run.steer(message),
+            };
+            return Box::pin(std::future::ready(Ok(taken)));
+        }
+        self.live.listens.notify_one();
+        let name = label.to_owned();
+        let added = self.submit(None, move |server| async move {
+            commands::add(&server, &name, &command).await
+        });
+        Box::pin(async move {
+            let id = added.await?;
+            let mut changes = self.live.changes(&commands::answer_to(id));
+            let answer = loop {
+                let name = label.to_owned();
+                let read = self.submit(None, move |server| async move {
+                    commands::answer(&server, &name, id).await
+                });
+                match read.await {
+                    Ok(None) => {}
+                    Ok(Some(taken)) => break Ok(taken),
+                    Err(error) => break Err(error),
+                }
+                let _ = tokio::time::timeout(LOOK, changes.changed()).await;
+            };
+            self.submit(None, move |server| async move { commands::delete(&server, id).await })
+                .await?;
+            answer
+        })
+    }
+
+    fn verify(&self) -> PortFuture<'_, LedgerReport> {
+        self.submit(None, |server| async move { verify::verify(&server).await })
+    }
+
+    fn stats(&self) -> PortFuture<'_, LedgerStats> {
+        self.submit(None, |server| async move { stats::stats(&server).await })
+    }
+
+    fn backup<'a>(&'a self, _: &'a Path) -> PortFuture<'a, Supported<LedgerBackup>> {
+        Box::pin(std::future::ready(Ok(Supported::Unsupported("use `pg_basebackup` or `pg_dump`"))))
+    }
+
+    fn vacuum(&self) -> PortFuture<'_, Supported<LedgerVacuum>> {
+        Box::pin(std::future::ready(Ok(Supported::Unsupported("the server vacuums by itself"))))
+    }
+
+    fn export<'a>(
+        &'a self,
+        _: &'a Path,
+        _: LedgerFormat,
+        _: Option<String>,
+    ) -> PortFuture<'a, LedgerExport> {
+        missing("`export`", "use `pg_dump`")
+    }
+
+    fn import<'a>(
+        &'a self,
+        _: &'a Path,
+        _: LedgerFormat,
+        _: Option<String>,
+    ) -> PortFuture<'a, LedgerImport> {
+        missing("`import`", "write the turns by `writeTurn`")
+    }
+
+    fn close(&self) -> PortFuture<'_, ()> {
+        Box::pin(async move {
+            self.end().await;
+            Ok(())
+        })
+    }
+}

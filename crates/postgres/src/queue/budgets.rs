@@ -1,0 +1,124 @@
+//! The accounts of budgets: what was spent, and what calls under way and tasks reserve, over all processes. The functions of the
+//! schema lock the accounts that they look at.
+//!
+//! It must never let the sum of both exceed a ceiling at a commit, and never count a call twice.
+
+use tokio_postgres::types::Type;
+
+use crate::connect::error::{Failure, Stored};
+use crate::connect::server::{Param, Server};
+use crate::queue::transaction::Transaction;
+use crate::rows::turn_read::get;
+use model::{CallCost, Dispatch, Overdrawn, Reservation, SpendingLimits, TurnBudget};
+
+fn signed(amount: u64) -> i64 {
+    i64::try_from(amount).unwrap_or(i64::MAX)
+}
+
+fn unsigned(amount: i64) -> u64 {
+    u64::try_from(amount).unwrap_or(0)
+}
+
+/// Reserves the maximum of a call in all its accounts, or in none.
+pub(crate) async fn reserve(
+    server: &Server,
+    reservation: &Reservation,
+) -> Stored<Result<(), Overdrawn>> {
+    let Reservation { call_id, most, accounts } = reservation;
+    let (tokens, nanos) = (signed(most.tokens), signed(most.nanos));
+    let ids: Vec<&str> = accounts.iter().map(|it| it.id.as_str()).collect();
+    let column = |of: fn(&model::ReservedAccount) -> Option<u64>| -> Vec<Option<i64>> {
+        accounts.iter().map(|it| of(it).map(signed)).collect()
+    };
+    let spent_tokens = column(|it| Some(it.spent.tokens));
+    let spent_nanos = column(|it| Some(it.spent.nanos));
+    let max_tokens = column(|it| it.max_tokens);
+    let max_nanos = column(|it| it.max_nanos);
+    let params: [Param<'_>; 8] = [
+        (call_id, Type::TEXT),
+        (&tokens, Type::INT8),
+        (&nanos, Type::INT8),
+        (&ids, Type::TEXT_ARRAY),
+        (&spent_tokens, Type::INT8_ARRAY),
+        (&spent_nanos, Type::INT8_ARRAY),
+        (&max_tokens, Type::INT8_ARRAY),
+        (&max_nanos, Type::INT8_ARRAY),
+    ];
+    let text = "select * from @reserve($1, $2, $3, $4, $5, $6, $7, $8)";
+    let Some(row) = server.row("reserve a budget", text, &params).await? else {
+        return Ok(Ok(()));
+    };
+    let Some(account) = get::<Option<i32>>(&row, "account")? else { return Ok(Ok(())) };
+    Ok(Err(Overdrawn {
+        account: usize::try_from(account).unwrap_or_default(),
+        left: unsigned(get(&row, "rest")?),
+        is_cost: get(&row, "is_cost")?,
+    }))
+}
+
+/// Settles a call at what it has used.
+pub(crate) async fn settle(server: &Server, call_id: &str, used: CallCost) -> Stored<()> {
+    let (tokens, nanos) = (signed(used.tokens), signed(used.nanos));
+    let params: [Param<'_>; 3] =
+        [(&call_id, Type::TEXT), (&tokens, Type::INT8), (&nanos, Type::INT8)];
+    server.rows("settle a call", "select @settle($1, $2, $3)", &params).await.map(drop)
+}
+
+const CLOSE: &str = "select @close_account($1)";
+
+/// Removes the account of a run that has ended, or of a tree in which no agent works any more.
+pub(crate) async fn close(server: &Server, id: &str) -> Stored<()> {
+    server.rows("close the account of a budget", CLOSE, &[(&id, Type::TEXT)]).await.map(drop)
+}
+
+/// What is left of the budget of a turn. Nobody reserves in it until the transaction ends.
+pub(crate) async fn left(
+    transaction: &Transaction<'_>,
+    budget: &TurnBudget,
+) -> Result<SpendingLimits, Failure> {
+    let ids = [budget.account.as_str()];
+    let ids: [Param<'_>; 1] = [(&ids.as_slice(), Type::TEXT_ARRAY)];
+    transaction.rows("select @lock_accounts($1)", &ids).await?;
+    let of: [Param<'_>; 1] = [(&budget.account, Type::TEXT)];
+    let row = transaction.row("select * from @account_used($1)", &of).await?;
+    let used = match &row {
+        Some(row) => (unsigned(get(row, "tokens")?), unsigned(get(row, "nanos")?)),
+        None => (0, 0),
+    };
+    let left = |most: Option<u64>, used: u64| most.map(|most| most.saturating_sub(used));
+    let SpendingLimits { tokens, nanos } = budget.limits;
+    Ok(SpendingLimits { tokens: left(tokens, used.0), nanos: left(nanos, used.1) })
+}
+
+/// A task has ended: what it has spent is spent of the budget in which it was reserved, and its own tasks that go on are reserved
+/// there.
+pub(crate) async fn settle_task(
+    transaction: &Transaction<'_>,
+    dispatch: &Dispatch,
+    parent_account: Option<&str>,
+) -> Result<(), Failure> {
+    let Some(budget) = dispatch.budget() else { return Ok(()) };
+    let params: [Param<'_>; 2] = [(&budget.account, Type::TEXT), (&parent_account, Type::TEXT)];
+    let adopt = "update @dispatches set parent_account = $2 where parent_account = $1 and status = 'active'";
+    transaction.exec(adopt, &params).await?;
+    transaction.rows("select @fold_account($1, $2)", &params).await.map(drop)
+}
+
+/// Removes the account of the tree of a turn, if that has ended and no agent works for it any more.
+pub(crate) async fn close_tree(transaction: &Transaction<'_>, root: &str) -> Result<(), Failure> {
+    let text = "select @close_account('tree:' || $1)
+       where not exists (select from @turns where id = $1 and status = 'streaming')";
+    transaction.rows(text, &[(&root, Type::TEXT)]).await.map(drop)
+}
+
+/// Removes the accounts of a turn whose process has ended, and that is closed: no run of it ends. What its calls had reserved there is
+/// gone with it.
+pub(crate) async fn close_turn(
+    transaction: &Transaction<'_>,
+    turn_id: &str,
+) -> Result<(), Failure> {
+    let text = "select @fold_account('turn:' || $1, null), @fold_account('run:' || $1, null),
+       case when not exists (select from @dispatches where root_turn_id = $1 and status = 'active')
+         then @fold_account('tree:' || $1, null) end";
+    transaction.rows(text, &[(&turn_id, Type::TEXT)]).await.map(drop)
+}

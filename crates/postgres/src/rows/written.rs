@@ -1,0 +1,153 @@
+//! Messages and calls as the arrays of a statement: one array for each column, read by `unnest`.
+//!
+//! It must never decide whether a row may be written.
+
+use tokio_postgres::types::Type;
+
+use crate::connect::error::Stored;
+use crate::connect::server::Param;
+use crate::rows::body;
+use model::{CallStep, Message, ReplayClass, ToolCallRecord};
+
+/// The columns of messages.
+#[derive(Default)]
+pub(crate) struct Messages {
+    sequences: Vec<i32>,
+    ids: Vec<String>,
+    roles: Vec<&'static str>,
+    created: Vec<i64>,
+    bodies: Vec<Vec<u8>>,
+    checksums: Vec<i64>,
+}
+
+impl Messages {
+    pub(crate) fn of(messages: &[Message]) -> Stored<Self> {
+        let mut columns = Self::default();
+        for message in messages {
+            let body = body::encode(message)?;
+            columns.sequences.push(i32::try_from(message.sequence).unwrap_or(i32::MAX));
+            columns.ids.push(message.id.clone());
+            columns.roles.push(message.role.as_str());
+            columns.created.push(message.created_at);
+            columns.bodies.push(body.bytes);
+            columns.checksums.push(body.checksum);
+        }
+        Ok(columns)
+    }
+
+    /// The number of parameters.
+    pub(crate) const PARAMS: usize = 6;
+
+    /// The rows as SQL, from the parameter `first` on.
+    pub(crate) fn unnest(first: usize) -> String {
+        let types = ["int4", "text", "text", "int8", "bytea", "int8"];
+        unnest(first, &types)
+    }
+
+    pub(crate) fn params(&self) -> [Param<'_>; Self::PARAMS] {
+        [
+            (&self.sequences, Type::INT4_ARRAY),
+            (&self.ids, Type::TEXT_ARRAY),
+            (&self.roles, Type::TEXT_ARRAY),
+            (&self.created, Type::INT8_ARRAY),
+            (&self.bodies, Type::BYTEA_ARRAY),
+            (&self.checksums, Type::INT8_ARRAY),
+        ]
+    }
+}
+
+/// The columns of tool calls.
+#[derive(Default)]
+pub(crate) struct Calls {
+    sequences: Vec<i32>,
+    ids: Vec<String>,
+    tools: Vec<String>,
+    statuses: Vec<&'static str>,
+    replays: Vec<Option<&'static str>>,
+    hashes: Vec<Option<String>>,
+    bodies: Vec<Vec<u8>>,
+    checksums: Vec<i64>,
+}
+
+impl Calls {
+    pub(crate) fn of_steps(steps: &[CallStep]) -> Stored<Self> {
+        let mut columns = Self::default();
+        for step in steps {
+            columns.push(&step.row, step.replay, step.arguments_hash.clone())?;
+        }
+        Ok(columns)
+    }
+
+    pub(crate) fn of(calls: &[ToolCallRecord]) -> Stored<Self> {
+        let mut columns = Self::default();
+        for call in calls {
+            columns.push(call, None, None)?;
+        }
+        Ok(columns)
+    }
+
+    fn push(
+        &mut self,
+        call: &ToolCallRecord,
+        replay: Option<ReplayClass>,
+        hash: Option<String>,
+    ) -> Stored<()> {
+        let body = body::encode(call)?;
+        self.sequences.push(i32::try_from(call.sequence).unwrap_or(i32::MAX));
+        self.ids.push(call.call_id.clone());
+        self.tools.push(call.tool_name.clone());
+        self.statuses.push(call.status.as_str());
+        self.replays.push(replay.map(ReplayClass::as_str));
+        self.hashes.push(hash);
+        self.bodies.push(body.bytes);
+        self.checksums.push(body.checksum);
+        Ok(())
+    }
+
+    pub(crate) const PARAMS: usize = 8;
+
+    pub(crate) fn unnest(first: usize) -> String {
+        let types = ["int4", "text", "text", "text", "text", "text", "bytea", "int8"];
+        unnest(first, &types)
+    }
+
+    pub(crate) fn params(&self) -> [Param<'_>; Self::PARAMS] {
+        [
+            (&self.sequences, Type::INT4_ARRAY),
+            (&self.ids, Type::TEXT_ARRAY),
+            (&self.tools, Type::TEXT_ARRAY),
+            (&self.statuses, Type::TEXT_ARRAY),
+            (&self.replays, Type::TEXT_ARRAY),
+            (&self.hashes, Type::TEXT_ARRAY),
+            (&self.bodies, Type::BYTEA_ARRAY),
+            (&self.checksums, Type::INT8_ARRAY),
+        ]
+    }
+}
+
+fn unnest(first: usize, types: &[&str]) -> String {
+    let arrays: Vec<String> =
+        types.iter().enumerate().map(|(n, of)| format!("${}::{of}[]", first + n)).collect();
+    format!("unnest({})", arrays.join(", "))
+}
+
+/// Inserts messages into the turn `turn`, for each row of `of`: one that is stored already stays as it is.
+pub(crate) fn insert_messages(turn: &str, of: &str, first: usize) -> String {
+    format!(
+        "insert into @messages (turn_id, sequence, id, role, created_at, body, checksum)
+         select {turn}, m.* from {of}, {} as m on conflict do nothing",
+        Messages::unnest(first)
+    )
+}
+
+/// Inserts calls into the turn `turn`, or changes them.
+pub(crate) fn insert_calls(turn: &str, of: &str, first: usize) -> String {
+    format!(
+        "insert into @tool_calls as c (turn_id, sequence, id, tool_name, status, replay, arguments_hash, body, checksum)
+         select {turn}, n.* from {of}, {} as n
+         on conflict (turn_id, id) do update set status = excluded.status, body = excluded.body,
+           checksum = excluded.checksum, replay = coalesce(excluded.replay, c.replay),
+           arguments_hash = coalesce(excluded.arguments_hash, c.arguments_hash)",
+        Calls::unnest(first)
+    )
+}

@@ -1,0 +1,7 @@
+//! Tests of the crate: the options without a server, and the contract of every ledger with one (feature `server`).
+
+#[cfg(feature = "server")]
+mod conformance;
+mod options;
+#[cfg(feature = "server")]
+mod store;
