@@ -107,24 +107,19 @@ impl NativeEngine {
     pub fn command(&self, id: u32, args: String) -> Result<()> {
         let ready = self.known_ledger().and_then(|ledger| {
             let Command { label: session, message } = arguments(&args)?;
-            let command = message.map_or(SessionCommand::Abort, SessionCommand::Steer);
-            Ok((ledger, label(&session)?, command))
+            Ok((ledger, label(&session)?, message))
         });
-        let (ledger, label, command) = ready.map_err(|error| js_error(&error))?;
+        let (ledger, label, message) = ready.map_err(|error| js_error(&error))?;
         let engine = Arc::clone(self.engine());
         self.answer(id, async move {
             let label = ledger.read.resolve(label).await?;
-            let aborts = command == SessionCommand::Abort;
-            match ledger.admin.command(&label, command).await {
-                // A parked turn runs nowhere.
-                Err(error) if aborts && error.kind == StorageErrorKind::NotRunning => {
-                    if engine.abort_parked(&label).await? {
-                        return Ok("true".to_owned());
-                    }
-                    Err(error.into())
+            let taken = match message {
+                Some(message) => {
+                    ledger.admin.command(&label, SessionCommand::Steer(message)).await?
                 }
-                taken => Ok(taken?.to_string()),
-            }
+                None => engine.abort_session(&ledger, &label).await?,
+            };
+            Ok(taken.to_string())
         });
         Ok(())
     }

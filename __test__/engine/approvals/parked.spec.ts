@@ -151,6 +151,29 @@ test('an abort of the session from another engine ends the parked run here', asy
   expect(seen.at(-1)).toMatchObject({ type: 'stream_end', final: true })
 })
 
+test('an abort reaches a run that parks and continues meanwhile', async () => {
+  const { file } = folder()
+  const rounds = Array.from({ length: 24 }, (_, round) => `s${round}`)
+  const calls = [1, 2, 3, 4].map((n): [string, string, unknown] => [`toolu_${n}`, 'pay', ANN])
+  const server = await answering(...rounds.map(() => calls))
+  const engine = engineOn(server, file)
+  const other = decider(file)
+  for (const [round, sessionLabel] of rounds.entries()) {
+    const run = engine.run(context({ tools: [paying([])], sessionLabel }))
+    const [first, second, third] = await pending(engine, 4)
+    // Each decision wakes the run, which parks again for the calls that are left.
+    const decisions = [first, second, third].map((approval) =>
+      engine.approve(approval?.id as string).catch((error: unknown) => error),
+    )
+    if (round % 3 > 0) await decisions[round % 3]
+    await (round % 2 ? engine : other).abortSession(sessionLabel)
+    expect((await run.result).stopReason).toBe('aborted')
+    for (const decided of await Promise.all(decisions)) {
+      if (decided instanceof Error) expect(decided).toMatchObject({ code: 'already_decided' })
+    }
+  }
+})
+
 test('a discarded turn ends the parked run that waits for it', async () => {
   const { engine, run, events, approval } = await parked()
   await engine.discard(approval.turnId)

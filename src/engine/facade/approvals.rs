@@ -1,4 +1,4 @@
-//! Approvals as a host uses them: lists them, decides about them, provides results, aborts a parked turn.
+//! Approvals as a host uses them: lists them, decides about them, provides results.
 //!
 //! Every process of a ledger may call these; the one that has the run, or resumes it, continues the turn. It must never run a
 //! tool.
@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use super::super::drive::close_turn;
 use super::super::recovery::journal_of;
 use super::super::state::arguments_hash;
 use super::engine::Engine;
@@ -18,7 +17,6 @@ use model::{
     parse_context, quoted,
 };
 use tools::ToolAnswer;
-use turn::machine::{Event, Interrupt};
 
 impl Engine {
     /// A page of the approvals that match a filter, oldest first. One that nobody has decided about in time has expired.
@@ -86,24 +84,6 @@ impl Engine {
         }
         let verdict = ApprovalVerdict::Provide(answer);
         self.decide(ApprovalDecision { of: ApprovalName::Call(call_id), verdict, by }).await
-    }
-
-    /// Ends the turn that the session is parked in as aborted; false where it is parked in none. Its run ends with it, in
-    /// whichever process.
-    ///
-    /// # Errors
-    /// Any of storage.
-    pub(crate) async fn abort_parked(&self, session_label: &str) -> Result<bool, EngineError> {
-        let Some(store) = &self.shared.approvals else { return Ok(false) };
-        let Some(turn_id) = store.parked_turn(session_label).await? else { return Ok(false) };
-        let journal = journal_of(&self.shared)?;
-        let abort = Event::Interrupted { cause: Interrupt::Abort, partial: None };
-        match close_turn(&self.shared, journal, &turn_id, abort).await {
-            Ok(()) => Ok(true),
-            // It has continued, or ended, meanwhile.
-            Err(error) if error.kind == StorageErrorKind::UnknownTurn => Ok(false),
-            Err(error) => Err(error.into()),
-        }
     }
 
     fn approval_store(&self) -> Result<&Arc<dyn ApprovalStore>, EngineError> {

@@ -2,6 +2,7 @@
 //!
 //! It must never decide how a turn continues.
 
+mod abort;
 mod approvals;
 mod engine;
 mod memory_models;
