@@ -153,24 +153,30 @@ test('an abort of the session from another engine ends the parked run here', asy
 
 test('an abort reaches a run that parks and continues meanwhile', async () => {
   const { file } = folder()
-  const rounds = Array.from({ length: 24 }, (_, round) => `s${round}`)
-  const calls = [1, 2, 3, 4].map((n): [string, string, unknown] => [`toolu_${n}`, 'pay', ANN])
+  const rounds = Array.from(
+    { length: Number(process.env.PARKED_ABORTS ?? 40) },
+    (_, round) => `s${round}`,
+  )
+  const names = Array.from({ length: 8 }, (_, n) => `toolu_${n}`)
+  const calls = names.map((name): [string, string, unknown] => [name, 'pay', ANN])
   const server = await answering(...rounds.map(() => calls))
   const engine = engineOn(server, file)
-  const other = decider(file)
   for (const [round, sessionLabel] of rounds.entries()) {
     const run = engine.run(context({ tools: [paying([])], sessionLabel }))
-    const [first, second, third] = await pending(engine, 4)
+    const approvals = await pending(engine, names.length)
     // Each decision wakes the run, which parks again for the calls that are left.
-    const decisions = [first, second, third].map((approval) =>
-      engine.approve(approval?.id as string).catch((error: unknown) => error),
-    )
-    if (round % 3 > 0) await decisions[round % 3]
-    await (round % 2 ? engine : other).abortSession(sessionLabel)
-    expect((await run.result).stopReason).toBe('aborted')
-    for (const decided of await Promise.all(decisions)) {
-      if (decided instanceof Error) expect(decided).toMatchObject({ code: 'already_decided' })
+    const deciding = (async () => {
+      for (const { id } of approvals.slice(1)) {
+        const error = await engine.approve(id).catch((error: unknown) => error)
+        if (error instanceof Error) expect(error).toMatchObject({ code: 'already_decided' })
+      }
+    })()
+    for (let turn = 0; turn < (round % 40) * 3; turn++) {
+      await new Promise((resolve) => setImmediate(resolve))
     }
+    await engine.abortSession(sessionLabel)
+    expect((await run.result).stopReason).toBe('aborted')
+    await deciding
   }
 })
 
