@@ -3,6 +3,7 @@
 //! A job is submitted by a call, not by the first poll of its answer, and dropping the answer does not cancel it. The thread
 //! ends when the ledger is dropped and its last job has ended. It must never be a thread of the engine's.
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
@@ -10,16 +11,18 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use model::{StorageError, StorageErrorKind};
+use model::{PortFuture, StorageError, StorageErrorKind};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::LocalSet;
 
 use crate::connect::error::{Stored, closed};
 use crate::connect::server::Server;
 
-/// A job under way.
+/// A duty under way.
 pub(crate) type Running = Pin<Box<dyn Future<Output = ()>>>;
-type Work = Box<dyn FnOnce(Rc<Server>) -> Running + Send>;
+/// What a job returns. One type for all jobs, so that the queue, the answers and their channels are compiled once.
+type Returned = Stored<Box<dyn Any + Send>>;
+type Work = Box<dyn FnOnce(Rc<Server>) -> Pin<Box<dyn Future<Output = Returned>>> + Send>;
 
 /// When a job runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +37,20 @@ pub(crate) enum Order {
 
 struct Job {
     order: Order,
+    call: Call,
+}
+
+/// The work of a job, and who waits for what it returns.
+struct Call {
     work: Work,
+    answer: oneshot::Sender<Returned>,
+}
+
+impl Call {
+    async fn run(self, server: Rc<Server>) {
+        // Nobody may wait for the answer.
+        drop(self.answer.send((self.work)(server).await));
+    }
 }
 
 /// What the thread does besides its jobs.
@@ -98,29 +114,38 @@ impl Worker {
     }
 
     /// Submits a job.
-    pub(crate) fn submit<T, F, W>(
+    pub(crate) fn submit<T, F>(
         &self,
         order: Order,
-        work: W,
-    ) -> impl Future<Output = Stored<T>> + Send + 'static + use<T, F, W>
+        work: impl FnOnce(Rc<Server>) -> F + Send + 'static,
+    ) -> PortFuture<'static, T>
     where
         T: Send + 'static,
         F: Future<Output = Stored<T>> + 'static,
-        W: FnOnce(Rc<Server>) -> F + Send + 'static,
     {
-        let (answer, answered) = oneshot::channel();
-        let work: Work = Box::new(move |server| {
-            Box::pin(async move {
-                // Nobody may wait for the answer.
-                drop(answer.send(work(server).await));
-            })
-        });
-        let submitted = self.jobs.send(Job { order, work }).map_err(|_| closed());
-        async move {
-            submitted?;
-            answered.await.unwrap_or_else(|_| Err(cut_off()))
-        }
+        let answered = self.send(
+            order,
+            Box::new(move |server| {
+                let running = work(server);
+                Box::pin(async move { Ok(Box::new(running.await?) as Box<dyn Any + Send>) })
+            }),
+        );
+        Box::pin(async move {
+            let returned = returned(answered).await?.downcast::<T>();
+            returned.map(|value| *value).map_err(|_| cut_off())
+        })
     }
+
+    fn send(&self, order: Order, work: Work) -> Stored<oneshot::Receiver<Returned>> {
+        let (answer, answered) = oneshot::channel();
+        let call = Call { work, answer };
+        self.jobs.send(Job { order, call }).map_err(|_| closed())?;
+        Ok(answered)
+    }
+}
+
+async fn returned(answered: Stored<oneshot::Receiver<Returned>>) -> Returned {
+    answered?.await.unwrap_or_else(|_| Err(cut_off()))
 }
 
 fn no_thread() -> StorageError {
@@ -133,7 +158,7 @@ fn cut_off() -> StorageError {
 }
 
 /// The jobs of each key that wait for the one that runs.
-type Waiting = Rc<RefCell<HashMap<String, VecDeque<Work>>>>;
+type Waiting = Rc<RefCell<HashMap<String, VecDeque<Call>>>>;
 
 async fn serve(server: Rc<Server>, mut queue: mpsc::UnboundedReceiver<Job>, duties: Duties) {
     let beats = tokio::task::spawn_local(beat(Rc::clone(&server), duties.beat, duties.every));
@@ -144,20 +169,20 @@ async fn serve(server: Rc<Server>, mut queue: mpsc::UnboundedReceiver<Job>, duti
             biased;
             Some(_) = running.join_next(), if !running.is_empty() => {}
             job = queue.recv() => {
-                let Some(Job { order, work }) = job else { break };
+                let Some(Job { order, call }) = job else { break };
                 if order == Order::AfterAll {
                     while running.join_next().await.is_some() {}
                 }
                 let Order::Of(key) = order else {
-                    running.spawn_local(work(Rc::clone(&server)));
+                    running.spawn_local(call.run(Rc::clone(&server)));
                     continue;
                 };
                 if let Some(waits) = waiting.borrow_mut().get_mut(&key) {
-                    waits.push_back(work);
+                    waits.push_back(call);
                     continue;
                 }
                 waiting.borrow_mut().insert(key.clone(), VecDeque::new());
-                running.spawn_local(in_order(Rc::clone(&server), Rc::clone(&waiting), key, work));
+                running.spawn_local(in_order(Rc::clone(&server), Rc::clone(&waiting), key, call));
             }
         }
     }
@@ -175,11 +200,11 @@ async fn beat(server: Rc<Server>, beat: fn(Rc<Server>) -> Running, every: Durati
 }
 
 /// Runs a job, and those of its key that came meanwhile.
-async fn in_order(server: Rc<Server>, waiting: Waiting, key: String, work: Work) {
-    let mut next = Some(work);
-    while let Some(work) = next {
+async fn in_order(server: Rc<Server>, waiting: Waiting, key: String, call: Call) {
+    let mut next = Some(call);
+    while let Some(call) = next {
         // In a task of its own, so that a panic ends this job and none of those that wait.
-        drop(tokio::task::spawn_local(work(Rc::clone(&server))).await);
+        drop(tokio::task::spawn_local(call.run(Rc::clone(&server))).await);
         let mut waiting = waiting.borrow_mut();
         next = waiting.get_mut(&key).and_then(VecDeque::pop_front);
         if next.is_none() {

@@ -109,7 +109,7 @@ impl Postgres {
     {
         let worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
         match worker.as_ref() {
-            Some(worker) => Box::pin(worker.submit(order, work)),
+            Some(worker) => worker.submit(order, work),
             None => Box::pin(std::future::ready(Err(closed()))),
         }
     }
