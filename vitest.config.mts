@@ -6,18 +6,20 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 /** The specs that take longest, longest first: one that begins last is waited for alone. */
 const long = [
-  'recovery/interrupted-turns',
+  'ledger/file/disk-errors',
+  'recovery/approval-kills',
   'providers/failover/refusal-storm',
   'providers/recorded-exchanges',
-  'recovery/approval-kills',
+  'recovery/deletion-kills',
+  'broker/elsewhere',
   'ledger/leases',
-  'ledger/file/disk-errors',
+  'broker/deliveries',
+  'recovery/interrupted-turns',
+  'recovery/power-cuts',
   'ledger/transfer/jsonl',
-  'ledger/maintenance',
   'providers/aimock',
   'ledger/disk',
-  'recovery/event-kills',
-  'providers/transport-faults',
+  'ledger/maintenance',
 ].map((name) => `/__test__/${name}.spec.ts`)
 
 class LongestFirst extends BaseSequencer {
@@ -78,7 +80,7 @@ const common = {
   // A process of its own per file: a crash of the addon fails one file, and leaks do not add up.
   pool: 'forks' as const,
   // A test mostly waits: for servers, children, the disk.
-  maxWorkers: 3,
+  maxWorkers: 4,
   testTimeout: 60_000,
   hookTimeout: 60_000,
   server: { deps: { external: shipped } },

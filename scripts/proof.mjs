@@ -22,7 +22,7 @@ const proofs = {
   kills: {
     about: '1,000 SIGKILLs at random moments of a tool loop',
     env: { RECOVERY_KILLS: '1000' },
-    command: spec('recovery/interrupted-turns'),
+    command: [...spec('recovery/interrupted-turns'), '__test__/recovery/crash.spec.ts'],
   },
   'kill-points': {
     about: 'a kill before, after and in the middle of every write and sync of a turn',
@@ -40,6 +40,16 @@ const proofs = {
       'a deletion killed before, after and in the middle of every write and sync, in three ways',
     env: { DELETION_KILLS: 'all' },
     command: spec('recovery/deletion-kills'),
+  },
+  salvage: {
+    about: 'a damaged page, each of a ledger in turn: what is saved is whole',
+    env: { SALVAGE_PAGES: 'all' },
+    command: spec('ledger/salvage'),
+  },
+  chaos: {
+    about: 'a mock server with random faults, 500 runs over each wire API',
+    env: { CHAOS_RUNS: '500' },
+    command: spec('providers/aimock'),
   },
   events: {
     about: 'what a consumer saw is a prefix of what `attach` replays: 250 kills',

@@ -12,7 +12,7 @@ import { child, clean } from '../support/processes/child.js'
 import { type Killable, killable } from '../support/processes/killable.js'
 
 /** How often several processes open a new path together; the full proof is `LEDGER_OPENS=100`. */
-const OPENS = Number(process.env.LEDGER_OPENS ?? 6)
+const OPENS = Number(process.env.LEDGER_OPENS ?? 3)
 /** Messages of each of eight processes to one session; the full proof is `LEDGER_MESSAGES=500`. */
 const MESSAGES = Number(process.env.LEDGER_MESSAGES ?? 25)
 

@@ -6,6 +6,9 @@ import { describe, expect, type TestContext, test } from 'vitest'
 import { AgentEngine, type AgentResult, type Api, type AssembledContext } from '../../index.js'
 import { context, readAll, textOf } from '../support/engine.js'
 
+/** The full proof is `CHAOS_RUNS=500`. */
+const CHAOS = Number(process.env.CHAOS_RUNS ?? 50)
+
 interface WireServer {
   api: Api
   /** The base paths of the APIs at this server. */
@@ -259,7 +262,7 @@ describe.concurrent.each(supported)('a third-party server of $api', (one) => {
     expect(texts(result)).toEqual(['Hi!'])
   })
 
-  test.concurrent('injects random faults in a hundred runs: each is correct or a failure', {
+  test.concurrent(`injects random faults in ${CHAOS} runs: each is correct or a failure`, {
     timeout: 300_000,
   }, async (until) => {
     const mock = await mockServer(until)
@@ -271,7 +274,7 @@ describe.concurrent.each(supported)('a third-party server of $api', (one) => {
     mock.setChaos({ dropRate: 0.1, malformedRate: 0.1, disconnectRate: 0.1, rateLimitRate: 0.05 })
     const engine = engineFor(one, mock, until)
     const outcomes = await Promise.all(
-      Array.from({ length: 100 }, async (_, at) => {
+      Array.from({ length: CHAOS }, async (_, at) => {
         let looks = 0
         const look = {
           name: 'look',

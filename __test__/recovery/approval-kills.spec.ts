@@ -10,7 +10,7 @@ import { type Killable, killable } from '../support/processes/killable.js'
 import { canPreload, library } from '../support/processes/preload.js'
 import { type Counter, counter } from '../support/servers/effect-counter.js'
 
-/** How often each kill is repeated; the full proof is `APPROVAL_KILLS=50`. */
+/** How often each kill is repeated; the full proof is `APPROVAL_KILLS=50`. Without it, the classes that differ only after a write are killed there. */
 const REPEATS = Number(process.env.APPROVAL_KILLS ?? 1)
 const CHILD = 'recovery/approvals.mjs'
 
@@ -116,8 +116,9 @@ test.skipIf(!canPreload).each(classes)(
   'killed before and after each sync of the run, the turn ends with the decision: %s, %s (cc, Linux)',
   { timeout: 3_600_000 },
   async (verdict, replay) => {
+    const moments = REPEATS > 1 || replay === 'unsafe' ? ['before', 'after'] : ['after']
     let kills = 0
-    for (const moment of ['before', 'after']) {
+    for (const moment of moments) {
       for (let number = 1; ; number++) {
         let reached = false
         for (let repeat = 0; repeat < REPEATS; repeat++) {
@@ -129,8 +130,8 @@ test.skipIf(!canPreload).each(classes)(
         if (!reached) break
       }
     }
-    // Before and after W0, the parking, the taking over, W2 and W4 at least.
-    expect(kills).toBeGreaterThanOrEqual(8 * REPEATS)
+    // At W0, the parking, the taking over and W4 at least.
+    expect(kills).toBeGreaterThanOrEqual(4 * moments.length * REPEATS)
     console.log(`${kills} kills of the run (${verdict}, ${replay})`)
   },
 )

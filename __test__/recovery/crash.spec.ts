@@ -8,7 +8,7 @@ import { AgentEngine } from '../../index.js'
 import { folder } from '../support/cleanup.js'
 import { rows, sqlite3 } from '../support/ledger/sqlite3.js'
 
-const ROUNDS = 30
+const ROUNDS = Number(process.env.RECOVERY_KILLS ?? 16)
 const child = fileURLToPath(new URL('../children/ledger/crash.mjs', import.meta.url))
 
 const finished = "t.status <> 'streaming'"

@@ -18,7 +18,7 @@ import { killable } from '../support/processes/killable.js'
 import { type Counter, counter } from '../support/servers/effect-counter.js'
 
 /** Kills at random moments; the full proof is `RECOVERY_KILLS=1000`. */
-const KILLS = Number(process.env.RECOVERY_KILLS ?? 30)
+const KILLS = Number(process.env.RECOVERY_KILLS ?? 16)
 
 async function counting(): Promise<Counter> {
   const service = await counter()

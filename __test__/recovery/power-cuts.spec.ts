@@ -16,7 +16,7 @@ import { type Loss, readRecording, SimulatedDisk } from '../support/processes/si
 import { random } from '../support/values/random.js'
 
 /** In the full proof 1,000. */
-const CUTS = Number(process.env.POWER_CUTS ?? 48)
+const CUTS = Number(process.env.POWER_CUTS ?? 28)
 const SEED = Number(process.env.SEED ?? 20_261_122)
 const LOSSES: readonly Loss[] = ['all', 'none', 'writes', 'sectors']
 

@@ -11,7 +11,7 @@ import { tempDir } from '../../support/engine.js'
 import { firstVersion } from '../../support/ledger/everything.js'
 import { random } from '../../support/values/random.js'
 
-const MUTATIONS = Number(process.env.MUTATIONS ?? 100)
+const MUTATIONS = Number(process.env.MUTATIONS ?? 50)
 const SEED = Number(process.env.MUTATIONS_SEED ?? 1)
 
 type Format = 'ledger' | 'pi' | 'myclaw'

@@ -8,7 +8,7 @@ import { chat } from '../../support/servers/chat.js'
 import { testServer } from '../../support/servers/server.js'
 
 /** Concurrent runs; the full proof is `STORM_RUNS=1000`. */
-const RUNS = Number(process.env.STORM_RUNS ?? 250)
+const RUNS = Number(process.env.STORM_RUNS ?? 120)
 /** The maximum number of requests of one run. */
 const MOST = 4
 
