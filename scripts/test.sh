@@ -88,8 +88,8 @@ tools() {
 install() {
   local folder="$1" stamp="$1/node_modules/.installed"
   cmp -s "$folder/package-lock.json" "$stamp" && return 0
-  (cd "$folder" && npm ci --no-audit --no-fund --ignore-scripts)
-  cp "$folder/package-lock.json" "$stamp"
+  (cd "$folder" && npm ci --no-audit --no-fund --ignore-scripts) &&
+    cp "$folder/package-lock.json" "$stamp"
 }
 
 # The tests of the ledger in PostgreSQL are built with the others, so that nothing is compiled twice, and get a private server.
@@ -145,7 +145,10 @@ step 'remember generated files' remember
 # In parallel with the checks of the sources: its link-time optimisation is one long thread, and so is each check of the crate.
 (npm run --silent build) >"$logs/build" 2>&1 </dev/null &
 build=$!
-trap 'kill "$build" 2>/dev/null || true' EXIT
+# These wait for the network.
+(install scripts/types && install scripts/nodes) >"$logs/installs" 2>&1 </dev/null &
+installs=$!
+trap 'kill "$build" "$installs" 2>/dev/null || true' EXIT
 step 'clippy' cargo clippy --workspace --all-targets --locked -- -D warnings
 step 'docs' env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items --locked
 step 'core tests' core_tests
@@ -154,11 +157,12 @@ built=0
 wait "$build" || built=$?
 step 'release build' eval "cat '$logs/build'; exit $built"
 step 'generated files' unchanged
-step 'other versions of TypeScript' install scripts/types
+installed=0
+wait "$installs" || installed=$?
+step 'other versions of TypeScript and Node.js' eval "cat '$logs/installs'; exit $installed"
 step 'types' eval 'tsc -p tsconfig.types.json && node scripts/types/matrix.mjs'
 step 'types of the JavaScript face' tsc -p tsconfig.lib.json
 step 'types of the tests' tsc -p tsconfig.json
-step 'other Node.js versions' install scripts/nodes
 node scripts/nodes.mjs >"$logs/nodes"
 while read -r version path; do
   step "addon tests on Node.js $version" vitest_on "$version" "$path" addon
