@@ -92,6 +92,7 @@ impl LedgerAdmin for Postgres {
     }
 
     fn delete(&self, mut deletion: Deletion) -> PortFuture<'_, LedgerDeletion> {
+        let clock = self.clock.clone();
         self.submit(None, move |server| async move {
             let label = match &mut deletion {
                 Deletion::Session(label, _) => Some(label),
@@ -101,7 +102,7 @@ impl LedgerAdmin for Postgres {
             if let Some(label) = label {
                 *label = aliases::resolve(&server, label).await?;
             }
-            delete::delete(&server, &deletion).await
+            delete::delete(&server, &clock, &deletion).await
         })
     }
 
