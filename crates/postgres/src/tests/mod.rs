@@ -2,6 +2,8 @@
 
 #[cfg(feature = "server")]
 mod conformance;
+#[cfg(feature = "server")]
+mod deletion;
 mod options;
 #[cfg(feature = "server")]
 mod store;

@@ -19,10 +19,10 @@ use crate::{Postgres, PostgresOptions};
 /// No heartbeat is due within a case.
 const LEASE: Duration = Duration::from_secs(3_600);
 
-struct Schema {
-    ledger: Arc<Postgres>,
+pub(super) struct Schema {
+    pub(super) ledger: Arc<Postgres>,
     others: Vec<Arc<Postgres>>,
-    name: String,
+    pub(super) name: String,
     times: Arc<TestTimes>,
 }
 
@@ -58,13 +58,13 @@ impl Schema {
         Postgres::open(&options, Clock::set(times)).unwrap()
     }
 
-    async fn run(ledger: &Postgres, text: String) -> Vec<Row> {
+    pub(super) async fn run(ledger: &Postgres, text: String) -> Vec<Row> {
         let read =
             ledger.submit(None, move |server| async move { server.rows("look", &text, &[]).await });
         read.await.unwrap()
     }
 
-    async fn batch(ledger: &Postgres, text: String) {
+    pub(super) async fn batch(ledger: &Postgres, text: String) {
         let run = ledger.submit(None, move |server| async move {
             let sql = server.sql(&text);
             server.run("change", async |client, _| Ok(client.batch_execute(&sql).await?)).await
@@ -74,6 +74,10 @@ impl Schema {
 }
 
 pub(crate) fn fresh() -> Fixture {
+    Fixture::new(Box::new(fresh_schema()))
+}
+
+pub(super) fn fresh_schema() -> Schema {
     let times = Arc::new(TestTimes::default());
     times.wall.store(NOW, SeqCst);
     let name = format!("test_{}", Clock::default().new_id().to_lowercase());
@@ -83,7 +87,7 @@ pub(crate) fn fresh() -> Fixture {
          create or replace function @now_ms() returns bigint language sql volatile return (select ms from @test_clock)"
     );
     wait(Schema::batch(&ledger, clock));
-    Fixture::new(Box::new(Schema { ledger, others: Vec::new(), name, times }))
+    Schema { ledger, others: Vec::new(), name, times }
 }
 
 impl Drop for Schema {
