@@ -99,8 +99,8 @@ pub(crate) async fn of_turns(
         "with recursive stays as (
            select t.n, t.parent_turn_id from @turns t where t.n = any($1) and (
              exists (select from @turns c where c.parent_turn_id = t.id and (c.n is null or c.n <> all($1)))
-             or exists (select from @session_moves m join @sessions s on s.label = m.session_label
-               where m.thread_id = t.id and s.head = t.id))
+             or t.id in (select m.thread_id from @turns g join @session_moves m on m.thread_id = g.id
+               join @sessions s on s.label = m.session_label and s.head = m.thread_id where g.n = any($1)))
            union
            select p.n, p.parent_turn_id from stays join @turns p on p.id = stays.parent_turn_id where p.n = any($1)),
          gone as (select id, n, run_number, session_label from @turns where n = any($1) and n not in (select n from stays)),

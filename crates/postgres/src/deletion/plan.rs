@@ -188,11 +188,9 @@ async fn requested(
     with: Option<&str>,
 ) -> Stored<Vec<Requested>> {
     let text = format!(
-        "with pointed as (
-           select s.head as id from @sessions s where s.head is not null and {needs}
-           union select m.thread_id from @session_moves m join @sessions s on s.label = m.session_label where {needs})
-         select t.n, t.depth, p.n as parent, r.n as retains,
-           t.id in (select id from pointed)
+        "select t.n, t.depth, p.n as parent, r.n as retains,
+           exists (select from @session_moves m join @sessions s on s.label = m.session_label
+             where m.thread_id = t.id and {needs})
            or exists (select from @turns c where c.parent_turn_id = t.id and (c.n is null or c.n <> all($1)))
            or exists (select from @compactions c join @turns a on a.id = c.turn_id
              where c.first_kept_turn_id = t.id and a.n <> all($1)) as needed

@@ -6,4 +6,6 @@ mod conformance;
 mod deletion;
 mod options;
 #[cfg(feature = "server")]
+mod plans;
+#[cfg(feature = "server")]
 mod store;
