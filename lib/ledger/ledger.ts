@@ -422,6 +422,8 @@ function file(field: string, value: unknown): string {
   const path = text(field, value, 'invalid_options')
   if (path === '' || path.includes('\0'))
     throw wrong(field, 'the path of a file', 'invalid_options')
+  // The native side says what there is for a server.
+  if (/^postgres(ql)?:/.test(path)) return path
   return attempt(() => resolve(path), field, 'invalid_options')
 }
 

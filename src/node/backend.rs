@@ -11,7 +11,7 @@ use base::clock::Clock;
 use base::config::{Environment, LOG_BOUND_VARIABLE};
 use base::error::EngineError;
 use ledger::{Ledger, LedgerOptions, LedgerSalvage, Synchronous};
-use model::{InputError, LedgerPorts, StorageError};
+use model::{InputError, LedgerPorts, StorageError, StorageErrorKind};
 use postgres::{Postgres, PostgresFields, PostgresOptions};
 
 /// A shorter lease could expire by chance; a longer one would block a session for too long.
@@ -135,5 +135,10 @@ pub(super) fn open(
 
 /// Copies everything that is readable in a damaged file to a new one.
 pub(super) async fn salvage(damaged: &Path, fresh: &Path) -> Result<LedgerSalvage, StorageError> {
+    let is_server = |path: &Path| path.starts_with("postgres:") || path.starts_with("postgresql:");
+    if is_server(damaged) || is_server(fresh) {
+        let message = "a ledger in PostgreSQL does not have `salvage`; restore a backup, and check it by `verify`";
+        return Err(StorageError::new(StorageErrorKind::Unsupported, message));
+    }
     Ledger::salvage(damaged, fresh, Clock::default()).await
 }

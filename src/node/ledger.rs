@@ -19,7 +19,7 @@ use super::reply::{json, reply};
 use base::error::{EngineError, ErrorCode};
 use model::{
     GivenHistory, InputError, LedgerFormat, LedgerPorts, QueryLimits, StorageError,
-    StorageErrorKind, Supported, parse_result, repair_surrogates, session_label,
+    StorageErrorKind, parse_result, repair_surrogates, session_label,
 };
 
 #[derive(Deserialize)]
@@ -73,17 +73,6 @@ fn at_path(field: &str, error: StorageError) -> EngineError {
     let about = matches!(error.kind, StorageErrorKind::Exists | StorageErrorKind::InvalidImport);
     let field = about.then(|| field.to_owned());
     EngineError { field, ..EngineError::from(error) }
-}
-
-/// The result of an operation, or the error that this backend does not support it, with an alternative.
-fn done<T>(outcome: Supported<T>) -> std::result::Result<T, EngineError> {
-    match outcome {
-        Supported::Done(done) => Ok(done),
-        Supported::Unsupported(instead) => Err(EngineError::new(
-            ErrorCode::InvalidOptions,
-            format!("the engine's ledger does not have this; {instead}"),
-        )),
-    }
 }
 
 #[napi]
@@ -148,12 +137,12 @@ impl NativeEngine {
             }
             "verify" => self.answer(id, async move { json(&ledger.admin.verify().await?) }),
             "stats" => self.answer(id, async move { json(&ledger.admin.stats().await?) }),
-            "vacuum" => self.answer(id, async move { json(&done(ledger.admin.vacuum().await?)?) }),
+            "vacuum" => self.answer(id, async move { json(&ledger.admin.vacuum().await?) }),
             "backup" => {
                 let Target { path } = arguments(args)?;
                 self.answer(id, async move {
                     let copied = ledger.admin.backup(&path).await;
-                    json(&done(copied.map_err(|error| at_path("path", error))?)?)
+                    json(&copied.map_err(|error| at_path("path", error))?)
                 });
             }
             "export" => {

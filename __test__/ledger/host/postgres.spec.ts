@@ -3,7 +3,14 @@
 
 import { spawnSync } from 'node:child_process'
 import { expect, test } from 'vitest'
-import { AgentEngine, type LedgerOptions, type PostgresLedgerOptions } from '../../../index.js'
+import {
+  AgentEngine,
+  type AgentEngineError,
+  type AgentEngineOptions,
+  type LedgerOptions,
+  type PostgresLedgerOptions,
+  salvageLedger,
+} from '../../../index.js'
 import { closing, folder } from '../../support/cleanup.js'
 import { context, scriptedEngine, testModel } from '../../support/engine.js'
 import { hasPostgres, postgresServer } from '../../support/ledger/postgres.js'
@@ -151,9 +158,21 @@ live('what a ledger in PostgreSQL does not have is refused with what to use inst
     `${none} \`export\`; use \`pg_dump\``,
   ])
   expect(await refused(() => ledger.backup(`${folder().path}/copy`))).toEqual([
-    'invalid_options',
-    "the engine's ledger does not have this; use `pg_basebackup` or `pg_dump`",
+    'unsupported',
+    `${none} \`backup\`; use \`pg_basebackup\` or \`pg_dump\``,
   ])
+  expect(await refused(() => ledger.vacuum())).toEqual([
+    'unsupported',
+    `${none} \`vacuum\`; the server vacuums by itself; \`vacuum full\` returns space to its disk`,
+  ])
+  for (const [damaged, fresh] of [
+    ['postgres://me:s3cret@host/db', `${folder().path}/fresh`],
+    [`${folder().path}/damaged`, 'postgresql://me:s3cret@host/db'],
+  ] as const)
+    expect(await refused(() => salvageLedger(damaged, fresh))).toEqual([
+      'unsupported',
+      `${none} \`salvage\`; restore a backup, and check it by \`verify\``,
+    ])
 })
 
 test('a wrong option is named, and no message has the password', () => {
@@ -178,10 +197,57 @@ test('a wrong option is named, and no message has the password', () => {
     [{ url, events: { keepTurns: 0 } }, ['ledger.events.keepTurns']],
     [{ url, leaseMs: 1 }, ['ledger.leaseMs']],
     [{ path: 'x.db', pool: 2 }, ['ledger.pool']],
+    [{ url: `${url}?sslmode=disable`, ssl: { ca: '-----BEGIN' } }, ['ledger.ssl']],
     [{}, ['ledger.path']],
   ] as const) {
     expect([ledger, wrong(ledger)]).toEqual([ledger, ['invalid_options', ...paths]])
   }
+})
+
+test('a wrong URL is one problem, and is not also taken for a missing path or program', () => {
+  const problems = (options: unknown) => {
+    try {
+      new AgentEngine(options as AgentEngineOptions)
+    } catch (error) {
+      return (error as AgentEngineError).issues.map(({ path }) => path)
+    }
+    return []
+  }
+  expect(problems({ ledger: { url: 'mysql://host/db', pool: 0 } })).toEqual([
+    'ledger.url',
+    'ledger.pool',
+  ])
+  expect(problems({ mcp: { a: { url: 'nowhere', timeoutMs: 0 } } })).toEqual([
+    'mcp.a.url',
+    'mcp.a.timeoutMs',
+  ])
+})
+
+live('a role that only reads searches all turns, in the index or not, page by page', async () => {
+  const options = schema()
+  const script = Array.from({ length: 6 }, (_, n) => ({ text: `heron number ${n}` }))
+  const engine = withLedger(options, script)
+  const run = (n: number) => engine.run(context({ runId: `run-${n}` })).result
+  for (let n = 0; n < 3; n++) await run(n)
+  const first = await engine.ledger.search('heron')
+  for (let n = 3; n < 6; n++) await run(n)
+  const role = `reader_${process.pid}`
+  sql(options, `create role ${role} login; grant usage on schema ${options.schema} to ${role}`)
+  sql(options, `grant select on all tables in schema ${options.schema} to ${role}`)
+  const reader = withLedger({ ...options, url: options.url.replace('agent@', `${role}@`) })
+  const found: string[] = []
+  let page = await reader.ledger.search('heron', { limit: 2 })
+  for (;;) {
+    found.push(...page.items.map(({ excerpt }) => excerpt))
+    if (page.next === null) break
+    page = await reader.ledger.search('heron', { limit: 2, after: page.next })
+  }
+  expect(found).toEqual([5, 4, 3, 2, 1, 0].map((n) => `heron number ${n}`))
+  expect(await reader.ledger.search('nowhere')).toEqual({ items: [], next: null })
+  // Written by a role that may, the index has them all.
+  expect((await engine.ledger.search('heron')).items.slice(3)).toEqual(first.items)
+  await reader.close()
+  sql(options, `drop owned by ${role}; drop role ${role}`)
 })
 
 /** A statement by the server's own client. */

@@ -5,9 +5,9 @@ use crate::store::{Fixture, ProcessEnd};
 use crate::turns::{NOW, begin, ending, message, opening, raw, short_turn, step, turn};
 use model::{
     AgentError, AgentErrorKind, Block, DropPolicy, Enqueued, ErrorDetail, FailedReason,
-    FailureKind, ItemStatus, LedgerPorts, NewItem, Opened, QueueEnd, QueueItem, QueueLease,
-    QueueLimits, QueueMode, QueueTarget, Role, Route, SessionQueue, StopReason, StorageErrorKind,
-    StoredItem, ToolCallStatus, TurnEnd, TurnStatus,
+    FailureKind, ItemStatus, LedgerPorts, MessageLayers, NewItem, Opened, QueryLimits, QueueEnd,
+    QueueItem, QueueLease, QueueLimits, QueueMode, QueueTarget, Role, Route, SessionQueue,
+    StopReason, StorageErrorKind, StoredItem, ToolCallStatus, TurnEnd, TurnStatus,
 };
 
 fn new_item(id: &str, label: &str) -> NewItem {
@@ -415,4 +415,50 @@ pub async fn a_queue_is_suspended_and_cancelled_by_any_process(mut fixture: Fixt
     assert_eq!(queue(ledger, "main").await.lease, QueueLease::Here);
     ledger.journal.commit(ending(&second, epoch, 1)).await.unwrap();
     assert_eq!(queue(&elsewhere, "main").await.lease, QueueLease::Elsewhere);
+}
+
+pub async fn the_layers_of_messages_are_stored_with_them(fixture: Fixture) {
+    let ledger = &fixture.ledger;
+    let layers = |id: &str| MessageLayers {
+        message_id: id.to_owned(),
+        json: format!(r#"[{{"name":"persona","source":"broker","tokens":1,"hash":"{id}"}}]"#),
+    };
+    for id in ["i1", "i2"] {
+        enqueue(ledger, &new_item(id, "main")).await;
+    }
+    let mut first = turn("t1", "main", None);
+    first.settings.layers = Some(layers("t1-m0"));
+    let epoch = begin_with(ledger, &first, &[]).await;
+    // A message that is composed for the running turn comes with its step, another one with its end.
+    ledger.queue.offer(vec!["i1".to_owned(), "i2".to_owned()], "t1".to_owned()).await.unwrap();
+    let mut results = step(&first, epoch, 1..3, ToolCallStatus::Completed);
+    let steered = |id: &str, sequence| message(id, Role::User, sequence, vec![Block::text("also")]);
+    results.messages.push(steered("t1-s1", 3));
+    (results.items, results.layers) = (vec!["i1".to_owned()], vec![layers("t1-s1")]);
+    ledger.journal.record(results).await.unwrap();
+    let mut end = ended(&first, epoch, &[]);
+    end.messages =
+        vec![steered("t1-s2", 4), message("t1-m9", Role::Assistant, 5, vec![Block::text("done")])];
+    end.response_message_id = Some("t1-m9".to_owned());
+    end.queue = Some(Box::new(QueueEnd {
+        steered: vec!["i1".to_owned(), "i2".to_owned()],
+        layers: vec![layers("t1-s2")],
+        ..QueueEnd::default()
+    }));
+    ledger.journal.commit(end).await.unwrap();
+    // A turn that is written at once.
+    let mut at_once = short_turn("t2", "main", Some("t1"));
+    at_once.settings.layers = Some(layers("t2-m0"));
+    fixture.commit(at_once).await.unwrap();
+    let sql = "SELECT id, context_json FROM messages WHERE context_json IS NOT NULL ORDER BY id";
+    let found = ledger.read.query(sql.to_owned(), "[]".to_owned(), QueryLimits::default());
+    let rows = found.await.unwrap().rows;
+    let rows: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| row.values.iter().map(|it| it.as_str().unwrap().to_owned()).collect())
+        .collect();
+    let expected =
+        ["t1-m0", "t1-s1", "t1-s2", "t2-m0"].map(|id| vec![id.to_owned(), layers(id).json]);
+    assert_eq!(rows, expected);
+    assert_eq!(ledger.admin.verify().await.unwrap().problems, []);
 }

@@ -20,8 +20,7 @@ use crate::transfer::{self, Target};
 use model::{
     AliasRow, CommitReceipt, Deletion, LedgerAdmin, LedgerBackup, LedgerDeletion, LedgerExport,
     LedgerFormat, LedgerImport, LedgerReport, LedgerStats, LedgerVacuum, MetadataKey, PersonaRow,
-    PortFuture, SessionChange, SessionCommand, SessionRow, StorageError, StorageErrorKind,
-    Supported, TurnEnd,
+    PortFuture, SessionChange, SessionCommand, SessionRow, StorageError, StorageErrorKind, TurnEnd,
 };
 
 impl LedgerAdmin for Ledger {
@@ -183,25 +182,25 @@ impl LedgerAdmin for Ledger {
         })
     }
 
-    fn backup<'a>(&'a self, path: &'a Path) -> PortFuture<'a, Supported<LedgerBackup>> {
+    fn backup<'a>(&'a self, path: &'a Path) -> PortFuture<'a, LedgerBackup> {
         Box::pin(async move {
             let core = self.core()?;
             let (from, to, clock) = (core.path.clone(), path.to_owned(), self.clock.clone());
             let pool = Arc::clone(&core.readers);
             let copy =
                 core.readers.with_own_connection(move || backup::backup(&from, &to, &clock, &pool));
-            copy.await.map(Supported::Done)
+            copy.await
         })
     }
 
     /// Rewrites the file without its free pages. Commits wait meanwhile, and the disk needs space for a second copy.
-    fn vacuum(&self) -> PortFuture<'_, Supported<LedgerVacuum>> {
+    fn vacuum(&self) -> PortFuture<'_, LedgerVacuum> {
         Box::pin(async move {
             let core = self.core()?;
             let path = core.path.clone();
             let rewrite =
                 core.writer.submit_alone(move |connection| vacuum::vacuum(connection, &path));
-            rewrite.await.map(Supported::Done)
+            rewrite.await
         })
     }
 

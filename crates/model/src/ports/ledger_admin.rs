@@ -1,7 +1,7 @@
 //! The port through which a host changes and maintains the ledger: names of sessions, forks, turns of its own, commands
 //! to runs elsewhere, checks, copies, transfer.
 //!
-//! What only a file has may be [`Supported::Unsupported`]. It must never name a backend.
+//! What a backend does not have is the error `unsupported`, which says what to use instead. It must never name a backend.
 
 use std::path::Path;
 
@@ -10,15 +10,6 @@ use crate::{
     LedgerImport, LedgerReport, LedgerStats, LedgerVacuum, MetadataKey, PersonaRow, PortFuture,
     SessionChange, SessionCommand, SessionRow, TurnEnd,
 };
-
-/// The outcome of an operation that not every backend has.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Supported<T> {
-    /// It was done.
-    Done(T),
-    /// This backend does not have it: what to use instead, as half a sentence (`use pg_dump`).
-    Unsupported(&'static str),
-}
 
 /// Everything that a host can do with a ledger besides reading it and running turns. Every method may fail with any error
 /// of storage; those named at a method are its own.
@@ -115,13 +106,13 @@ pub trait LedgerAdmin: Send + Sync {
     ///
     /// # Errors
     /// `storage_exists` where there is a file already. No part of a copy is left then.
-    fn backup<'a>(&'a self, path: &'a Path) -> PortFuture<'a, Supported<LedgerBackup>>;
+    fn backup<'a>(&'a self, path: &'a Path) -> PortFuture<'a, LedgerBackup>;
 
     /// Returns unused space to the file system.
     ///
     /// # Errors
     /// `storage_locked`, `storage_full`. The ledger is as it was then.
-    fn vacuum(&self) -> PortFuture<'_, Supported<LedgerVacuum>>;
+    fn vacuum(&self) -> PortFuture<'_, LedgerVacuum>;
 
     /// Writes a session, or with [`LedgerFormat::Ledger`] all of them, to a new file at `path`, from one moment.
     ///

@@ -103,9 +103,16 @@ impl PostgresOptions {
                 format!("`{pool}` is not a number of connections; pass 1 to {}", Self::MOST),
             ));
         }
-        if fields.ssl == Some(false) && fields.authorities.is_some() {
-            problems
-                .push(InputError::new("ledger.ssl", "has authorities and no TLS; leave one out"));
+        let in_url = target.as_ref().and_then(|target| target.ssl);
+        let message = match (fields.authorities, fields.ssl, in_url) {
+            (Some(_), Some(false), _) => "has authorities and no TLS; leave one out",
+            (Some(_), None, Some(false)) => {
+                "has authorities, and the URL has `sslmode=disable`; leave one out"
+            }
+            _ => "",
+        };
+        if !message.is_empty() {
+            problems.push(InputError::new("ledger.ssl", message));
         }
         let Some(Target { mut config, ssl, .. }) = target.filter(|_| problems.is_empty()) else {
             return Err(problems);

@@ -3,4 +3,5 @@
 //! After a kill at any moment the ledger is sound, and the next deletion continues.
 
 pub(crate) mod delete;
+pub(crate) mod owned_rows;
 mod plan;

@@ -6,9 +6,10 @@ use std::collections::{HashMap, HashSet};
 
 use tokio_postgres::types::Type;
 
-use crate::connect::error::Stored;
+use crate::connect::error::{Failure, Stored};
 use crate::connect::server::{Param, Server};
 use crate::journal::pointer::unknown_session;
+use crate::queue::transaction::Transaction;
 use crate::reading::filters::metadata_of;
 use crate::reading::sessions::IS_SESSION;
 use crate::rows::turn_read::get;
@@ -37,6 +38,8 @@ pub(crate) struct Plan {
     pub(crate) retained: u64,
     /// Whether a session may point at a deleted turn: its pointer moves back then.
     pub(crate) moves_heads: bool,
+    /// The newest pointer move of the plan.
+    pub(crate) last_move: i64,
 }
 
 /// A deletion of a session that was cut off.
@@ -50,11 +53,15 @@ struct Pending {
 /// # Errors
 /// `unknown_session`; `storage_locked` for a session in which a turn is open.
 pub(crate) async fn plan(server: &Server, deletion: &Deletion) -> Stored<Plan> {
-    match deletion {
-        Deletion::Session(label, options) => session(server, label, options.turns).await,
-        Deletion::Turns(selection, options) => turns(server, selection, options.followers).await,
-        Deletion::Prune(options) => prune(server, options).await,
-    }
+    let last = "select coalesce(max(id), 0) as last from @session_moves";
+    let last = server.row(DOING, last, &[]).await?;
+    let mut plan = match deletion {
+        Deletion::Session(label, options) => session(server, label, options.turns).await?,
+        Deletion::Turns(selection, options) => turns(server, selection, options.followers).await?,
+        Deletion::Prune(options) => prune(server, options).await?,
+    };
+    plan.last_move = last.map_or(Ok(0), |row| get(&row, "last"))?;
+    Ok(plan)
 }
 
 /// The numbers that a statement selects.
@@ -87,11 +94,11 @@ async fn session(server: &Server, label: &str, with_turns: bool) -> Stored<Plan>
            select n, id, parent_turn_id from @turns where session_label = $1 and n is not null and completed_at <= $2
            union
            select t.n, t.id, t.parent_turn_id from @turns t left join @sessions s on s.label = t.session_label
-             where t.id = any($3) and t.n is not null and (t.session_label = $1 or s.label is null or (s.opening and s.head is null))
+             where t.id = any($3) and t.n is not null and (t.session_label = $1 or (s.opening and s.head is null))
            union
            select t.n, t.id, t.parent_turn_id from own join @turns t on t.id = own.parent_turn_id
              left join @sessions s on s.label = t.session_label
-             where t.n is not null and (t.session_label = $1 or s.label is null or (s.opening and s.head is null)))
+             where t.n is not null and (t.session_label = $1 or (s.opening and s.head is null)))
          select n from own";
     let params: [Param<'_>; 3] =
         [(&label, Type::TEXT), (&until, Type::INT8), (&threads, Type::TEXT_ARRAY)];
@@ -105,7 +112,7 @@ async fn session(server: &Server, label: &str, with_turns: bool) -> Stored<Plan>
         removable(&requested(server, &candidates, "s.label is distinct from $2", except).await?);
     let sessions = vec![PlannedSession { label: label.to_owned(), threads: Some(threads) }];
     let retained = remaining(&selected, &turns);
-    Ok(Plan { sessions, turns, retained, moves_heads: false })
+    Ok(Plan { sessions, turns, retained, ..Plan::default() })
 }
 
 async fn turns(server: &Server, selection: &TurnSelection, followers: bool) -> Stored<Plan> {
@@ -170,7 +177,7 @@ async fn prune(server: &Server, options: &PruneOptions) -> Stored<Plan> {
     let retained = remaining(&selected, &turns);
     let sessions = doomed.into_iter();
     let sessions = sessions.map(|label| PlannedSession { label, threads: Some(Vec::new()) });
-    Ok(Plan { sessions: sessions.collect(), turns, retained, moves_heads: false })
+    Ok(Plan { sessions: sessions.collect(), turns, retained, ..Plan::default() })
 }
 
 /// The candidates in the form of the rule. `needs` is the condition of the sessions `s` whose turns stay.
@@ -181,11 +188,9 @@ async fn requested(
     with: Option<&str>,
 ) -> Stored<Vec<Requested>> {
     let text = format!(
-        "with pointed as (
-           select s.head as id from @sessions s where s.head is not null and {needs}
-           union select m.thread_id from @session_moves m join @sessions s on s.label = m.session_label where {needs})
-         select t.n, t.depth, p.n as parent, r.n as retains,
-           t.id in (select id from pointed)
+        "select t.n, t.depth, p.n as parent, r.n as retains,
+           exists (select from @session_moves m join @sessions s on s.label = m.session_label
+             where m.thread_id = t.id and {needs})
            or exists (select from @turns c where c.parent_turn_id = t.id and (c.n is null or c.n <> all($1)))
            or exists (select from @compactions c join @turns a on a.id = c.turn_id
              where c.first_kept_turn_id = t.id and a.n <> all($1)) as needed
@@ -241,15 +246,25 @@ async fn pending(server: &Server, label: &str) -> Stored<Option<Pending>> {
     .transpose()
 }
 
-/// The sessions that point at a turn which goes, with the nearest turn that stays; none where every turn at which it has
-/// pointed goes.
+/// The sessions that point at one of `turns`, with the nearest turn that stays; none where every turn at which such a session has pointed
+/// goes. Those that have moved since the plan are not among them.
 pub(crate) async fn heads(
-    server: &Server,
-    gone: &Vec<i64>,
-) -> Stored<HashMap<String, (String, Option<String>)>> {
+    transaction: &Transaction<'_>,
+    plan: &Plan,
+    turns: &[i64],
+) -> Result<HashMap<String, (String, Option<String>)>, Failure> {
+    let at = "select s.label, s.head from @turns t join @session_moves m on m.thread_id = t.id
+           join @sessions s on s.label = m.session_label
+         where t.n = any($1) and s.head = t.id group by s.label having max(m.id) <= $2 order by s.label";
+    let params: [Param<'_>; 2] = [(&turns, Type::INT8_ARRAY), (&plan.last_move, Type::INT8)];
+    let rows = transaction.rows(at, &params).await?;
+    if rows.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let labels: Vec<String> = rows.iter().map(|row| get(row, "label")).collect::<Stored<_>>()?;
     let text = "with recursive up as (
            select s.label, s.head, t.id, t.n, t.parent_turn_id, 0 as steps
-           from @sessions s join @turns t on t.id = s.head where t.n = any($1)
+           from @sessions s join @turns t on t.id = s.head where s.label = any($2)
            union all
            select up.label, up.head, p.id, p.n, p.parent_turn_id, steps + 1
            from up join @turns p on p.id = up.parent_turn_id where up.n = any($1)),
@@ -258,8 +273,9 @@ pub(crate) async fn heads(
            select m.thread_id from @session_moves m join @turns t on t.id = m.thread_id
            where m.session_label = up.label and t.n <> all($1) order by m.changed_at desc, m.id desc limit 1)) as stays
          from up left join stays on stays.label = up.label order by up.label";
-    let rows = server.rows(DOING, text, &[(gone, Type::INT8_ARRAY)]).await?;
+    let params: [Param<'_>; 2] = [(&plan.turns, Type::INT8_ARRAY), (&labels, Type::TEXT_ARRAY)];
+    let rows = transaction.rows(text, &params).await?;
     let found =
         rows.iter().map(|row| Ok((get(row, "label")?, (get(row, "head")?, get(row, "stays")?))));
-    found.collect()
+    Ok(found.collect::<Stored<_>>()?)
 }

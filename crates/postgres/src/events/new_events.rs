@@ -127,7 +127,10 @@ impl Tail {
         self.last.is_empty()
     }
 
-    pub(crate) fn params(&self) -> [Param<'_>; 3] {
+    /// The number of parameters.
+    pub(crate) const PARAMS: usize = 3;
+
+    pub(crate) fn params(&self) -> [Param<'_>; Self::PARAMS] {
         [
             (&self.last, Type::INT8_ARRAY),
             (&self.bodies, Type::BYTEA_ARRAY),

@@ -9,8 +9,7 @@ use std::time::Duration;
 use model::{
     AliasRow, CommitReceipt, Deletion, LedgerAdmin, LedgerBackup, LedgerDeletion, LedgerExport,
     LedgerFormat, LedgerImport, LedgerReport, LedgerStats, LedgerVacuum, MetadataKey, PersonaRow,
-    PortFuture, SessionChange, SessionCommand, SessionRow, StorageError, StorageErrorKind,
-    Supported, TurnEnd,
+    PortFuture, SessionChange, SessionCommand, SessionRow, StorageError, StorageErrorKind, TurnEnd,
 };
 
 use crate::connect::worker::Order;
@@ -92,6 +91,7 @@ impl LedgerAdmin for Postgres {
     }
 
     fn delete(&self, mut deletion: Deletion) -> PortFuture<'_, LedgerDeletion> {
+        let clock = self.clock.clone();
         self.submit(None, move |server| async move {
             let label = match &mut deletion {
                 Deletion::Session(label, _) => Some(label),
@@ -101,7 +101,7 @@ impl LedgerAdmin for Postgres {
             if let Some(label) = label {
                 *label = aliases::resolve(&server, label).await?;
             }
-            delete::delete(&server, &deletion).await
+            delete::delete(&server, &clock, &deletion).await
         })
     }
 
@@ -177,12 +177,12 @@ impl LedgerAdmin for Postgres {
         self.submit(None, |server| async move { stats::stats(&server).await })
     }
 
-    fn backup<'a>(&'a self, _: &'a Path) -> PortFuture<'a, Supported<LedgerBackup>> {
-        Box::pin(std::future::ready(Ok(Supported::Unsupported("use `pg_basebackup` or `pg_dump`"))))
+    fn backup<'a>(&'a self, _: &'a Path) -> PortFuture<'a, LedgerBackup> {
+        missing("`backup`", "use `pg_basebackup` or `pg_dump`")
     }
 
-    fn vacuum(&self) -> PortFuture<'_, Supported<LedgerVacuum>> {
-        Box::pin(std::future::ready(Ok(Supported::Unsupported("the server vacuums by itself"))))
+    fn vacuum(&self) -> PortFuture<'_, LedgerVacuum> {
+        missing("`vacuum`", "the server vacuums by itself; `vacuum full` returns space to its disk")
     }
 
     fn export<'a>(

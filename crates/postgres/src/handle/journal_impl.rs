@@ -8,9 +8,8 @@ use std::sync::{Arc, Weak};
 use base::clock::Clock;
 use model::{
     AgentMessage, CallCost, CommitReceipt, CompactionCommit, Expense, Journal, LedgerRead, LiveRun,
-    OpenTurn, Opened, Overdrawn, PortFuture, Reservation, RunNames, RunRegistration,
-    SessionHistory, SpentBy, StorageErrorKind, StoredRequest, TurnEnd, TurnLease, TurnOpening,
-    TurnStep,
+    OpenTurn, Opened, PortFuture, Reservation, Reserved, RunNames, RunRegistration, SessionHistory,
+    SpentBy, StorageErrorKind, StoredRequest, TurnEnd, TurnLease, TurnOpening, TurnStep,
 };
 use tokio_postgres::types::Type;
 
@@ -97,58 +96,32 @@ impl Journal for Postgres {
     }
 
     fn begin(&self, opening: Box<TurnOpening>) -> PortFuture<'static, Opened<i64>> {
-        let label = opening.header.session_label.clone();
-        let (held, live) = (self.held.clone(), Arc::clone(&self.live));
-        self.submit(Some(&label.clone()), move |server| async move {
-            let mut events = NewEvents::of(&server, &opening.turn_id).await;
-            if let Some(tail) = events.as_mut().and_then(NewEvents::tail) {
-                tail.encode(&[])?;
-            }
-            let tail = events.as_mut().and_then(NewEvents::tail);
-            let opened = begin::begin(&server, &opening, tail.as_deref()).await;
-            if let Ok(Opened::Leased(epoch)) = opened {
-                let lease = TurnLease { turn_id: opening.turn_id.clone(), epoch };
-                live.leased(&held, &label, lease);
-            }
-            match (events, &opened) {
-                (Some(events), Ok(Opened::Leased(_))) => events.done(&server, false),
-                (Some(events), Err(error)) => events.failed(&server, error.kind),
-                // It waits for its session.
-                (Some(events), Ok(_)) => events.failed(&server, StorageErrorKind::Locked),
-                (None, _) => {}
-            }
-            opened
-        })
+        let begun = self.begin_with(opening, None);
+        Box::pin(async move { Ok(begun.await?.0) })
+    }
+
+    fn begin_reserving(
+        &self,
+        opening: Box<TurnOpening>,
+        reservation: Box<Reservation>,
+    ) -> PortFuture<'static, (Opened<i64>, Reserved)> {
+        self.begin_with(opening, Some(reservation))
     }
 
     fn record(&self, step: Box<TurnStep>) -> PortFuture<'static, ()> {
-        let label = step.session_label.clone();
-        let held = self.held.clone();
-        self.submit(Some(&label.clone()), move |server| async move {
-            let mut events = NewEvents::of(&server, &step.turn_id).await;
-            if let Some(tail) = events.as_mut().and_then(NewEvents::tail) {
-                tail.encode(
-                    step.parking.as_ref().map_or(&[], |parking| parking.events.as_slice()),
-                )?;
-            }
-            let tail = events.as_mut().and_then(NewEvents::tail);
-            let recorded = record::record(&server, &step, tail.as_deref()).await;
-            match (events, &recorded) {
-                (Some(events), Ok(())) => events.done(&server, false),
-                (Some(events), Err(error)) => events.failed(&server, error.kind),
-                (None, _) => {}
-            }
-            if step.parking.is_some() && recorded.is_ok() {
-                let _ = held.end(&label, &step.turn_id);
-            }
-            recorded
-        })
+        let recorded = self.record_with(step, None);
+        Box::pin(async move { recorded.await.map(drop) })
     }
 
-    fn reserve(
+    fn record_reserving(
         &self,
+        step: Box<TurnStep>,
         reservation: Box<Reservation>,
-    ) -> PortFuture<'static, Option<Result<(), Overdrawn>>> {
+    ) -> PortFuture<'static, Reserved> {
+        self.record_with(step, Some(reservation))
+    }
+
+    fn reserve(&self, reservation: Box<Reservation>) -> PortFuture<'static, Reserved> {
         self.submit(None, move |server| async move {
             budgets::reserve(&server, &reservation).await.map(Some)
         })
@@ -171,6 +144,23 @@ impl Journal for Postgres {
             match server.row("read the tree of a turn", dispatch_rows::ROOT, &of).await? {
                 Some(row) => get(&row, "root_turn_id"),
                 None => Ok(turn_id.clone()),
+            }
+        })
+    }
+
+    fn future_root(
+        &self,
+        turn_id: String,
+        items: Vec<String>,
+    ) -> PortFuture<'static, Option<String>> {
+        if items.is_empty() {
+            return Box::pin(std::future::ready(Ok(Some(turn_id))));
+        }
+        self.submit(None, move |server| async move {
+            let of: [Param<'_>; 1] = [(&items, Type::TEXT_ARRAY)];
+            match server.row("read the tree of a task", dispatch_rows::ROOT_OF_TASKS, &of).await? {
+                Some(row) => get(&row, "root_turn_id").map(Some),
+                None => Ok(Some(turn_id.clone())),
             }
         })
     }
@@ -246,6 +236,69 @@ impl Journal for Postgres {
                 let messages: Vec<AgentMessage> = turn.messages;
                 StoredRequest { session_label: turn.session_label, messages }
             }))
+        })
+    }
+}
+
+impl Postgres {
+    /// W0, with the reservation of the turn's first call.
+    fn begin_with(
+        &self,
+        opening: Box<TurnOpening>,
+        reservation: Option<Box<Reservation>>,
+    ) -> PortFuture<'static, (Opened<i64>, Reserved)> {
+        let label = opening.header.session_label.clone();
+        let (held, live) = (self.held.clone(), Arc::clone(&self.live));
+        self.submit(Some(&label.clone()), move |server| async move {
+            let mut events = NewEvents::of(&server, &opening.turn_id).await;
+            if let Some(tail) = events.as_mut().and_then(NewEvents::tail) {
+                tail.encode(&[])?;
+            }
+            let tail = events.as_mut().and_then(NewEvents::tail);
+            let opened =
+                begin::begin(&server, &opening, tail.as_deref(), reservation.as_deref()).await;
+            if let Ok((Opened::Leased(epoch), _)) = opened {
+                let lease = TurnLease { turn_id: opening.turn_id.clone(), epoch };
+                live.leased(&held, &label, lease);
+            }
+            match (events, &opened) {
+                (Some(events), Ok((Opened::Leased(_), _))) => events.done(&server, false),
+                (Some(events), Err(error)) => events.failed(&server, error.kind),
+                // It waits for its session.
+                (Some(events), Ok(_)) => events.failed(&server, StorageErrorKind::Locked),
+                (None, _) => {}
+            }
+            opened
+        })
+    }
+
+    /// W1 to W3, with the reservation of the turn's next call.
+    fn record_with(
+        &self,
+        step: Box<TurnStep>,
+        reservation: Option<Box<Reservation>>,
+    ) -> PortFuture<'static, Reserved> {
+        let label = step.session_label.clone();
+        let held = self.held.clone();
+        self.submit(Some(&label.clone()), move |server| async move {
+            let mut events = NewEvents::of(&server, &step.turn_id).await;
+            if let Some(tail) = events.as_mut().and_then(NewEvents::tail) {
+                tail.encode(
+                    step.parking.as_ref().map_or(&[], |parking| parking.events.as_slice()),
+                )?;
+            }
+            let tail = events.as_mut().and_then(NewEvents::tail);
+            let recorded =
+                record::record(&server, &step, tail.as_deref(), reservation.as_deref()).await;
+            match (events, &recorded) {
+                (Some(events), Ok(_)) => events.done(&server, false),
+                (Some(events), Err(error)) => events.failed(&server, error.kind),
+                (None, _) => {}
+            }
+            if step.parking.is_some() && recorded.is_ok() {
+                let _ = held.end(&label, &step.turn_id);
+            }
+            recorded
         })
     }
 }

@@ -10,12 +10,13 @@ use crate::connect::error::{Failure, Stored};
 use crate::connect::server::{Param, Server};
 use crate::events::new_events::{Tail, insert_events};
 use crate::journal::pointer::{Identity, already_stored, is_taken, unknown_turn};
+use crate::queue::budgets::{self, Reserving};
 use crate::queue::turn_end;
 use crate::rows::body;
 use crate::rows::turn_body::{HeaderBody, OpeningBody};
 use crate::rows::turn_read::get;
 use crate::rows::written::{Messages, insert_messages};
-use model::{Metadata, Opened, StorageError, StorageErrorKind, TurnOpening};
+use model::{Metadata, Opened, Reservation, Reserved, StorageError, StorageErrorKind, TurnOpening};
 
 /// Another process may change the session between a statement and the look for its reason; then the statement is sent again.
 const TRIES: usize = 8;
@@ -28,12 +29,15 @@ pub(crate) async fn begin(
     server: &Server,
     opening: &TurnOpening,
     events: Option<&Tail>,
-) -> Stored<Opened<i64>> {
-    let sql = statement(server, !opening.items.is_empty(), events.is_some());
+    reservation: Option<&Reservation>,
+) -> Stored<(Opened<i64>, Reserved)> {
+    let has = (!opening.items.is_empty(), events.is_some(), reservation.is_some());
+    let sql = statement(server, has);
     let header = body::encode(&HeaderBody::of_opening(opening)?)?;
     let context = OpeningBody { context: opening.context.clone(), target: opening.target.clone() };
     let context = body::encode(&context)?;
-    let messages = Messages::of(&opening.messages)?;
+    let messages = Messages::of(&opening.messages, &opening.settings.layers)?;
+    let reserving = reservation.map(Reserving::of);
     let identity = Identity::of(&opening.header.session_label);
     let of = &opening.header;
     let role = of.role.as_str();
@@ -65,9 +69,17 @@ pub(crate) async fn begin(
     if let Some(events) = events {
         params.extend(events.params());
     }
+    if let Some(reserving) = &reserving {
+        params.extend(reserving.params());
+    }
     let opened = server.run("open a turn", async |client, may_be_done| {
         if may_be_done && let Some(epoch) = opened(server, client, opening).await? {
-            return Ok(Opened::Leased(epoch));
+            let reserved = match reservation {
+                // A call that is reserved already stays so.
+                Some(reservation) => budgets::reserve_again(server, client, reservation).await?,
+                None => None,
+            };
+            return Ok((Opened::Leased(epoch), reserved));
         }
         for _ in 0..TRIES {
             let rows = match client.query_typed(&sql, &params).await {
@@ -80,19 +92,20 @@ pub(crate) async fn begin(
                 rows => rows.map_err(turn_end::refused)?,
             };
             if let Some(row) = rows.first() {
-                return Ok(Opened::Leased(get(row, "epoch")?));
+                let reserved = reserving.as_ref().map(|_| budgets::reserved(row)).transpose()?;
+                return Ok((Opened::Leased(get(row, "epoch")?), reserved));
             }
             if let Some(reason) = reason(server, client, opening).await? {
-                return Ok(reason);
+                return Ok((reason, None));
             }
         }
-        Ok(Opened::Busy)
+        Ok((Opened::Busy, None))
     });
     opened.await
 }
 
-/// The statement; `has_items` where the turn takes messages of its session's queue.
-fn statement(server: &Server, has_items: bool, stores_events: bool) -> String {
+/// The statement: whether the turn takes messages of its session's queue, stores events, and reserves its first call.
+fn statement(server: &Server, (has_items, stores_events, reserves): (bool, bool, bool)) -> String {
     let messages = insert_messages("$3", "taken", FIRST);
     let mut next = FIRST + Messages::PARAMS;
     let (items, all_taken) = if has_items {
@@ -107,6 +120,8 @@ fn statement(server: &Server, has_items: bool, stores_events: bool) -> String {
         false => ("null::bigint", String::new()),
         true => ("nextval('@run_numbers')", insert_events("$3", "taken", next)),
     };
+    let last = if stores_events { next + Tail::PARAMS } else { next };
+    let (reserved, reserves) = riding(reserves, last);
     server.sql(&format!(
         "with parent as (select depth, thread_tokens, session_label from @turns where id = $6 and status <> 'streaming'),
          follows as (select s.persona_id, s.agent_id from parent join @sessions s on s.label = parent.session_label),
@@ -132,8 +147,17 @@ fn statement(server: &Server, has_items: bool, stores_events: bool) -> String {
              true, taken.epoch, $8, $10, $11, $9, $14, $15, $16, $17, {number}, $18::jsonb
            from taken left join parent p on true),
          written as ({messages}){items}{events}
-         select epoch{all_taken} from taken"
+         select epoch{all_taken}{reserved} from taken{reserves}"
     ))
+}
+
+/// What a statement selects, and from where, that reserves a call with what it writes; its parameters begin with `first`.
+pub(crate) fn riding(reserves: bool, first: usize) -> (&'static str, String) {
+    if !reserves {
+        return Default::default();
+    }
+    let call = Reserving::call(first);
+    (", account, rest, is_cost", format!(" left join lateral {call} on true"))
 }
 
 /// The first parameter of the messages.

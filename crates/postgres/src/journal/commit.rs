@@ -59,7 +59,8 @@ pub(crate) async fn commit(
     // That of the header is in the row of a turn that was opened.
     let checksum =
         if turn.epoch.is_some() { outcome.checksum } else { header.checksum ^ outcome.checksum };
-    let messages = Messages::of(&turn.messages)?;
+    let steered = turn.queue.iter().flat_map(|queue| &queue.layers);
+    let messages = Messages::of(&turn.messages, turn.settings.layers.iter().chain(steered))?;
     let (calls, owners) = (Calls::of(&turn.tool_calls)?, owners(turn));
     let parts = Parts { header, outcome, checksum, messages, calls, owners };
     let sql = statement(server, turn.epoch.is_some(), events.is_some(), !parts.owners.is_empty());

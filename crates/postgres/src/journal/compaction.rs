@@ -101,7 +101,7 @@ pub(crate) async fn write(
         provenance: None,
         provider_stop_reason: None,
     };
-    let messages = Messages::of(std::slice::from_ref(&summary))?;
+    let messages = Messages::of(std::slice::from_ref(&summary), None)?;
     let head = body::encode(&HeaderBody::of_compaction(header)?)?;
     let outcome = body::encode(&OutcomeBody::of_compaction(usage))?;
     let checksum = head.checksum ^ outcome.checksum;

@@ -59,7 +59,8 @@ pub(crate) async fn release(server: &Server, label: &str, lease: &TurnLease) -> 
 pub(crate) async fn free(server: &Server) -> Stored<()> {
     let sql = server.sql(
         "with gone as (delete from @waits where owner = $1)
-         update @sessions set owner = null, running = null where owner = $1",
+         update @sessions s set owner = null, running = null from @turns t
+         where t.status = 'streaming' and s.label = t.session_label and s.running = t.id and s.owner = $1",
     );
     let freed = server.run("free the sessions", async |client, _| {
         client.execute_typed(&sql, &[(&server.owner, Type::TEXT)]).await?;

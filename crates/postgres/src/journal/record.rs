@@ -8,23 +8,31 @@ use tokio_postgres::types::Type;
 use crate::connect::error::{Failure, Stored};
 use crate::connect::server::{Param, Server};
 use crate::events::new_events::{Tail, insert_events};
+use crate::journal::begin::riding;
 use crate::journal::pointer::stale_writer;
+use crate::queue::budgets::{self, Reserving};
 use crate::queue::{approvals, turn_end};
 use crate::rows::written::{Calls, Messages, insert_calls, insert_messages};
-use model::TurnStep;
+use model::{Reservation, Reserved, TurnStep};
 
 /// W1 to W3.
 ///
 /// # Errors
 /// `stale_writer` where the lease is another's by now; any of storage. Nothing is written then.
-pub(crate) async fn record(server: &Server, step: &TurnStep, events: Option<&Tail>) -> Stored<()> {
+pub(crate) async fn record(
+    server: &Server,
+    step: &TurnStep,
+    events: Option<&Tail>,
+    reservation: Option<&Reservation>,
+) -> Stored<Reserved> {
     let requested = step
         .parking
         .as_ref()
         .map_or(Ok(Vec::new()), |parking| approvals::requested(&parking.requested))?;
     let events = events.filter(|events| !events.is_empty());
-    let sql = statement(server, step, events.is_some());
-    let messages = Messages::of(&step.messages)?;
+    let sql = statement(server, step, events.is_some(), reservation.is_some());
+    let reserving = reservation.map(Reserving::of);
+    let messages = Messages::of(&step.messages, &step.layers)?;
     let calls = Calls::of_steps(&step.calls)?;
     let mut params: Vec<Param<'_>> = vec![
         (&step.session_label, Type::TEXT),
@@ -41,11 +49,14 @@ pub(crate) async fn record(server: &Server, step: &TurnStep, events: Option<&Tai
     if let Some(events) = events {
         params.extend(events.params());
     }
+    if let Some(reserving) = &reserving {
+        params.extend(reserving.params());
+    }
     let written = server.run("write a step of a turn", async |client, may_be_done| {
         let rows = client.query_typed(&sql, &params).await.map_err(turn_end::refused)?;
         match rows.first() {
-            Some(_) => Ok(()),
-            None if may_be_done && is_parked(server, client, step).await? => Ok(()),
+            Some(row) => Ok(reserving.as_ref().map(|_| budgets::reserved(row)).transpose()?),
+            None if may_be_done && is_parked(server, client, step).await? => Ok(None),
             None => Err(stale_writer(&step.session_label).into()),
         }
     });
@@ -60,11 +71,13 @@ async fn is_parked(server: &Server, client: &Client, step: &TurnStep) -> Result<
     Ok(step.parking.is_some() && !client.query_typed(&sql, &params).await?.is_empty())
 }
 
-fn statement(server: &Server, step: &TurnStep, has_events: bool) -> String {
+fn statement(server: &Server, step: &TurnStep, has_events: bool, reserves: bool) -> String {
     let messages = insert_messages("$4", "leased", 7);
     let calls = insert_calls("$4", "leased", 7 + Messages::PARAMS);
     let last = 7 + Messages::PARAMS + Calls::PARAMS;
     let events = if has_events { insert_events("$4", "leased", last + 2) } else { String::new() };
+    let after = last + 2 + if has_events { Tail::PARAMS } else { 0 };
+    let (reserved, reserves) = riding(reserves, after);
     let (ids, bodies) = (format!("${last}"), format!("${}", last + 1));
     let lease = if step.parking.is_some() {
         let ask = approvals::ask(&bodies, "leased");
@@ -83,7 +96,7 @@ fn statement(server: &Server, step: &TurnStep, has_events: bool) -> String {
         Default::default()
     } else {
         let take = turn_end::take(&ids, "$4", "leased");
-        (format!("{take}, "), turn_end::all_taken(&ids, "$4"))
+        (format!("{take}, "), format!(", {}", turn_end::all_taken(&ids, "$4")))
     };
     server.sql(&format!(
         "with leased as (
@@ -92,6 +105,6 @@ fn statement(server: &Server, step: &TurnStep, has_events: bool) -> String {
          progressed as (update @turns t set progress = $5 from leased where t.id = $4 and $5::text is not null),
          {items}messages as ({messages}),
          calls as ({calls}){events}
-         select {all_taken} from leased"
+         select 1 as one{all_taken}{reserved} from leased{reserves}"
     ))
 }

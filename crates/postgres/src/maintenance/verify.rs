@@ -21,7 +21,7 @@ const MOST: usize = 1_000;
 const TURNS: i64 = 256;
 
 /// Rules between rows: each statement selects a subject and what is wrong with it.
-const CHECKS: [(LedgerCheck, &str); 7] = [
+pub(crate) const CHECKS: [(LedgerCheck, &str); 7] = [
     (
         LedgerCheck::References,
         "select id, 'is a message of a turn that does not exist' from @messages m

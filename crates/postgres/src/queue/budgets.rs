@@ -4,12 +4,13 @@
 //! It must never let the sum of both exceed a ceiling at a commit, and never count a call twice.
 
 use tokio_postgres::types::Type;
+use tokio_postgres::{Client, Row};
 
 use crate::connect::error::{Failure, Stored};
 use crate::connect::server::{Param, Server};
 use crate::queue::transaction::Transaction;
 use crate::rows::turn_read::get;
-use model::{CallCost, Dispatch, Overdrawn, Reservation, SpendingLimits, TurnBudget};
+use model::{CallCost, Dispatch, Overdrawn, Reservation, Reserved, SpendingLimits, TurnBudget};
 
 fn signed(amount: u64) -> i64 {
     i64::try_from(amount).unwrap_or(i64::MAX)
@@ -19,41 +20,80 @@ fn unsigned(amount: i64) -> u64 {
     u64::try_from(amount).unwrap_or(0)
 }
 
+/// The parameters of a reservation.
+pub(crate) struct Reserving<'a> {
+    call_id: &'a str,
+    most: (i64, i64),
+    ids: Vec<&'a str>,
+    spent: (Vec<Option<i64>>, Vec<Option<i64>>),
+    max: (Vec<Option<i64>>, Vec<Option<i64>>),
+}
+
+impl<'a> Reserving<'a> {
+    pub(crate) fn of(reservation: &'a Reservation) -> Self {
+        let Reservation { call_id, most, accounts } = reservation;
+        let column = |of: fn(&model::ReservedAccount) -> Option<u64>| -> Vec<Option<i64>> {
+            accounts.iter().map(|it| of(it).map(signed)).collect()
+        };
+        Self {
+            call_id,
+            most: (signed(most.tokens), signed(most.nanos)),
+            ids: accounts.iter().map(|it| it.id.as_str()).collect(),
+            spent: (column(|it| Some(it.spent.tokens)), column(|it| Some(it.spent.nanos))),
+            max: (column(|it| it.max_tokens), column(|it| it.max_nanos)),
+        }
+    }
+
+    /// The function that reserves, with the parameters from `first` on. It has one row.
+    pub(crate) fn call(first: usize) -> String {
+        let params: Vec<String> = (first..first + 8).map(|n| format!("${n}")).collect();
+        format!("@reserve({})", params.join(", "))
+    }
+
+    pub(crate) fn params(&self) -> [Param<'_>; 8] {
+        [
+            (&self.call_id, Type::TEXT),
+            (&self.most.0, Type::INT8),
+            (&self.most.1, Type::INT8),
+            (&self.ids, Type::TEXT_ARRAY),
+            (&self.spent.0, Type::INT8_ARRAY),
+            (&self.spent.1, Type::INT8_ARRAY),
+            (&self.max.0, Type::INT8_ARRAY),
+            (&self.max.1, Type::INT8_ARRAY),
+        ]
+    }
+}
+
+/// The outcome in the row of a statement that has reserved.
+pub(crate) fn reserved(row: &Row) -> Stored<Result<(), Overdrawn>> {
+    let Some(account) = get::<Option<i32>>(row, "account")? else { return Ok(Ok(())) };
+    Ok(Err(Overdrawn {
+        account: usize::try_from(account).unwrap_or_default(),
+        left: unsigned(get(row, "rest")?),
+        is_cost: get(row, "is_cost")?,
+    }))
+}
+
 /// Reserves the maximum of a call in all its accounts, or in none.
 pub(crate) async fn reserve(
     server: &Server,
     reservation: &Reservation,
 ) -> Stored<Result<(), Overdrawn>> {
-    let Reservation { call_id, most, accounts } = reservation;
-    let (tokens, nanos) = (signed(most.tokens), signed(most.nanos));
-    let ids: Vec<&str> = accounts.iter().map(|it| it.id.as_str()).collect();
-    let column = |of: fn(&model::ReservedAccount) -> Option<u64>| -> Vec<Option<i64>> {
-        accounts.iter().map(|it| of(it).map(signed)).collect()
-    };
-    let spent_tokens = column(|it| Some(it.spent.tokens));
-    let spent_nanos = column(|it| Some(it.spent.nanos));
-    let max_tokens = column(|it| it.max_tokens);
-    let max_nanos = column(|it| it.max_nanos);
-    let params: [Param<'_>; 8] = [
-        (call_id, Type::TEXT),
-        (&tokens, Type::INT8),
-        (&nanos, Type::INT8),
-        (&ids, Type::TEXT_ARRAY),
-        (&spent_tokens, Type::INT8_ARRAY),
-        (&spent_nanos, Type::INT8_ARRAY),
-        (&max_tokens, Type::INT8_ARRAY),
-        (&max_nanos, Type::INT8_ARRAY),
-    ];
-    let text = "select * from @reserve($1, $2, $3, $4, $5, $6, $7, $8)";
-    let Some(row) = server.row("reserve a budget", text, &params).await? else {
-        return Ok(Ok(()));
-    };
-    let Some(account) = get::<Option<i32>>(&row, "account")? else { return Ok(Ok(())) };
-    Ok(Err(Overdrawn {
-        account: usize::try_from(account).unwrap_or_default(),
-        left: unsigned(get(&row, "rest")?),
-        is_cost: get(&row, "is_cost")?,
-    }))
+    let reserving = Reserving::of(reservation);
+    let text = format!("select * from {}", Reserving::call(1));
+    let row = server.row("reserve a budget", &text, &reserving.params()).await?;
+    row.as_ref().map_or(Ok(Ok(())), reserved)
+}
+
+/// The same with the connection of a try.
+pub(crate) async fn reserve_again(
+    server: &Server,
+    client: &Client,
+    reservation: &Reservation,
+) -> Result<Reserved, Failure> {
+    let text = server.sql(&format!("select * from {}", Reserving::call(1)));
+    let row = client.query_typed_one(&text, &Reserving::of(reservation).params()).await?;
+    Ok(Some(reserved(&row)?))
 }
 
 /// Settles a call at what it has used.

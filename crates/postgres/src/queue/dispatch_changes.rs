@@ -5,7 +5,7 @@
 use broker::agents::{Ending, TaskEnd};
 
 use crate::connect::error::Failure;
-use crate::queue::dispatch_rows::{self, OF_PARENT_TURN, OVERDUE};
+use crate::queue::dispatch_rows::{self, ACTIVE_IN_SESSION, OF_PARENT_TURN, OVERDUE};
 use crate::queue::transaction::Transaction;
 use crate::queue::{dispatch_end, item_rows, links};
 use model::{
@@ -59,6 +59,21 @@ pub(crate) async fn parent_ended(
         }
     }
     Ok(has_children)
+}
+
+/// A session is deleted: the tasks that wait there have ended, and their results go to the sessions that gave them.
+pub(crate) async fn session_deleted(
+    transaction: &Transaction<'_>,
+    label: &str,
+) -> Result<(), Failure> {
+    for dispatch in dispatch_rows::read(transaction, ACTIVE_IN_SESSION, label).await? {
+        if dispatch.parent_session != label {
+            let text = "The session of the task was deleted.";
+            let ending = Ending::without_turn(TaskEnd::Cancelled, text);
+            dispatch_end::end(transaction, &dispatch.id, ending).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Ends the dispatches whose time is over before a turn has them. Returns their ids.

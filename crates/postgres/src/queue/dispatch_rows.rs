@@ -24,6 +24,7 @@ pub(crate) const READ: &str = "id = $1";
 pub(crate) const OF_PARENT_TURN: &str = "parent_turn_id = $1 order by id";
 pub(crate) const OF_PARENT: &str = "parent_session = $1 order by id desc limit 100";
 pub(crate) const OF_SESSION: &str = "session_label = $1 order by id desc limit 100";
+pub(crate) const ACTIVE_IN_SESSION: &str = "session_label = $1 and status = 'active' order by id";
 pub(crate) const SPAWNED: &str = "session_label = $1 and is_new limit 1";
 pub(crate) const CANCELLED: &str =
     "status = 'active' and cancelled is not null and $1 = '' order by id";
@@ -37,6 +38,11 @@ pub(crate) const PARKED: &str = "with recursive below (label) as (
 pub(crate) const ROOT: &str =
     "select d.root_turn_id from @queue_items q join @dispatches d on d.id = q.id
    where q.turn_id = $1 limit 1";
+
+/// The turn at the top of the tree of the first of the tasks `$1` that is one.
+pub(crate) const ROOT_OF_TASKS: &str =
+    "select d.root_turn_id from unnest($1) with ordinality i (id, n) join @dispatches d on d.id = i.id
+   order by i.n limit 1";
 
 /// A statement that reads dispatches.
 pub(crate) fn select(condition: &str) -> String {

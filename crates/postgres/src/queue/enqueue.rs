@@ -20,8 +20,10 @@ use model::{
 };
 
 /// The session whose head is the turn `$1`: that in which it ran, else the oldest.
-const OF_HEAD: &str = "select s.label from @sessions s join @turns t on t.id = $1
-    where s.head = $1 and s.status = 'active' and not s.opening
+const OF_HEAD: &str =
+    "select s.label from @session_moves m join @sessions s on s.label = m.session_label
+      join @turns t on t.id = $1
+    where m.thread_id = $1 and s.head = $1 and s.status = 'active' and not s.opening
     order by s.label <> t.session_label, s.created_at, s.label limit 1";
 /// Whether a turn of the session `$1` runs, and whether a process other than `$2` wants to know of changes.
 const STATE: &str = "select exists (select from @sessions

@@ -1,15 +1,16 @@
-//! The search for messages by their words, and the index of these, which is behind the turns: a search catches up first.
+//! The search for messages by their words, and the index of these, which is behind the turns: a search catches up first,
+//! if its role may write.
 //!
 //! Tool results and reasoning are not searched. It must never show a turn that still runs.
 
-use tokio_postgres::Client;
 use tokio_postgres::types::Type;
+use tokio_postgres::{Client, Row};
 
 use crate::connect::error::{Failure, Stored};
 use crate::connect::server::{Param, Server};
 use crate::rows::turn_read::{get, message};
 use base::words::{self, excerpt, search_words};
-use model::{AgentMessage, Page, SearchHit, SearchOptions};
+use model::{AgentMessage, Page, SearchHit, SearchOptions, StorageErrorKind};
 
 /// Turns of one step of the index.
 const TURNS: i64 = 64;
@@ -19,19 +20,40 @@ const EXCERPT: usize = 160;
 const WORD_BYTES: usize = 2_000;
 const WORDS_BYTES: usize = 900_000;
 
-/// The messages that contain every word of `text`, newest first. Without words it finds none.
+/// The messages that contain every word of `text`, newest first. Without words it finds none. A role that only reads does not write the
+/// index: what is not in it yet is read for each search.
 pub(crate) async fn search(
     server: &Server,
     text: &str,
     options: &SearchOptions,
 ) -> Stored<Page<SearchHit, i64>> {
     let Some(wanted) = words::wanted(text) else { return Ok(Page::empty()) };
-    index(server).await?;
+    let query = wanted.tsquery();
+    let most = options.limit.items() + 1;
+    let hit = |row: &Row| -> Stored<SearchHit> {
+        let message = AgentMessage::from(message(row)?);
+        Ok(SearchHit {
+            message_id: message.id,
+            turn_id: get(row, "turn_id")?,
+            session_label: get(row, "session_label")?,
+            role: message.role.as_str().to_owned(),
+            created_at: message.created_at,
+            excerpt: excerpt(&message.content, text, EXCERPT),
+        })
+    };
+    let mut found = Vec::new();
+    match index(server).await {
+        Err(error) if error.kind == StorageErrorKind::ReadOnly => {
+            for (number, row) in unindexed(server, &query, options, most).await? {
+                found.push((number, hit(&row)?));
+            }
+        }
+        indexed => indexed?,
+    }
     let select = "select w.id as number, w.turn_id, w.session_label, m.id, m.body, m.checksum
         from @message_words w join @messages m on m.turn_id = w.turn_id and m.id = w.message_id
         where w.words @@ $1::text::tsquery and w.id < $2 and ($3::text is null or w.session_label = $3)
         order by w.id desc limit $4";
-    let query = wanted.tsquery();
     let (before, limit) = (options.after.unwrap_or(i64::MAX), options.limit.and_one());
     let params: [Param<'_>; 4] = [
         (&query, Type::TEXT),
@@ -39,21 +61,66 @@ pub(crate) async fn search(
         (&options.session_label, Type::TEXT),
         (&limit, Type::INT8),
     ];
-    let rows = server.rows("search the ledger", select, &params).await?;
-    let found = rows.iter().map(|row| {
-        let message = AgentMessage::from(message(row)?);
-        let hit = SearchHit {
-            message_id: message.id,
-            turn_id: get(row, "turn_id")?,
-            session_label: get(row, "session_label")?,
-            role: message.role.as_str().to_owned(),
-            created_at: message.created_at,
-            excerpt: excerpt(&message.content, text, EXCERPT),
-        };
-        Ok((get(row, "number")?, hit))
-    });
-    Ok(Page::cut(found.collect::<Stored<_>>()?, options.limit))
+    if found.len() < most {
+        for row in &server.rows("search the ledger", select, &params).await? {
+            found.push((get(row, "number")?, hit(row)?));
+        }
+    }
+    Ok(Page::cut(found, options.limit))
 }
+
+/// The position of a message without a row in the index, after all of those that have one: JavaScript represents it exactly.
+fn unindexed_position(turn: i64, sequence: i32) -> i64 {
+    const FIRST: i64 = 1 << 52;
+    FIRST + (turn << 12) + i64::from(sequence.clamp(0, 4_095))
+}
+
+/// The newest messages of turns that are not in the index and fit, with their positions.
+async fn unindexed(
+    server: &Server,
+    query: &str,
+    options: &SearchOptions,
+    most: usize,
+) -> Stored<Vec<(i64, Row)>> {
+    let doing = "search what is not in the index";
+    let after = options.after.unwrap_or(i64::MAX);
+    let (mut found, mut before) = (Vec::new(), i64::MAX);
+    while found.len() < most {
+        let turns = "select id, n from @turns where not indexed and n is not null and n < $1
+            and ($2::text is null or session_label = $2) order by n desc limit $3";
+        let params: [Param<'_>; 3] =
+            [(&before, Type::INT8), (&options.session_label, Type::TEXT), (&TURNS, Type::INT8)];
+        let turns = server.rows(doing, turns, &params).await?;
+        let Some(oldest) = turns.last() else { break };
+        before = get(oldest, "n")?;
+        let ids: Vec<&str> = turns.iter().map(|row| get(row, "id")).collect::<Stored<_>>()?;
+        let messages = format!(
+            "select t.n, m.sequence, t.session_label, {TEXTS} order by t.n desc, m.sequence desc"
+        );
+        let rows = server.rows(doing, &messages, &[(&ids, Type::TEXT_ARRAY)]).await?;
+        // As in the index: a damaged message is found by no word.
+        let texts =
+            rows.iter().map(|row| message(row).map(|it| lexemes(&search_words(&it.content()))));
+        let texts: Vec<String> = texts.map(Result::unwrap_or_default).collect();
+        let fits = "select e.at - 1 as at from unnest($1::text[]) with ordinality as e (words, at)
+            where e.words <> '' and array_to_tsvector(string_to_array(e.words, ' ')) @@ $2::text::tsquery order by e.at";
+        let params: [Param<'_>; 2] = [(&texts, Type::TEXT_ARRAY), (&query, Type::TEXT)];
+        let fits = server.rows(doing, fits, &params).await?;
+        let fits: Vec<i64> = fits.iter().map(|row| get(row, "at")).collect::<Stored<_>>()?;
+        for (at, row) in (0_i64..).zip(rows) {
+            let position = unindexed_position(get(&row, "n")?, get(&row, "sequence")?);
+            if position < after && fits.binary_search(&at).is_ok() {
+                found.push((position, row));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The messages of the turns `$1` that are searched.
+const TEXTS: &str =
+    "m.turn_id, m.id, m.body, m.checksum from @messages m join @turns t on t.id = m.turn_id
+     where t.id = any($1) and t.turn_type = 'normal' and m.role in ('user', 'assistant', 'system')";
 
 /// Indexes the turns that are not yet, oldest first.
 pub(crate) async fn index(server: &Server) -> Stored<()> {
@@ -78,11 +145,7 @@ async fn step(server: &Server, client: &mut Client) -> Result<bool, Failure> {
         return Ok(false);
     }
     let of: [Param<'_>; 1] = [(&turns, Type::TEXT_ARRAY)];
-    let texts = server.sql(
-        "select m.turn_id, m.id, m.body, m.checksum from @messages m join @turns t on t.id = m.turn_id
-         where t.id = any($1) and t.turn_type = 'normal' and m.role in ('user', 'assistant', 'system')
-         order by t.n, m.sequence",
-    );
+    let texts = server.sql(&format!("select {TEXTS} order by t.n, m.sequence"));
     let (mut ids, mut messages, mut words) = (Vec::new(), Vec::new(), Vec::new());
     for row in &transaction.query_typed(&texts, &of).await? {
         // A damaged message is found by no word; reading it reports that.

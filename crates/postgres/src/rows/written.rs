@@ -7,7 +7,7 @@ use tokio_postgres::types::Type;
 use crate::connect::error::Stored;
 use crate::connect::server::Param;
 use crate::rows::body;
-use model::{CallStep, Message, ReplayClass, ToolCallRecord};
+use model::{CallStep, Message, MessageLayers, ReplayClass, ToolCallRecord};
 
 /// The columns of messages.
 #[derive(Default)]
@@ -18,13 +18,21 @@ pub(crate) struct Messages {
     created: Vec<i64>,
     bodies: Vec<Vec<u8>>,
     checksums: Vec<i64>,
+    contexts: Vec<Option<String>>,
 }
 
 impl Messages {
-    pub(crate) fn of(messages: &[Message]) -> Stored<Self> {
+    /// Those of a turn, with the layers of those that have some.
+    pub(crate) fn of<'a>(
+        messages: &[Message],
+        layers: impl IntoIterator<Item = &'a MessageLayers>,
+    ) -> Stored<Self> {
+        let layers: Vec<&MessageLayers> = layers.into_iter().collect();
         let mut columns = Self::default();
         for message in messages {
             let body = body::encode(message)?;
+            let own = layers.iter().find(|it| it.message_id == message.id);
+            columns.contexts.push(own.map(|it| it.json.clone()));
             columns.sequences.push(i32::try_from(message.sequence).unwrap_or(i32::MAX));
             columns.ids.push(message.id.clone());
             columns.roles.push(message.role.as_str());
@@ -36,11 +44,11 @@ impl Messages {
     }
 
     /// The number of parameters.
-    pub(crate) const PARAMS: usize = 6;
+    pub(crate) const PARAMS: usize = 7;
 
     /// The rows as SQL, from the parameter `first` on.
     pub(crate) fn unnest(first: usize) -> String {
-        let types = ["int4", "text", "text", "int8", "bytea", "int8"];
+        let types = ["int4", "text", "text", "int8", "bytea", "int8", "text"];
         unnest(first, &types)
     }
 
@@ -52,6 +60,7 @@ impl Messages {
             (&self.created, Type::INT8_ARRAY),
             (&self.bodies, Type::BYTEA_ARRAY),
             (&self.checksums, Type::INT8_ARRAY),
+            (&self.contexts, Type::TEXT_ARRAY),
         ]
     }
 }
@@ -134,7 +143,7 @@ fn unnest(first: usize, types: &[&str]) -> String {
 /// Inserts messages into the turn `turn`, for each row of `of`: one that is stored already stays as it is.
 pub(crate) fn insert_messages(turn: &str, of: &str, first: usize) -> String {
     format!(
-        "insert into @messages (turn_id, sequence, id, role, created_at, body, checksum)
+        "insert into @messages (turn_id, sequence, id, role, created_at, body, checksum, context_json)
          select {turn}, m.* from {of}, {} as m on conflict do nothing",
         Messages::unnest(first)
     )

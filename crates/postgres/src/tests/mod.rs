@@ -2,6 +2,10 @@
 
 #[cfg(feature = "server")]
 mod conformance;
+#[cfg(feature = "server")]
+mod deletion;
 mod options;
+#[cfg(feature = "server")]
+mod plans;
 #[cfg(feature = "server")]
 mod store;

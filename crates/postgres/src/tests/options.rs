@@ -41,6 +41,14 @@ fn every_problem_of_the_options_is_found_and_none_repeats_the_password() {
         ]
     );
     let fields = PostgresFields {
+        url: "postgres://me@db.example/x?sslmode=disable",
+        authorities: Some("-----BEGIN"),
+        ..PostgresFields::default()
+    };
+    let problems = PostgresOptions::read(fields, &Environment::fixed([])).unwrap_err();
+    let problems: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
+    assert_eq!(problems, ["has authorities, and the URL has `sslmode=disable`; leave one out"]);
+    let fields = PostgresFields {
         retention: None,
         url: "mysql://me:s3cret@host/db",
         ..PostgresFields::default()

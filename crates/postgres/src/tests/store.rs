@@ -14,16 +14,18 @@ use model::{LedgerAdmin, LedgerPorts};
 use tokio_postgres::Row;
 
 use crate::connect::options::PostgresFields;
+use crate::tests::plans::Plans;
 use crate::{Postgres, PostgresOptions};
 
 /// No heartbeat is due within a case.
 const LEASE: Duration = Duration::from_secs(3_600);
 
-struct Schema {
-    ledger: Arc<Postgres>,
+pub(super) struct Schema {
+    pub(super) ledger: Arc<Postgres>,
     others: Vec<Arc<Postgres>>,
-    name: String,
+    pub(super) name: String,
     times: Arc<TestTimes>,
+    plans: Option<Plans>,
 }
 
 /// The result of a future, on a thread of its own: a case is inside a runtime.
@@ -41,9 +43,10 @@ fn wait<T: Send>(future: impl Future<Output = T> + Send) -> T {
 }
 
 impl Schema {
-    fn open(name: &str, times: &Arc<TestTimes>) -> Arc<Postgres> {
+    fn open(name: &str, times: &Arc<TestTimes>) -> (Arc<Postgres>, Option<Plans>) {
         let environment = Environment::process();
         let url = environment.get("POSTGRES_URL").expect("crates/postgres/serve.sh sets it");
+        let (url, plans) = Plans::begin(&url);
         let lease_ms = u64::try_from(LEASE.as_millis()).unwrap();
         let retention = model::Retention::default();
         let fields = PostgresFields {
@@ -55,18 +58,19 @@ impl Schema {
             ..PostgresFields::default()
         };
         let options = PostgresOptions::read(fields, &environment).unwrap();
-        Postgres::open(&options, Clock::set(times)).unwrap()
+        (Postgres::open(&options, Clock::set(times)).unwrap(), plans)
     }
 
-    async fn run(ledger: &Postgres, text: String) -> Vec<Row> {
-        let read =
-            ledger.submit(None, move |server| async move { server.rows("look", &text, &[]).await });
+    pub(super) async fn run(ledger: &Postgres, text: String) -> Vec<Row> {
+        let read = ledger.submit(None, move |server| async move {
+            server.rows("look", &format!("/* case */ {text}"), &[]).await
+        });
         read.await.unwrap()
     }
 
-    async fn batch(ledger: &Postgres, text: String) {
+    pub(super) async fn batch(ledger: &Postgres, text: String) {
         let run = ledger.submit(None, move |server| async move {
-            let sql = server.sql(&text);
+            let sql = server.sql(&format!("/* case */ {text}"));
             server.run("change", async |client, _| Ok(client.batch_execute(&sql).await?)).await
         });
         run.await.unwrap();
@@ -74,22 +78,31 @@ impl Schema {
 }
 
 pub(crate) fn fresh() -> Fixture {
+    Fixture::new(Box::new(fresh_schema()))
+}
+
+pub(super) fn fresh_schema() -> Schema {
     let times = Arc::new(TestTimes::default());
     times.wall.store(NOW, SeqCst);
     let name = format!("test_{}", Clock::default().new_id().to_lowercase());
-    let ledger = Schema::open(&name, &times);
+    let (ledger, plans) = Schema::open(&name, &times);
     let clock = format!(
         "create table @test_clock (ms bigint); insert into @test_clock values ({NOW});
          create or replace function @now_ms() returns bigint language sql volatile return (select ms from @test_clock)"
     );
     wait(Schema::batch(&ledger, clock));
-    Fixture::new(Box::new(Schema { ledger, others: Vec::new(), name, times }))
+    Schema { ledger, others: Vec::new(), name, times, plans }
 }
 
 impl Drop for Schema {
     fn drop(&mut self) {
         let name = &self.name;
-        let ledger = Self::open(name, &self.times);
+        let (ledger, _) = Self::open(name, &self.times);
+        let partial = format!("select indexrelid::regclass::text from pg_index where indpred is not null and indrelid in (
+            select oid from pg_class where relnamespace = '{name}'::regnamespace)");
+        let partial = wait(Self::run(&ledger, partial));
+        let partial = partial.iter().map(|row| row.get::<_, String>(0));
+        let partial = partial.filter_map(|it| Some(it.rsplit_once('.')?.1.to_owned())).collect();
         wait(async {
             for other in self.others.drain(..) {
                 other.end().await;
@@ -97,6 +110,10 @@ impl Drop for Schema {
             self.ledger.end().await;
             Self::batch(&ledger, format!("drop schema \"{name}\" cascade")).await;
         });
+        if let Some(plans) = self.plans.take().filter(|_| !std::thread::panicking()) {
+            let scans = plans.scans(name, &partial);
+            assert!(scans.is_empty(), "{scans:#?}");
+        }
     }
 }
 
@@ -115,13 +132,13 @@ impl Store for Schema {
             } else {
                 self.ledger.close().await.unwrap();
             }
-            self.ledger = Self::open(&self.name, &self.times);
+            self.ledger = Self::open(&self.name, &self.times).0;
         })
     }
 
     fn other_process(&mut self) -> StoreFuture<'_, LedgerPorts> {
         Box::pin(async move {
-            let ledger = Self::open(&self.name, &self.times);
+            let ledger = Self::open(&self.name, &self.times).0;
             self.others.push(Arc::clone(&ledger));
             LedgerPorts::of(&ledger)
         })

@@ -6,5 +6,4 @@ mod deletion;
 mod memory;
 mod metadata;
 mod owned_rows;
-mod reservations;
 mod turn_lists;

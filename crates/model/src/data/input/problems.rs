@@ -131,6 +131,13 @@ impl Search<'_> {
         let name = format!("x{}", self.repaired.len());
         let mut values = Vec::new();
         if let Some(Step::Key(key)) = steps.last() {
+            // Without its address, the rest would be read as that of something else.
+            let address = match (key.as_str(), steps.first()) {
+                ("url", Some(Step::Key(of))) if of == "ledger" => Some("postgres://x@localhost/x"),
+                ("url", Some(Step::Key(of))) if of == "mcp" => Some("https://localhost"),
+                _ => None,
+            };
+            values.extend(address.map(|address| Some(json!(address))));
             values.push(None);
             let named = match key.as_str() {
                 "provider" => {

@@ -1,0 +1,236 @@
+// A PostgreSQL server that a spec stops, kills, replicates and fills, beside a pooler and a line that loses answers. Everything ends with
+// the spec. It must never use a server of the machine's own, and never run one as root.
+
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { createServer, connect as dial, type Socket } from 'node:net'
+import { join } from 'node:path'
+
+const isRoot = process.getuid?.() === 0
+const bin = (() => {
+  const root = '/usr/lib/postgresql'
+  const versions = existsSync(root) ? readdirSync(root) : []
+  const newest = versions.toSorted((a, b) => Number(a) - Number(b)).at(-1)
+  return newest === undefined ? undefined : join(root, newest, 'bin')
+})()
+
+/** Whether this machine can start a server of its own. */
+export const hasCluster = bin !== undefined && existsSync(join(bin, 'initdb'))
+if (!hasCluster) console.log('skipped: no PostgreSQL (install `postgresql`)')
+
+/** Whether this machine has the pooler. */
+export const hasPooler = hasCluster && spawnSync('pgbouncer', ['--version']).status === 0
+if (!hasPooler) console.log('skipped: no pgbouncer (install `pgbouncer`)')
+
+/** What runs a program as another user than root, who ends with this process. */
+const asUser = isRoot
+  ? ['setpriv', '--reuid', 'postgres', '--regid', 'postgres', '--clear-groups']
+  : []
+
+function run(command: string[], input?: string): string {
+  const [program = '', ...args] = command
+  const done = spawnSync(program, args, { encoding: 'utf8', input, cwd: '/tmp' })
+  if (done.status !== 0) throw new Error(`${program} ended with ${done.status}: ${done.stderr}`)
+  return done.stdout
+}
+
+const tool = (name: string, ...args: string[]) => run([...asUser, join(bin ?? '', name), ...args])
+
+/** A folder that belongs to the user of the servers. */
+export function ownedFolder(): string {
+  const folder = mkdtempSync('/tmp/agent-pg.')
+  writeFileSync(join(folder, 'owner'), `${process.pid}\n`)
+  chmodSync(folder, 0o755)
+  if (isRoot) run(['chown', 'postgres', folder])
+  return folder
+}
+
+async function until(holds: () => boolean, child: ChildProcess): Promise<void> {
+  while (!holds()) {
+    if (child.exitCode !== null) throw new Error(`a server ended with ${child.exitCode}`)
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+}
+
+/** Starts a program that ends with this process. */
+function daemon(command: string[]): ChildProcess {
+  const [program = '', ...args] = isRoot ? [...asUser, '--pdeathsig', 'KILL', ...command] : command
+  return spawn(program, args, { stdio: 'ignore', cwd: '/tmp' })
+}
+
+/** A server with a folder of its own, in which its socket is. */
+export class Cluster {
+  readonly folder = ownedFolder()
+  #server: ChildProcess | undefined
+
+  /** A new server, or a standby of `primary`. */
+  constructor(primary?: Cluster) {
+    const data = join(this.folder, 'data')
+    if (primary === undefined)
+      tool('initdb', '-D', data, '-U', 'agent', '-N', '-A', 'trust', '--no-locale', '-E', 'UTF8')
+    else {
+      const source = ['-h', primary.folder, '-U', 'agent', '-c', 'fast', '-N', '-R']
+      tool('pg_basebackup', '-D', data, '-X', 'stream', ...source)
+    }
+  }
+
+  get url(): string {
+    return `postgres://agent@/postgres?host=${this.folder}`
+  }
+
+  async start(): Promise<this> {
+    const settings = [
+      'listen_addresses=',
+      `unix_socket_directories=${this.folder}`,
+      'fsync=off',
+      'full_page_writes=off',
+      'max_connections=200',
+    ]
+    const server = daemon([
+      join(bin ?? '', 'postgres'),
+      '-D',
+      join(this.folder, 'data'),
+      ...settings.flatMap((setting) => ['-c', setting]),
+    ])
+    this.#server = server
+    const ready = ['-q', '-h', this.folder, '-U', 'agent', '-d', 'postgres']
+    await until(() => spawnSync(join(bin ?? '', 'pg_isready'), ready).status === 0, server)
+    return this
+  }
+
+  /** Stops the server as a crash does: no connection ends in order, and nothing is written. */
+  async crash(): Promise<void> {
+    if (this.#server?.exitCode !== null) return
+    const ended = once(this.#server, 'exit')
+    this.#server.kill('SIGQUIT')
+    await ended
+  }
+
+  promote(): void {
+    tool('pg_ctl', 'promote', '-w', '-s', '-D', join(this.folder, 'data'))
+  }
+
+  reload(): void {
+    tool('pg_ctl', 'reload', '-s', '-D', join(this.folder, 'data'))
+  }
+
+  /** A statement by the server's own client; its rows as lines. */
+  sql(statement: string): string[] {
+    const rows = run(['psql', this.url, '-AtqX', '-v', 'ON_ERROR_STOP=1'], statement)
+    return rows.split('\n').filter((row) => row !== '')
+  }
+
+  async end(): Promise<void> {
+    await this.crash()
+    rmSync(this.folder, { recursive: true, force: true })
+  }
+}
+
+/** A pooler in transaction mode before a server. */
+export async function pooler(cluster: Cluster): Promise<{ url: string; end(): Promise<void> }> {
+  const folder = ownedFolder()
+  const file = join(folder, 'pgbouncer.ini')
+  const lines = [
+    '[databases]',
+    `postgres = host=${cluster.folder} user=agent`,
+    '[pgbouncer]',
+    `unix_socket_dir = ${folder}`,
+    'listen_port = 6432',
+    'auth_type = any',
+    'pool_mode = transaction',
+    'default_pool_size = 4',
+  ]
+  writeFileSync(file, lines.join('\n'))
+  const server = daemon(['pgbouncer', '-q', file])
+  await until(() => existsSync(join(folder, '.s.PGSQL.6432')), server)
+  return {
+    url: `postgres://agent@/postgres?host=${folder}&port=6432`,
+    end: async () => {
+      const ended = once(server, 'exit')
+      server.kill('SIGKILL')
+      await ended
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+/** A line to a server, on which answers are lost or late. */
+export async function line(cluster: Cluster) {
+  const folder = ownedFolder()
+  const open = new Set<Socket>()
+  const faults = { loseEvery: 0, delayMs: 0, holds: false }
+  let answers = 0
+  let lost = 0
+  const server = createServer((client) => {
+    const upstream = dial(join(cluster.folder, '.s.PGSQL.5432'))
+    for (const socket of [client, upstream]) {
+      open.add(socket)
+      socket
+        .on('error', () => {})
+        .on('close', () => {
+          open.delete(socket)
+          client.destroy()
+          upstream.destroy()
+        })
+    }
+    client.pipe(upstream)
+    upstream.on('data', (chunk) => {
+      if (faults.holds) return
+      answers += 1
+      if (faults.loseEvery > 0 && answers % faults.loseEvery === 0) {
+        // The server has done it, and nobody learns of it.
+        lost += 1
+        client.destroy()
+      } else if (faults.delayMs > 0) setTimeout(() => client.write(chunk), faults.delayMs)
+      else client.write(chunk)
+    })
+  })
+  server.listen(join(folder, '.s.PGSQL.5432'))
+  await once(server, 'listening')
+  return {
+    url: `postgres://agent@/postgres?host=${folder}`,
+    faults,
+    lost: () => lost,
+    cut: () => {
+      for (const socket of open) socket.destroy()
+    },
+    end: () => {
+      for (const socket of open) socket.destroy()
+      server.close()
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+/** A small disk for tables; undefined where this process may not mount one. */
+export function smallDisk(size: string) {
+  const folder = ownedFolder()
+  const at = join(folder, 'disk')
+  mkdirSync(at)
+  const mount = (...options: string[]) =>
+    spawnSync('mount', ['-t', 'tmpfs', '-o', options.join(','), 'tmpfs', at]).status === 0
+  const clean = () => rmSync(folder, { recursive: true, force: true })
+  if (!isRoot || !mount(`size=${size}`)) {
+    clean()
+    console.log('skipped: no small disk can be mounted (needs root)')
+    return undefined
+  }
+  run(['chown', 'postgres', at])
+  return {
+    at,
+    grow: (larger: string) => run(['mount', '-o', `remount,size=${larger}`, at]),
+    end: () => {
+      run(['umount', '-l', at])
+      clean()
+    },
+  }
+}
