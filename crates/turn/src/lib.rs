@@ -10,7 +10,6 @@ pub mod governor;
 pub mod lease;
 pub mod machine;
 pub mod permits;
-pub mod pointer_move;
 pub mod prefix;
 pub mod profiles;
 pub mod prune;

@@ -23,7 +23,7 @@ use model::{
     PortFuture, SessionChange, SessionCommand, SessionRow, StorageError, StorageErrorKind,
     Supported, TurnEnd,
 };
-use turn::pointer_move::PointerMove;
+use turn::stale_head::pointer_move::PointerMove;
 
 impl LedgerAdmin for Ledger {
     fn fork_at<'a>(

@@ -14,7 +14,7 @@ use crate::sessions::pointers::{self, unknown_session};
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
 use model::names_no_session;
-use turn::pointer_move::{Found, PointerMove};
+use turn::stale_head::pointer_move::{Found, PointerMove};
 
 /// The turns of other sessions at which the session has pointed: where it was forked, and what is before.
 pub(crate) const BORROWED: &str =

@@ -22,7 +22,7 @@ use crate::journal::{commit, history};
 use crate::maintenance::{stats, verify};
 use crate::reading::sessions;
 use crate::sessions::{aliases, changes, moves, personas};
-use turn::pointer_move::PointerMove;
+use turn::stale_head::pointer_move::PointerMove;
 
 /// Between two looks for the answer to a command: a killed process gives none.
 const LOOK: Duration = Duration::from_millis(250);

@@ -10,7 +10,7 @@ use crate::journal::pointer::{unknown_session, unknown_turn};
 use crate::reading::sessions::{COLUMNS, session_row};
 use crate::rows::turn_read::get;
 use model::{SessionRow, names_no_session};
-use turn::pointer_move::{Found, PointerMove};
+use turn::stale_head::pointer_move::{Found, PointerMove};
 
 /// Whether a turn of the session runs.
 const RUNS: &str = "(running is not null and owner is not null and expires_at > @now_ms())";
