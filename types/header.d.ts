@@ -2036,6 +2036,12 @@ export interface ForkOptions {
   atToolCall?: string
 }
 
+/** How a session is moved. */
+export interface MoveOptions {
+  /** The turn at which the session must point until then: its `threadId`, as it was read. */
+  expectedHead?: string
+}
+
 /** The stored turns. Reads never wait for writes. */
 export interface Ledger {
   /** Writes a finished turn, for a broker that commits turns itself, in one transaction. Resolves with the turn's id. */
@@ -2064,6 +2070,22 @@ export interface Ledger {
    * @throws {AgentEngineError} `unknown_turn`, `unknown_tool_call`; `storage_constraint` for a label that is taken.
    */
   fork(turnId: string, options?: string | (ForkOptions & CallOptions)): Promise<SessionRow>
+  /**
+   * Moves the session's pointer to another turn of its own tree: one that ran in it, or an ancestor of the turn where it was
+   * forked. The next run continues from that turn; every other turn stays in the ledger, and can be moved to again.
+   *
+   * @example
+   * const { threadId } = await engine.ledger.session('main')
+   * await engine.ledger.moveSession('main', earlier.turnId, { expectedHead: threadId })
+   *
+   * @throws {AgentEngineError} `unknown_session`; `unknown_turn`, also for a turn outside the tree; `stale_head` where the session
+   * points at another turn than `expectedHead`; `storage_locked` while a turn of it runs, `awaiting_approval` while one waits.
+   */
+  moveSession(
+    label: string,
+    turnId: string,
+    options?: MoveOptions & CallOptions,
+  ): Promise<SessionRow>
   /**
    * Undoes the session's last compaction: the session's pointer moves to the turn before it, so that every message is in the
    * context again. Later turns stay in the ledger, outside the thread. Null where there is no compaction.

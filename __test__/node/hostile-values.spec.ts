@@ -343,6 +343,10 @@ const cases: Record<string, Case> = {
       ['persona', () => ledger.persona(some('p'))],
       ['personas', () => ledger.personas(page())],
       ['putPersona', () => ledger.putPersona(some('p'), some({ name: hostile(random) }))],
+      [
+        'moveSession',
+        () => ledger.moveSession(some('session:1'), some('t'), some({ expectedHead: 't' })),
+      ],
       ['uncompact', () => ledger.uncompact(some('session:1'))],
       ['query', () => ledger.query(some('SELECT ?1'), some([hostile(random)]))],
       ['backup', () => ledger.backup(path())],

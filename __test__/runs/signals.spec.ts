@@ -106,6 +106,7 @@ test('every asynchronous call rejects with the reason of its signal, and does no
     ledger.persona('p', { signal }),
     ledger.personas({ signal }),
     ledger.putPersona('p', { signal }),
+    ledger.moveSession('main', turnId, { signal }),
     ledger.uncompact('main', { signal }),
     ledger.query('SELECT 1', [], { signal }),
     ledger.verify({ signal }),

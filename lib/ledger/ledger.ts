@@ -280,6 +280,24 @@ class Ledger implements types.Ledger {
     return this.#request('putPersona', { id: name('id', id), options: rest }, signal)
   }
 
+  async moveSession(
+    label: string,
+    turnId: string,
+    options: types.MoveOptions & types.CallOptions = {},
+  ): Promise<types.SessionRow> {
+    const { expectedHead, signal, ...rest } = object('options', options)
+    const args = {
+      label: name('label', label),
+      turnId: text('turnId', turnId),
+      options: {
+        ...rest,
+        expectedHead:
+          expectedHead === undefined ? undefined : text('options.expectedHead', expectedHead),
+      },
+    }
+    return this.#request('moveSession', args, signal)
+  }
+
   async uncompact(
     label: string,
     options: types.CallOptions = {},

@@ -24,6 +24,18 @@ const BUDGETS: Readonly<Record<string, number>> = {
 }
 /** The limit of a run: pi has none, and the engine needs one. */
 const TIMEOUT_MS = 24 * 3_600_000
+/** The events that pi's stream is made of, and no others. */
+const EVENTS = {
+  toolInput: true,
+  usage: false,
+  waiting: false,
+  compaction: false,
+  userMessage: false,
+  toolProgress: false,
+  modelSwitch: false,
+  cacheBreak: false,
+  approval: false,
+} as const
 /** A label that every ledger takes. */
 const LABEL = /^[^\p{Cc}]{1,128}$/u
 
@@ -48,7 +60,7 @@ function fieldsOf(model: Model, context: Context, options: StreamOptions): Field
     timeoutMs: timeoutMs ?? TIMEOUT_MS,
     maxIterations: 1,
     outputRetries: 0,
-    events: { toolInput: true },
+    events: EVENTS,
     mcp: false,
     ...(temperature !== undefined && { temperature }),
     ...(maxTokens && { maxResponseTokens: maxTokens }),

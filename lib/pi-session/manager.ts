@@ -369,6 +369,7 @@ class SessionManager implements Omit<Declared, never> {
   branch(fromId: string): void {
     this.#known(fromId)
     this.#leafId = fromId
+    this.#log?.point(fromId)
   }
 
   resetLeaf(): void {

@@ -80,6 +80,22 @@ struct ForkOptions {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MoveSession {
+    label: String,
+    turn_id: String,
+    #[serde(default)]
+    options: MoveOptions,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct MoveOptions {
+    #[serde(default)]
+    expected_head: Option<String>,
+}
+
+#[derive(Deserialize)]
 struct ChangeSession {
     label: String,
     #[serde(default)]
@@ -226,6 +242,13 @@ impl NativeEngine {
                 self.answer(id, async move {
                     let call = at_tool_call.as_deref();
                     json(&ledger.admin.fork_at(&turn_id, name.as_deref(), call).await?)
+                });
+            }
+            "moveSession" => {
+                let MoveSession { label, turn_id, options } = checked(args)?;
+                self.answer(id, async move {
+                    let expected = options.expected_head.as_deref();
+                    json(&ledger.admin.move_session(&label, &turn_id, expected).await?)
                 });
             }
             "createSession" | "updateSession" => {

@@ -234,6 +234,29 @@ test('a run that a host begins in the session of pi is no entry of it', async ()
   expect((await sessions.open(session.getSessionId())).getEntries()).toHaveLength(2)
 })
 
+test('the pointer of the session follows the leaf, also back', async () => {
+  const { ledger, sessions } = storeAt(folder().file)
+  const session = await sessions.create()
+  const label = session.getLedgerSession() as string
+  const texts = async () => {
+    await session.flush()
+    return (await ledger.history(label)).map(({ content }) => content)
+  }
+  const first = session.appendMessage(user('one'))
+  const second = session.appendMessage(assistant('1'))
+  session.appendMessage(user('two'))
+  expect(await texts()).toEqual(['one', '1', 'two'])
+  session.branch(second)
+  expect(await texts()).toEqual(['one', '1'])
+  session.appendMessage(user('three'))
+  expect(await texts()).toEqual(['one', '1', 'three'])
+  session.branchWithSummary(first, 'what was left')
+  session.branch(first)
+  expect(await texts()).toEqual(['one'])
+  expect((await ledger.turns({ sessionLabel: label })).items).toHaveLength(5)
+  expect((await ledger.verify()).problems).toEqual([])
+})
+
 test('the calls of a session are in the ledger, with their results', async () => {
   const { sessions, ledger } = storeAt(folder().file)
   const session = await sessions.create()

@@ -1,4 +1,4 @@
-// The entries of one session in a ledger: a turn each. It must never lose an entry whose append has returned, nor write them in another order.
+// The entries of one session in a ledger: a turn each; the session points at the turn of the leaf. It must never lose an entry whose append has returned, nor write them in another order.
 
 import type { Ledger } from '../../../index.d.ts'
 import type { SessionEntry, SessionHeader } from '../../../pi-session.d.ts'
@@ -31,6 +31,10 @@ class EntryLog {
   #calls = new SessionCalls()
   #spool: Spool
   #draining: Promise<void> | undefined
+  /** The turn of the leaf. */
+  #leaf: string | undefined
+  /** The turn to which the session was moved last. */
+  #pointed: string | undefined
   #warned = false
 
   constructor(file: LedgerFile, header: SessionHeader, stored: readonly Stored[] = []) {
@@ -48,17 +52,33 @@ class EntryLog {
 
   /** A kill loses nothing from now on; the ledger has it soon. */
   append(entry: SessionEntry): void {
-    this.#add(entry, newTurnId(Date.now()))
+    this.#leaf = newTurnId(Date.now())
+    this.#add(entry, this.#leaf)
     const parentOf = (id: string) => this.#parents.get(id)
     const calls = this.#calls.rowsOf(entry)
     this.#spool.append(turnLine(this.label, entry, this.#turns, parentOf, calls))
     this.#draining ??= this.#soon()
   }
 
-  /** The ledger has all that was appended. */
+  /** The leaf is another entry: the ledger's session soon points there. */
+  point(entryId: string): void {
+    this.#leaf = this.#turns.get(entryId)
+    this.#draining ??= this.#soon()
+  }
+
+  /** The ledger has all that was appended, and its session points at the leaf. */
   async flush(): Promise<void> {
     await this.#draining
-    await this.#spool.drain(this.file.ledger)
+    await this.#store()
+  }
+
+  async #store(): Promise<void> {
+    const { ledger } = this.file
+    await this.#spool.drain(ledger)
+    const leaf = this.#leaf
+    if (leaf === undefined || leaf === this.#pointed) return
+    await ledger.moveSession(this.label, leaf)
+    this.#pointed = leaf
   }
 
   turnOf(entryId: string): string | undefined {
@@ -76,7 +96,7 @@ class EntryLog {
   async #soon(): Promise<void> {
     await new Promise<void>((resolve) => setImmediate(resolve))
     try {
-      await this.#spool.drain(this.file.ledger)
+      await this.#store()
     } catch (error) {
       this.#warn(error)
     } finally {

@@ -40,7 +40,7 @@ fn approval(turn: &TurnEnd, id: &str, expires_at: Option<i64>) -> Approval {
     }
 }
 
-fn parking(turn: &TurnEnd, epoch: i64, expires_at: Option<i64>) -> Box<TurnStep> {
+pub(super) fn parking(turn: &TurnEnd, epoch: i64, expires_at: Option<i64>) -> Box<TurnStep> {
     let requested = vec![approval(turn, "a1", expires_at)];
     let waits_for = vec!["a1".to_owned()];
     let parking = Some(Box::new(Parking { requested, waits_for, events: Vec::new() }));

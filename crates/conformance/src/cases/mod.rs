@@ -12,6 +12,7 @@ pub mod events;
 pub mod history;
 pub mod journal;
 pub mod leases;
+pub mod moves;
 pub mod naming;
 pub mod profiles;
 pub mod queue;

@@ -14,7 +14,7 @@ use crate::maintenance::{backup, stats, vacuum, verify};
 use crate::open::registry;
 use crate::rows::{metadata_rows, session_rows};
 use crate::sessions::pointers::{self, unknown_session};
-use crate::sessions::{aliases, changes, fork, persona};
+use crate::sessions::{aliases, changes, fork, moves, persona};
 use crate::sqlite::error::closed;
 use crate::transfer::{self, Target};
 use model::{
@@ -22,6 +22,7 @@ use model::{
     LedgerFormat, LedgerImport, LedgerReport, LedgerStats, LedgerVacuum, MetadataKey, PersonaRow,
     PortFuture, SessionChange, SessionCommand, SessionRow, StorageError, StorageErrorKind, TurnEnd,
 };
+use turn::stale_head::pointer_move::PointerMove;
 
 impl LedgerAdmin for Ledger {
     fn fork_at<'a>(
@@ -46,6 +47,23 @@ impl LedgerAdmin for Ledger {
             let session = core.writer.submit(work).await?;
             core.poller.ended(1);
             Ok(session)
+        })
+    }
+
+    fn move_session<'a>(
+        &'a self,
+        label: &'a str,
+        turn_id: &'a str,
+        expected_head: Option<&'a str>,
+    ) -> PortFuture<'a, SessionRow> {
+        let (label, turn_id) = (label.to_owned(), turn_id.to_owned());
+        let (expected, now) = (expected_head.map(ToOwned::to_owned), self.clock.now_ms());
+        self.write(move |connection, claim| {
+            let label = aliases::resolve(connection, &label)?;
+            let expected = expected.as_deref();
+            let wanted = PointerMove { label: &label, turn_id: &turn_id, expected };
+            moves::move_session(connection, &wanted, claim, now)?;
+            session_rows::session(connection, &label)?.ok_or_else(|| unknown_session(&label))
         })
     }
 

@@ -18,7 +18,7 @@ use crate::reading::{history, lists, recall, runs, turn_tree, usage};
 use crate::rows::narrow::strings;
 use crate::rows::{blobs, message_rows, session_rows, tool_call_rows, turn_rows};
 use crate::search::{message_search, search_indexer};
-use crate::sessions::{aliases, fork, persona, prompt_files};
+use crate::sessions::{aliases, fork, moves, persona, prompt_files};
 
 pub(super) fn plan(connection: &Connection, sql: &str) -> String {
     let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
@@ -77,6 +77,8 @@ fn no_statement_scans_a_table_or_sorts() {
                 "SELECT thread_id FROM sessions WHERE label = ?1",
                 "SELECT parent_turn_id, status, turn_type FROM turns WHERE id = ?1",
                 "SELECT depth, thread_tokens FROM turns WHERE id = ?1",
+                moves::BORROWED,
+                moves::IS_OWN,
                 persona::OF_TURN,
                 persona::OF_MAIN,
                 &persona::PERSONA,

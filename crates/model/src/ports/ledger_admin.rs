@@ -33,6 +33,20 @@ pub trait LedgerAdmin: Send + Sync {
         call: Option<&'a str>,
     ) -> PortFuture<'a, SessionRow>;
 
+    /// Moves the session's pointer to another turn of its own tree: one that ran in it, or an ancestor of the turn where it
+    /// was forked. The next turn follows that turn; all others stay in the ledger. With `expected_head`, only from there.
+    /// Nothing changes where the session points at the turn already.
+    ///
+    /// # Errors
+    /// `unknown_session`; `unknown_turn`, also for one outside the tree; `stale_head` when the session has another head;
+    /// `storage_locked` while a turn of it runs; `awaiting_approval` while one waits.
+    fn move_session<'a>(
+        &'a self,
+        label: &'a str,
+        turn_id: &'a str,
+        expected_head: Option<&'a str>,
+    ) -> PortFuture<'a, SessionRow>;
+
     /// Undoes the session's last compaction: the session's pointer moves to the turn before it, and every message is in the
     /// context again. Later turns stay in the ledger, outside the thread. `None` where the thread has no compaction.
     ///

@@ -20,7 +20,8 @@ use crate::handle::unsupported::missing;
 use crate::journal::{commit, history};
 use crate::maintenance::{stats, verify};
 use crate::reading::sessions;
-use crate::sessions::{aliases, changes, personas};
+use crate::sessions::{aliases, changes, moves, personas};
+use turn::stale_head::pointer_move::PointerMove;
 
 /// Between two looks for the answer to a command: a killed process gives none.
 const LOOK: Duration = Duration::from_millis(250);
@@ -48,6 +49,22 @@ impl LedgerAdmin for Postgres {
         let turn_id = turn_id.to_owned();
         self.submit(Some(&label.clone()), move |server| async move {
             sessions::fork(&server, &turn_id, &label).await
+        })
+    }
+
+    fn move_session<'a>(
+        &'a self,
+        label: &'a str,
+        turn_id: &'a str,
+        expected_head: Option<&'a str>,
+    ) -> PortFuture<'a, SessionRow> {
+        let (label, turn_id) = (label.to_owned(), turn_id.to_owned());
+        let expected = expected_head.map(ToOwned::to_owned);
+        self.submit_in(Order::AfterAll, move |server| async move {
+            let label = aliases::resolve(&server, &label).await?;
+            let expected = expected.as_deref();
+            let wanted = PointerMove { label: &label, turn_id: &turn_id, expected };
+            moves::move_session(&server, &wanted).await
         })
     }
 

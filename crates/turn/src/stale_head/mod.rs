@@ -3,6 +3,7 @@
 //! The head is compared and set in the transaction that writes the turn: the backend reads the head, applies this rule, and
 //! writes. It must never let a turn move the pointer of a session over a turn that its run did not know.
 
+pub mod pointer_move;
 #[cfg(test)]
 mod tests;
 
