@@ -5,7 +5,7 @@ import { isPlain } from '../values/bounded-json.ts'
 import { clip, refusal } from '../values/errors.ts'
 import { meant, unknownField } from '../values/field-names.ts'
 import type { Refuse } from '../values/problems.ts'
-import { attempt } from '../values/reader.ts'
+import { attempt, ignoreRejection } from '../values/reader.ts'
 
 const CODE = 'invalid_tool'
 
@@ -95,7 +95,7 @@ function unknownOf(value: object, known: readonly string[], path: string): strin
       if (!isPlain(value)) return []
       const fields = value as Record<string, unknown>
       return Object.keys(value).filter(
-        (name) => !known.includes(name) && fields[name] !== undefined,
+        (name) => !known.includes(name) && ignoreRejection(fields[name]) !== undefined,
       )
     },
     path,
