@@ -236,7 +236,7 @@ impl LedgerAdmin for Ledger {
                 runtime: tokio::runtime::Handle::current(),
             };
             core.readers
-                .with_own_connection(move || transfer::import(&path, format, label, target))
+                .with_own_connection(move || portable::import(&path, format, label, &target))
                 .await
         })
     }

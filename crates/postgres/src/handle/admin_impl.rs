@@ -13,6 +13,7 @@ use model::{
     Supported, TurnEnd,
 };
 
+use crate::connect::error::closed;
 use crate::connect::worker::Order;
 use crate::deletion::delete;
 use crate::events::commands;
@@ -22,6 +23,7 @@ use crate::journal::{commit, history};
 use crate::maintenance::{stats, verify};
 use crate::reading::sessions;
 use crate::sessions::{aliases, changes, personas};
+use crate::transfer::{export, target};
 
 /// Between two looks for the answer to a command: a killed process gives none.
 const LOOK: Duration = Duration::from_millis(250);
@@ -187,20 +189,31 @@ impl LedgerAdmin for Postgres {
 
     fn export<'a>(
         &'a self,
-        _: &'a Path,
-        _: LedgerFormat,
-        _: Option<String>,
+        path: &'a Path,
+        format: LedgerFormat,
+        label: Option<String>,
     ) -> PortFuture<'a, LedgerExport> {
-        missing("`export`", "use `pg_dump`")
+        let (to, id, clock) = (path.to_owned(), self.id.clone(), self.clock.clone());
+        self.submit(None, move |server| async move {
+            export::export(&server, &to, (format, label.as_deref()), (&id, &clock)).await
+        })
     }
 
     fn import<'a>(
         &'a self,
-        _: &'a Path,
-        _: LedgerFormat,
-        _: Option<String>,
+        path: &'a Path,
+        format: LedgerFormat,
+        label: Option<String>,
     ) -> PortFuture<'a, LedgerImport> {
-        missing("`import`", "write the turns by `writeTurn`")
+        Box::pin(async move {
+            let this = self.this.upgrade().ok_or_else(closed)?;
+            let (path, runtime) = (path.to_owned(), tokio::runtime::Handle::current());
+            let read = move || {
+                let target = target::Target { ledger: &this, runtime };
+                portable::import(&path, format, label, &target)
+            };
+            tokio::task::spawn_blocking(read).await.map_err(|_| closed())?
+        })
     }
 
     fn close(&self) -> PortFuture<'_, ()> {

@@ -6,8 +6,9 @@ use tokio_postgres::types::Type;
 
 use crate::connect::error::Stored;
 use crate::connect::server::Param;
-use crate::rows::body;
+use crate::rows::body::{self, Body};
 use model::{CallStep, Message, ReplayClass, ToolCallRecord};
+use portable::MessageRecord;
 
 /// The columns of messages.
 #[derive(Default)]
@@ -24,15 +25,27 @@ impl Messages {
     pub(crate) fn of(messages: &[Message]) -> Stored<Self> {
         let mut columns = Self::default();
         for message in messages {
-            let body = body::encode(message)?;
-            columns.sequences.push(i32::try_from(message.sequence).unwrap_or(i32::MAX));
-            columns.ids.push(message.id.clone());
-            columns.roles.push(message.role.as_str());
-            columns.created.push(message.created_at);
-            columns.bodies.push(body.bytes);
-            columns.checksums.push(body.checksum);
+            columns.push(message, body::encode(message)?);
         }
         Ok(columns)
+    }
+
+    /// The messages of an import, with what a message of a run does not have.
+    pub(crate) fn of_records(messages: &[MessageRecord]) -> Stored<Self> {
+        let mut columns = Self::default();
+        for record in messages {
+            columns.push(&record.message, body::encode(record)?);
+        }
+        Ok(columns)
+    }
+
+    fn push(&mut self, message: &Message, body: Body) {
+        self.sequences.push(i32::try_from(message.sequence).unwrap_or(i32::MAX));
+        self.ids.push(message.id.clone());
+        self.roles.push(message.role.as_str());
+        self.created.push(message.created_at);
+        self.bodies.push(body.bytes);
+        self.checksums.push(body.checksum);
     }
 
     /// The number of parameters.

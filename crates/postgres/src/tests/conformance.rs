@@ -16,3 +16,10 @@
     reading: a_search_finds_messages_newest_first_and_no_tool_results, usage_is_summed_by_each_key_and_an_unknown_price_is_not_0, a_run_in_no_session_has_its_turn_and_no_session, sessions_and_tool_calls_are_listed_by_their_filters, the_ancestry_goes_up_to_the_root_page_by_page, the_children_of_a_turn_are_all_turns_that_follow_it_in_any_session, a_session_is_read_as_of_any_time;
     transfer: a_closed_ledger_refuses_every_call_and_is_intact_for_the_next_process;
 }
+
+#[tokio::test]
+async fn a_session_is_imported_from_its_file_once() {
+    use crate::tests::store::fresh;
+    ::conformance::cases::transfer::a_session_is_imported_from_its_file_once(fresh(), fresh())
+        .await;
+}

@@ -3,39 +3,38 @@
 //!
 //! It must never let a session point at a turn that is not in the ledger.
 
-use std::sync::LazyLock;
+use crate::error::Stored;
+use crate::record::SessionRecord;
+use crate::report::Problems;
+use crate::rows::Rows;
+use model::{CompactionResult, SessionKey, SessionRow, TransferCode};
 
-use rusqlite::{Connection, params_from_iter};
+/// The persona of a session that has none.
+pub(crate) const DEFAULT_PERSONA: &str = "default";
 
-use super::record::SessionRecord;
-use super::report::Problems;
-use crate::journal::compaction::write_row;
-use crate::rows::metadata_rows;
-use crate::rows::turn_parents::parent_of;
-use crate::sessions::pointers;
-use crate::sqlite::checksum::{numbered, set};
-use crate::sqlite::columns::{list, values};
-use crate::sqlite::error::Stored;
-use crate::sqlite::functions::agent_of;
-use crate::sqlite::sql;
-use model::{CompactionResult, SessionRow, StorageErrorKind, TransferCode};
+/// The agent of a session without one: the one that its label names, else its persona.
+pub(crate) fn agent_of(label: &str, persona: &str) -> String {
+    SessionKey::parse(label).agent_id.unwrap_or_else(|| persona.to_owned())
+}
 
 /// A session of an import, with its line if the file has one line for each session.
 #[derive(Debug, Clone)]
-pub(super) struct Imported {
-    pub(super) line: Option<u64>,
-    pub(super) record: Box<SessionRecord>,
+pub(crate) struct Imported {
+    pub(crate) line: Option<u64>,
+    pub(crate) record: Box<SessionRecord>,
+    /// The turn at which it pointed before.
+    pub(crate) before: Option<String>,
 }
 
 /// Writes the row of the compaction `id`.
-pub(super) fn compaction(
-    connection: &Connection,
+pub(crate) async fn compaction(
+    rows: &dyn Rows,
     (line, id): (Option<u64>, &str),
     mut result: CompactionResult,
     problems: &mut Problems,
 ) -> Stored<()> {
     for named in [&mut result.summarized_through_turn_id, &mut result.first_kept_turn_id] {
-        if !exists(connection, named)? {
+        if !rows.exists(named).await? {
             problems.add(
                 line,
                 TransferCode::LostReference,
@@ -47,48 +46,38 @@ pub(super) fn compaction(
     }
     // In a reattached thread, the turn may be on another branch.
     let through = &mut result.summarized_through_turn_id;
-    if through != id && !is_above(connection, id, through)? {
+    if through != id && !rows.is_above(id, through).await? {
         let message =
             format!("compaction `{id}` summarises turn `{through}`, which is no longer above it");
         problems.add(line, TransferCode::LostReference, message);
         id.clone_into(through);
     }
-    write_row(connection, id, &result)
+    rows.compaction(id, &result).await
 }
 
-static UPDATE_SESSION: LazyLock<String> = LazyLock::new(|| {
-    let columns = list::<SessionRow>();
-    let mut row = numbered(&columns);
-    row.retain(|(name, _)| *name != "label");
-    row.push(("opening", "0".to_owned()));
-    format!("UPDATE sessions SET {} WHERE label = ?1", set(&row))
-});
-
 /// Completes a session that the import has created, and makes it visible.
-pub(super) fn session(
-    connection: &Connection,
+pub(crate) async fn session(
+    rows: &dyn Rows,
     label: &str,
     imported: Option<&Imported>,
     problems: &mut Problems,
 ) -> Stored<()> {
-    let deepest = deepest_turn(connection, label)?;
-    let Some(Imported { line, record }) = imported else {
+    let deepest = rows.deepest(label).await?;
+    let Some(Imported { line, record, before }) = imported else {
         problems.add(
             None,
             TransferCode::Rebuilt,
             format!("the record of session `{label}` is lost; it points at its deepest turn"),
         );
-        if let Some((turn, at)) = deepest {
-            pointers::move_pointer(connection, label, &turn, at)?;
-        }
-        return pointers::opened(connection, label);
+        let (turn, at) = deepest.map_or((None, 0), |(turn, at)| (Some(turn), at));
+        return rows.point(label, turn.as_deref(), at).await;
     };
     let session = &record.session;
     let deepest = deepest.map(|(turn, _)| turn);
-    let pointer = pointer(connection, (*line, record), deepest, problems)?;
+    let pointer = pointer(rows, (*line, record), deepest, problems).await?;
     let mut parent_turn_id = session.parent_turn_id.clone();
     if let Some(lost) = &session.parent_turn_id
-        && !exists(connection, lost)?
+        && !rows.exists(lost).await?
     {
         parent_turn_id = None;
         problems.add(
@@ -103,27 +92,29 @@ pub(super) fn session(
         named => named.to_owned(),
     };
     let row = SessionRow { thread_id: pointer, parent_turn_id, agent_id, ..session.clone() };
-    let doing = format_args!("write session `{label}`");
-    sql::exec(connection, &UPDATE_SESSION, params_from_iter(values(&row)), doing)?;
-    metadata_rows::set_on_session(connection, label, row.metadata.as_ref())?;
-    let mut logged = None;
-    for moved in &record.history {
-        if has_ended(connection, &moved.turn_id)? {
-            pointers::log(connection, label, &moved.turn_id, moved.changed_at)?;
+    rows.write_session(&row).await?;
+    // What was logged before stays.
+    let known = before
+        .as_ref()
+        .and_then(|before| record.history.iter().rposition(|moved| moved.turn_id == *before));
+    let mut logged = before.as_ref();
+    for moved in record.history.iter().skip(known.map_or(0, |at| at + 1)) {
+        if rows.parent(&moved.turn_id).await?.is_some() {
+            rows.log(label, &moved.turn_id, moved.changed_at).await?;
             logged = Some(&moved.turn_id);
         }
     }
     if let Some(turn) = &row.thread_id
         && logged != Some(turn)
     {
-        pointers::log(connection, label, turn, session.updated_at)?;
+        rows.log(label, turn, session.updated_at).await?;
     }
     Ok(())
 }
 
 /// The turn that a session points at: its own, else the last one of its log or its deepest one.
-fn pointer(
-    connection: &Connection,
+async fn pointer(
+    rows: &dyn Rows,
     (line, record): (Option<u64>, &SessionRecord),
     deepest: Option<String>,
     problems: &mut Problems,
@@ -141,14 +132,14 @@ fn pointer(
         pointer = Some(turn.clone());
     }
     let Some(lost) = pointer else { return Ok(None) };
-    if has_ended(connection, &lost)? {
+    if rows.parent(&lost).await?.is_some() {
         return Ok(Some(lost));
     }
     let mut found = deepest;
     while found.is_none()
         && let Some(turn) = logged.next()
     {
-        found = has_ended(connection, turn)?.then(|| turn.clone());
+        found = rows.parent(turn).await?.is_some().then(|| turn.clone());
     }
     let to = found.as_deref().unwrap_or("no turn");
     problems.add(
@@ -157,34 +148,4 @@ fn pointer(
         format!("session `{label}` pointed at `{lost}`, which is lost; it points at `{to}`"),
     );
     Ok(found)
-}
-
-/// The deepest turn of a session, the newest of several, and when it ended.
-fn deepest_turn(connection: &Connection, label: &str) -> Stored<Option<(String, i64)>> {
-    let select = "SELECT id, coalesce(completed_at, started_at) FROM turns WHERE session_label = ?1
-         ORDER BY depth DESC, id DESC LIMIT 1";
-    sql::optional(connection, select, (label,), format_args!("write session `{label}`"))
-}
-
-fn is_above(connection: &Connection, turn: &str, other: &str) -> Stored<bool> {
-    let select = "WITH RECURSIVE up (id) AS (
-           SELECT parent_turn_id FROM turns WHERE id = ?1
-           UNION SELECT t.parent_turn_id FROM up JOIN turns t ON t.id = up.id
-         ) SELECT 1 FROM up WHERE id = ?2";
-    sql::exists(connection, select, (turn, other), "find a turn")
-}
-
-fn has_ended(connection: &Connection, turn: &str) -> Stored<bool> {
-    match parent_of(connection, turn) {
-        Ok(_) => Ok(true),
-        Err(error) if error.kind == StorageErrorKind::UnknownTurn => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-/// Whether the ledger has the turn, ended or not.
-pub(super) fn exists(connection: &Connection, turn: &str) -> Stored<bool> {
-    let select = "SELECT 1 FROM turns WHERE id = ?1
-         UNION ALL SELECT 1 FROM runs WHERE turn_id = ?1 AND ended_at IS NULL AND epoch IS NOT NULL";
-    sql::exists(connection, select, (turn,), "find a turn")
 }
