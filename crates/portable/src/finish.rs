@@ -24,6 +24,8 @@ pub(crate) struct Imported {
     pub(crate) record: Box<SessionRecord>,
     /// The turn at which it pointed before.
     pub(crate) before: Option<String>,
+    /// It is copied: what it points at may be copied later.
+    pub(crate) is_copy: bool,
 }
 
 /// Writes the row of the compaction `id`.
@@ -55,28 +57,34 @@ pub(crate) async fn compaction(
     rows.compaction(id, &result).await
 }
 
-/// Completes a session that the import has created, and makes it visible.
+/// Completes a session that the import has created, and makes it visible. Whether its newest turns are not there yet.
 pub(crate) async fn session(
     rows: &dyn Rows,
     label: &str,
     imported: Option<&Imported>,
     problems: &mut Problems,
-) -> Stored<()> {
+) -> Stored<bool> {
     let deepest = rows.deepest(label).await?;
-    let Some(Imported { line, record, before }) = imported else {
+    let Some(Imported { line, record, before, is_copy }) = imported else {
         problems.add(
             None,
             TransferCode::Rebuilt,
             format!("the record of session `{label}` is lost; it points at its deepest turn"),
         );
         let (turn, at) = deepest.map_or((None, 0), |(turn, at)| (Some(turn), at));
-        return rows.point(label, turn.as_deref(), at).await;
+        rows.point(label, turn.as_deref(), at).await?;
+        return Ok(false);
     };
     let session = &record.session;
     let deepest = deepest.map(|(turn, _)| turn);
-    let pointer = pointer(rows, (*line, record), deepest, problems).await?;
+    let pointer = match is_copy {
+        true => copied(rows, record).await?.or_else(|| before.clone()),
+        false => pointer(rows, (*line, record), deepest, problems).await?,
+    };
+    let is_behind = *is_copy && pointer != session.thread_id;
     let mut parent_turn_id = session.parent_turn_id.clone();
     if let Some(lost) = &session.parent_turn_id
+        && !*is_copy
         && !rows.exists(lost).await?
     {
         parent_turn_id = None;
@@ -109,7 +117,18 @@ pub(crate) async fn session(
     {
         rows.log(label, turn, session.updated_at).await?;
     }
-    Ok(())
+    Ok(is_behind)
+}
+
+/// The newest turn of a session that is there already.
+async fn copied(rows: &dyn Rows, record: &SessionRecord) -> Stored<Option<String>> {
+    let logged = record.history.iter().rev().map(|moved| &moved.turn_id);
+    for turn in record.session.thread_id.iter().chain(logged) {
+        if rows.parent(turn).await?.is_some() {
+            return Ok(Some(turn.clone()));
+        }
+    }
+    Ok(None)
 }
 
 /// The turn that a session points at: its own, else the last one of its log or its deepest one.

@@ -3,6 +3,7 @@
 //! Owns the formats (the engine's JSONL, pi's and MyClaw's), the order and the repair of what is imported, and the steps of a
 //! copy. A backend implements [`Rows`]. It must never name one, nor send SQL.
 
+pub mod copy;
 mod error;
 mod export;
 mod finish;

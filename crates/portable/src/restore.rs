@@ -38,6 +38,8 @@ pub struct Restore {
     pub skipped_turns: u64,
     /// A copy: sessions that it made before are moved on, and a session stays hidden until its record is there.
     pub is_copy: bool,
+    /// Sessions of a copy whose newest turns are not there yet.
+    pub behind: u64,
     /// The sessions that this import creates, with their record unless that is lost.
     sessions: BTreeMap<String, Option<Imported>>,
     /// A compaction may name later turns, so these rows are written last.
@@ -112,7 +114,8 @@ impl Restore {
             Some(_) | None => self.own(rows, &session.label, session.created_at).await?,
         };
         if is_own {
-            let imported = Imported { line, record: Box::new(record.clone()), before };
+            let imported =
+                Imported { line, record: Box::new(record.clone()), before, is_copy: self.is_copy };
             self.sessions.insert(session.label.clone(), Some(imported));
             return Ok(());
         }
@@ -222,7 +225,9 @@ impl Restore {
         }
         for (label, imported) in &self.sessions {
             if !self.is_copy || imported.is_some() {
-                finish::session(rows, label, imported.as_ref(), &mut self.problems).await?;
+                let is_behind =
+                    finish::session(rows, label, imported.as_ref(), &mut self.problems).await?;
+                self.behind += u64::from(is_behind);
             }
         }
         Ok(())

@@ -67,6 +67,13 @@ pub trait Rows {
     /// A session with its log.
     fn session<'a>(&'a self, label: &'a str) -> Answer<'a, Option<SessionRecord>>;
 
+    /// Those of the turns that the ledger does not have.
+    fn missing<'a>(&'a self, turns: &'a [String]) -> Answer<'a, Vec<String>>;
+    /// The number in the only row of a statement, in which `@` stands before each table.
+    fn count<'a>(&'a self, statement: &'a str) -> Answer<'a, u64>;
+    /// Refuses new turns, messages, schedules, names and facts, once those under way are written; or allows them again.
+    fn fence<'a>(&'a self, place: Option<&'a str>) -> Answer<'a, ()>;
+
     /// Whether the ledger has the turn, ended or not.
     fn exists<'a>(&'a self, turn: &'a str) -> Answer<'a, bool>;
     /// The ended turn of that id as a parent.

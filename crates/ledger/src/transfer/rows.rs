@@ -16,7 +16,7 @@ use crate::reading::history;
 use crate::rows::narrow::shared_values::SharedValues;
 use crate::rows::turn_parents::{parent_of, unknown_turn};
 use crate::rows::{context_layers, metadata_rows, session_rows, turn_rows};
-use crate::sessions::pointers;
+use crate::sessions::{moved, pointers};
 use crate::sqlite::checksum::{numbered, set};
 use crate::sqlite::columns::{list, values};
 use crate::sqlite::error::Stored;
@@ -219,6 +219,26 @@ impl Rows for SqliteRows<'_> {
 
     fn session<'a>(&'a self, label: &'a str) -> Answer<'a, Option<SessionRecord>> {
         now(self.read_session(label))
+    }
+
+    fn missing<'a>(&'a self, turns: &'a [String]) -> Answer<'a, Vec<String>> {
+        let missing = turns.iter().filter_map(|turn| {
+            match sql::exists(self.connection, EXISTS, (turn,), "find a turn") {
+                Ok(true) => None,
+                Ok(false) => Some(Ok(turn.clone())),
+                Err(error) => Some(Err(error)),
+            }
+        });
+        now(missing.collect())
+    }
+
+    fn count<'a>(&'a self, statement: &'a str) -> Answer<'a, u64> {
+        let statement = statement.replace('@', "");
+        now(sql::one(self.connection, &statement, (), "count what is not copied"))
+    }
+
+    fn fence<'a>(&'a self, place: Option<&'a str>) -> Answer<'a, ()> {
+        now(moved::set(self.connection, place))
     }
 
     fn exists<'a>(&'a self, turn: &'a str) -> Answer<'a, bool> {

@@ -7,10 +7,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use model::{
-    AliasRow, CommitReceipt, Deletion, LedgerAdmin, LedgerBackup, LedgerDeletion, LedgerExport,
-    LedgerFormat, LedgerImport, LedgerReport, LedgerStats, LedgerVacuum, MetadataKey, PersonaRow,
-    PortFuture, SessionChange, SessionCommand, SessionRow, StorageError, StorageErrorKind,
-    Supported, TurnEnd,
+    AliasRow, CommitReceipt, CopyAnswer, CopyStep, Deletion, LedgerAdmin, LedgerBackup,
+    LedgerDeletion, LedgerExport, LedgerFormat, LedgerImport, LedgerReport, LedgerStats,
+    LedgerVacuum, MetadataKey, PersonaRow, PortFuture, SessionChange, SessionCommand, SessionRow,
+    StorageError, StorageErrorKind, Supported, TurnEnd,
 };
 
 use crate::connect::error::closed;
@@ -23,7 +23,9 @@ use crate::journal::{commit, history};
 use crate::maintenance::{stats, verify};
 use crate::reading::sessions;
 use crate::sessions::{aliases, changes, personas};
+use crate::transfer::rows::{self, ServerRows};
 use crate::transfer::{export, target};
+use portable::copy;
 
 /// Between two looks for the answer to a command: a killed process gives none.
 const LOOK: Duration = Duration::from_millis(250);
@@ -213,6 +215,21 @@ impl LedgerAdmin for Postgres {
                 portable::import(&path, format, label, &target)
             };
             tokio::task::spawn_blocking(read).await.map_err(|_| closed())?
+        })
+    }
+
+    fn copy_step(&self, step: CopyStep) -> PortFuture<'_, CopyAnswer> {
+        let clock = self.clock.clone();
+        self.submit(None, move |server| async move {
+            let doing = "copy the ledger";
+            let perform = async |client: &tokio_postgres::Client| {
+                let rows = ServerRows::new(&server, client, &clock, &[]);
+                rows.outcome(copy::perform(&rows, &step).await)
+            };
+            match copy::writes(&step) {
+                true => rows::writing(&server, doing, perform).await,
+                false => rows::reading(&server, doing, perform).await,
+            }
         })
     }
 

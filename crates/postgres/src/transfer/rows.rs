@@ -3,6 +3,7 @@
 //! It must never list an open turn, nor use another connection while the transaction holds one.
 
 use std::cell::RefCell;
+use std::collections::HashSet;
 
 use base::clock::Clock;
 use model::{Approval, CompactionResult, Metadata, SessionRow};
@@ -178,6 +179,33 @@ impl Rows for ServerRows<'_> {
 
     fn session<'a>(&'a self, label: &'a str) -> Answer<'a, Option<SessionRecord>> {
         Box::pin(self.read_session(label))
+    }
+
+    fn missing<'a>(&'a self, turns: &'a [String]) -> Answer<'a, Vec<String>> {
+        Box::pin(async move {
+            let text = "select id from unnest($1) as w (id) where not exists (select from @turns t where t.id = w.id)";
+            let rows = self.rows(text, &[(&turns, Type::TEXT_ARRAY)]).await?;
+            let missing: HashSet<String> =
+                rows.iter().map(|row| get(row, "id")).collect::<Stored<_>>()?;
+            Ok(turns.iter().filter(|turn| missing.contains(*turn)).cloned().collect())
+        })
+    }
+
+    fn count<'a>(&'a self, statement: &'a str) -> Answer<'a, u64> {
+        Box::pin(async move {
+            let row = self.row(statement, &[]).await?;
+            row.map_or(Ok(0), |row| Ok(get::<i64>(&row, "count")?.unsigned_abs()))
+        })
+    }
+
+    fn fence<'a>(&'a self, place: Option<&'a str>) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let lock = "lock table @turns, @queue_items, @schedules, @session_aliases, @personas, @memory_facts
+                in share row exclusive mode";
+            self.rows(lock, &[]).await?;
+            let set = "update @ledger set moved_to = $1";
+            self.rows(set, &[(&place, Type::TEXT)]).await.map(drop)
+        })
     }
 
     fn exists<'a>(&'a self, turn: &'a str) -> Answer<'a, bool> {
