@@ -36,8 +36,9 @@ export async function copyLedger(
     truncated: false,
   }
   let left: Record<string, number> = {}
+  let until: number | null = null
   const report = (): types.LedgerCopy => {
-    const { openTurns = 0, ...others } = left
+    const { openTurns = 0, until: _, ...others } = left
     const rest = Object.entries(others).filter(([, count]) => count > 0)
     const verified = sums.comparedTurns > 0 || sums.turns + sums.skippedTurns === 0
     return {
@@ -51,7 +52,7 @@ export async function copyLedger(
   }
   const run = async (phase: string) => {
     for (let after: number | null = 0; after !== null; ) {
-      const part: Part = await request({ to, phase, after, moved }, signal)
+      const part: Part = await request({ to, phase, after, until, moved }, signal)
       after = part.next
       sums.turns += part.turns
       sums.skippedTurns += part.skippedTurns
@@ -65,6 +66,9 @@ export async function copyLedger(
       onProgress?.(report())
     }
   }
+  // Turns that end faster than they are copied are left to the next call, or to the cut-over.
+  await run('left')
+  until = left.until ?? null
   await run('turns')
   if (!cutOver) {
     await run('sessions')
@@ -74,6 +78,7 @@ export async function copyLedger(
   }
   await run('fence')
   moved = true
+  until = null
   try {
     const end = performance.now() + drainMs
     await run('left')

@@ -26,6 +26,9 @@ pub(super) struct CopyPart {
     phase: Phase,
     #[serde(default)]
     after: i64,
+    /// The number of the last turn that is copied; null for all, where no new ones come.
+    #[serde(default)]
+    until: Option<i64>,
     /// The ledger takes nothing new any more.
     #[serde(default)]
     moved: bool,
@@ -66,7 +69,8 @@ pub(super) fn check(part: &CopyPart) -> Result<(), EngineError> {
 /// Does one part.
 pub(super) async fn part(from: LedgerPorts, part: CopyPart) -> Answer {
     let place = place(&part.to);
-    let CopyPart { to, phase, after, moved } = part;
+    let CopyPart { to, phase, after, until, moved } = part;
+    let range = (after, until.unwrap_or(i64::MAX));
     let step = match phase {
         Phase::Fence => Some(CopyStep::Fence(Some(place))),
         Phase::Release => Some(CopyStep::Fence(None)),
@@ -85,8 +89,8 @@ pub(super) async fn part(from: LedgerPorts, part: CopyPart) -> Answer {
     let to =
         opened.map_err(|_| StorageError::new(StorageErrorKind::Closed, "the engine closes"))??;
     let done = match phase {
-        Phase::Turns => turns(&from, &to, after).await,
-        Phase::Compare => compare(&from, &to, after, moved).await,
+        Phase::Turns => turns(&from, &to, range).await,
+        Phase::Compare => compare(&from, &to, range, moved).await,
         Phase::Sessions | Phase::Fence | Phase::Release | Phase::Left => {
             sessions(&from, &to, moved).await
         }
@@ -109,11 +113,15 @@ fn place(to: &LedgerFields) -> String {
     }
 }
 
-async fn turns(from: &LedgerPorts, to: &LedgerPorts, after: i64) -> Result<PartDone, StorageError> {
-    let (mut part, mut after) = (PartDone::default(), after);
+async fn turns(
+    from: &LedgerPorts,
+    to: &LedgerPorts,
+    (mut after, until): (i64, i64),
+) -> Result<PartDone, StorageError> {
+    let mut part = PartDone::default();
     for _ in 0..PAGES {
         let page = from.admin.copy_step(CopyStep::Ids { after }).await?;
-        if page.list.is_empty() {
+        if page.list.is_empty() || after >= until {
             return Ok(part);
         }
         after = page.last;
@@ -128,7 +136,7 @@ async fn turns(from: &LedgerPorts, to: &LedgerPorts, after: i64) -> Result<PartD
             part.done.problems.extend(written.problems);
         }
     }
-    part.next = Some(after);
+    part.next = (after < until).then_some(after);
     Ok(part)
 }
 
@@ -181,10 +189,10 @@ async fn sessions(
 async fn compare(
     from: &LedgerPorts,
     to: &LedgerPorts,
-    after: i64,
+    (mut after, until): (i64, i64),
     moved: bool,
 ) -> Result<PartDone, StorageError> {
-    let (mut part, mut after) = (PartDone::default(), after);
+    let mut part = PartDone::default();
     let differs = |what: &str| TransferProblem {
         line: None,
         code: TransferCode::Differs,
@@ -218,7 +226,7 @@ async fn compare(
             }
         }
     }
-    part.next = Some(after);
+    part.next = (after < until).then_some(after);
     Ok(part)
 }
 

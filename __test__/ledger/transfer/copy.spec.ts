@@ -2,7 +2,13 @@
 // acknowledged is in the copy once. It must never wait a fixed time.
 
 import { expect, test } from 'vitest'
-import type { AgentEngine, LedgerOptions, PostgresLedgerOptions } from '../../../index.js'
+import type {
+  AgentEngine,
+  LedgerOptions,
+  Page,
+  PostgresLedgerOptions,
+  TurnSummary,
+} from '../../../index.js'
 import { pending } from '../../support/approvals.js'
 import { closing, folder } from '../../support/cleanup.js'
 import { context, scriptedEngine } from '../../support/engine.js'
@@ -34,11 +40,15 @@ const directions = [
   ['a file', 'a file'],
 ] as const
 
-/** The ids from a session's head to its root. */
-async function chain(engine: AgentEngine, label: string): Promise<string[]> {
-  const head = (await engine.ledger.session(label))?.threadId as string
-  const { items } = await engine.ledger.ancestry(head, { limit: 1_000 })
-  return items.map(({ id }) => id)
+/** All items of a list. */
+async function all(list: (after: string | undefined) => Promise<Page<TurnSummary>>) {
+  const ids: string[] = []
+  for (let after: string | null | undefined; after !== null; ) {
+    const page: Page<TurnSummary> = await list(after)
+    ids.push(...page.items.map(({ id }) => id))
+    after = page.next
+  }
+  return ids
 }
 
 for (const [from, to] of directions) {
@@ -128,9 +138,13 @@ for (const [from, to] of directions) {
     expect(await Promise.all(refused)).toEqual(labels.map(() => 'ledger_moved'))
     const copy = open(target)
     for (const label of labels) {
-      expect((await chain(copy, label)).reverse()).toEqual(acknowledged.get(label))
-      const { items } = await copy.ledger.turns({ sessionLabel: label, limit: 1_000 })
-      expect(items.map(({ id }) => id).sort()).toEqual([...(acknowledged.get(label) ?? [])].sort())
+      const head = (await copy.ledger.session(label))?.threadId as string
+      const own = acknowledged.get(label) as string[]
+      const chain = await all((after) => copy.ledger.ancestry(head, { after, limit: 1_000 }))
+      expect(chain.sort()).toEqual([...own].sort())
+      expect(head).toBe(own.at(-1))
+      const listed = all((after) => copy.ledger.turns({ sessionLabel: label, after, limit: 1_000 }))
+      expect((await listed).sort()).toEqual([...own].sort())
     }
     expect(await copy.ledger.verify()).toMatchObject({ ok: true, problems: [] })
     expect((await refusal(source.ledger.alias('a', 's0'))).code).toBe('ledger_moved')
@@ -143,7 +157,7 @@ for (const [from, to] of directions) {
     for (let n = 0; n < 3; n += 1) await source.run(context({ sessionLabel: 'one' })).result
     await source.close()
     // After the turns, and after the ledger was closed for new ones.
-    for (const progress of ['1', '2']) {
+    for (const progress of ['2', '3']) {
       const args = [JSON.stringify(path), JSON.stringify(target), progress]
       expect(await child('ledger/copy.mjs', args)).toMatchObject({ signal: 'SIGKILL', err: '' })
     }

@@ -14,7 +14,9 @@ use model::{CopyAnswer, CopyStep, StorageError, StorageErrorKind, TransferCode};
 const PAGE: i64 = 256;
 
 /// What a copy does not have, by kind.
-const LEFT: [(&str, &str); 7] = [
+const LEFT: [(&str, &str); 8] = [
+    // Where a copy ends that turns overtake.
+    ("until", "select coalesce(max(n), 0) as count from @turns"),
     ("openTurns", ""),
     ("queueItems", "select count(*) from @queue_items where status in ('pending', 'processing')"),
     ("deliveries", "select count(*) from @deliveries where status <> 'delivered'"),
