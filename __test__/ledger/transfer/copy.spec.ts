@@ -22,13 +22,10 @@ type Options = LedgerOptions | PostgresLedgerOptions
 
 const schema = postgresServer()
 
-const open = (ledger: Options, replies = 20): AgentEngine =>
-  closing(
-    scriptedEngine(
-      Array.from({ length: replies }, (_, n) => `answer ${n}`),
-      { ledger },
-    ).engine,
-  )
+const open = (ledger: Options, replies = 20, delayMs = 0): AgentEngine => {
+  const script = Array.from({ length: replies }, (_, n) => ({ text: `answer ${n}`, delayMs }))
+  return closing(scriptedEngine(script, { ledger }).engine)
+}
 
 const kinds = {
   'a file': () => ({ path: folder().file }),
@@ -106,7 +103,7 @@ for (const [from, to] of directions) {
   })
 
   live(`${from} moves to ${to} while four sessions run turns, and loses none`, async () => {
-    const source = open(kinds[from](), 20_000)
+    const source = open(kinds[from](), 20_000, 20)
     const target = kinds[to]()
     const labels = ['s0', 's1', 's2', 's3']
     const acknowledged = new Map<string, string[]>(labels.map((label) => [label, []]))
