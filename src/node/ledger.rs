@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::backend;
-use super::copying::{self, CopyPart};
+use super::backend::copying::{self, CopyPart};
 use super::engine::NativeEngine;
 use super::errors::js_error;
 use super::hub::NativeHub;

@@ -7,7 +7,6 @@ mod approvals;
 mod backend;
 mod broker;
 mod compaction;
-mod copying;
 mod engine;
 mod errors;
 mod events;

@@ -4,9 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::backend;
-use super::options::LedgerFields;
-use super::reply::{Answer, json};
+use super::open;
+use crate::node::options::LedgerFields;
+use crate::node::reply::{Answer, json};
 use base::clock::Clock;
 use base::config::Environment;
 use base::error::EngineError;
@@ -21,7 +21,7 @@ const PAGES: usize = 4;
 const SESSIONS: usize = 128;
 
 #[derive(Deserialize)]
-pub(super) struct CopyPart {
+pub(crate) struct CopyPart {
     to: LedgerFields,
     phase: Phase,
     #[serde(default)]
@@ -62,12 +62,12 @@ struct PartDone {
 }
 
 /// Checks the options of the other ledger.
-pub(super) fn check(part: &CopyPart) -> Result<(), EngineError> {
-    backend::check(&part.to, &Environment::process()).map_err(EngineError::option)
+pub(crate) fn check(part: &CopyPart) -> Result<(), EngineError> {
+    open::check(&part.to, &Environment::process()).map_err(EngineError::option)
 }
 
 /// Does one part.
-pub(super) async fn part(from: LedgerPorts, part: CopyPart) -> Answer {
+pub(crate) async fn part(from: LedgerPorts, part: CopyPart) -> Answer {
     let place = place(&part.to);
     let CopyPart { to, phase, after, until, moved } = part;
     let range = (after, until.unwrap_or(i64::MAX));
@@ -84,7 +84,7 @@ pub(super) async fn part(from: LedgerPorts, part: CopyPart) -> Answer {
         return json(&PartDone { done, next: None });
     }
     // Opening waits for a disk or a server.
-    let open = move || backend::open(to, &Environment::process(), &Clock::default());
+    let open = move || open::open(to, &Environment::process(), &Clock::default());
     let opened = tokio::task::spawn_blocking(open).await;
     let to =
         opened.map_err(|_| StorageError::new(StorageErrorKind::Closed, "the engine closes"))??;
