@@ -2009,6 +2009,15 @@ export declare class AgentEngine {
 }
 
 /** Options of {@link Ledger.export}. */
+export interface CopyOptions {
+  /** Moves the ledger: nothing new is taken here any more once it is copied. Default false. */
+  cutOver?: boolean | undefined
+  /** How long a cut-over waits for the turns under way, in milliseconds. Default 60,000. */
+  drainMs?: number | undefined
+  /** Called with the sums so far. */
+  onProgress?: ((done: LedgerCopy) => void) | undefined
+}
+
 export interface ExportOptions {
   /** Default `ledger`. */
   format?: LedgerFormat | undefined
@@ -2337,6 +2346,20 @@ export interface Ledger {
    * for (const { line, message } of problems) console.warn(line, message)
    */
   import(path: string, options?: ImportOptions & CallOptions): Promise<LedgerImport>
+  /**
+   * Copies turns, sessions and names to another ledger, a file or PostgreSQL, while turns run here. What is there is skipped, so it may
+   * be called any number of times, also after it was interrupted. With `cutOver` this ledger then refuses new turns and messages
+   * (`ledger_moved`), those under way end, and the rest is copied. Rejects with `storage_locked` where turns, messages, deliveries or tasks are
+   * left that a copy does not have: this ledger is open again then.
+   *
+   * @example
+   * await engine.ledger.copyTo({ url: 'postgres://db/agents' })
+   * const { moved, verified } = await engine.ledger.copyTo({ url: 'postgres://db/agents' }, { cutOver: true })
+   */
+  copyTo(
+    target: LedgerOptions | PostgresLedgerOptions,
+    options?: CopyOptions & CallOptions,
+  ): Promise<LedgerCopy>
 }
 
 /**
@@ -2392,6 +2415,7 @@ export type AgentEngineErrorCode =
   | 'ledger_corrupt'
   | 'ledger_in_use'
   | 'ledger_replaced'
+  | 'ledger_moved'
   | 'ledger_closed'
   | 'storage_full'
   | 'storage_read_only'
@@ -6152,6 +6176,55 @@ truncated: boolean,
 leftOut: { [key in string]: number }, };
 
 /**
+ * What `ledger.copyTo(target)` did.
+ */
+export type LedgerCopy = { 
+/**
+ * Turns that were copied.
+ */
+turns: number, 
+/**
+ * Turns that the copy had already.
+ */
+skippedTurns: number, 
+/**
+ * Turns that were read from both ledgers, and compared.
+ */
+comparedTurns: number, 
+/**
+ * Sessions that point in the copy where they point here.
+ */
+sessions: number, 
+/**
+ * Sessions that have newer turns here: another call copies them.
+ */
+behind: number, 
+/**
+ * Turns that have not ended, which are not copied.
+ */
+openTurns: number, 
+/**
+ * True when every turn and every session that was copied is the same in both ledgers.
+ */
+verified: boolean, 
+/**
+ * True when this ledger is closed for new turns, and the copy has everything that is copied.
+ */
+moved: boolean, 
+/**
+ * What this ledger has and the copy has not, by kind: `queueItems`, `deliveries`, `schedules`, `dispatches`, `facts`, `budgets`.
+ */
+left: { [key in string]: number }, 
+/**
+ * What was changed or left out, at most 1,000 entries.
+ */
+problems: Array<TransferProblem>, 
+/**
+ * True when there are more than `problems` has.
+ */
+truncated: boolean, };
+
+/**
  * Something that was changed or left out. Everything else was transferred as it is.
  */
 export type TransferProblem = { 
@@ -6171,7 +6244,7 @@ message: string, };
 /**
  * Why something was changed or left out.
  */
-export type TransferCode = "damaged_line" | "invalid_line" | "refused" | "reattached" | "lost_reference" | "session_exists" | "rebuilt" | "unreadable";
+export type TransferCode = "damaged_line" | "invalid_line" | "refused" | "reattached" | "lost_reference" | "session_exists" | "rebuilt" | "unreadable" | "differs";
 
 /**
  * Which part of a list.

@@ -144,6 +144,7 @@ fn the_typescript_declarations_match_the_rust_types() {
         LedgerFormat,
         LedgerExport,
         LedgerImport,
+        LedgerCopy,
         TransferProblem,
         TransferCode,
         // Reading it.

@@ -2007,6 +2007,15 @@ export declare class AgentEngine {
 }
 
 /** Options of {@link Ledger.export}. */
+export interface CopyOptions {
+  /** Moves the ledger: nothing new is taken here any more once it is copied. Default false. */
+  cutOver?: boolean
+  /** How long a cut-over waits for the turns under way, in milliseconds. Default 60,000. */
+  drainMs?: number
+  /** Called with the sums so far. */
+  onProgress?: (done: LedgerCopy) => void
+}
+
 export interface ExportOptions {
   /** Default `ledger`. */
   format?: LedgerFormat
@@ -2335,6 +2344,20 @@ export interface Ledger {
    * for (const { line, message } of problems) console.warn(line, message)
    */
   import(path: string, options?: ImportOptions & CallOptions): Promise<LedgerImport>
+  /**
+   * Copies turns, sessions and names to another ledger, a file or PostgreSQL, while turns run here. What is there is skipped, so it may
+   * be called any number of times, also after it was interrupted. With `cutOver` this ledger then refuses new turns and messages
+   * (`ledger_moved`), those under way end, and the rest is copied. Rejects with `storage_locked` where turns, messages, deliveries or tasks are
+   * left that a copy does not have: this ledger is open again then.
+   *
+   * @example
+   * await engine.ledger.copyTo({ url: 'postgres://db/agents' })
+   * const { moved, verified } = await engine.ledger.copyTo({ url: 'postgres://db/agents' }, { cutOver: true })
+   */
+  copyTo(
+    target: LedgerOptions | PostgresLedgerOptions,
+    options?: CopyOptions & CallOptions,
+  ): Promise<LedgerCopy>
 }
 
 /**
@@ -2390,6 +2413,7 @@ export type AgentEngineErrorCode =
   | 'ledger_corrupt'
   | 'ledger_in_use'
   | 'ledger_replaced'
+  | 'ledger_moved'
   | 'ledger_closed'
   | 'storage_full'
   | 'storage_read_only'

@@ -3013,6 +3013,55 @@ truncated: boolean,
 leftOut: { [key in string]: number }, };
 
 /**
+ * What `ledger.copyTo(target)` did.
+ */
+export type LedgerCopy = { 
+/**
+ * Turns that were copied.
+ */
+turns: number, 
+/**
+ * Turns that the copy had already.
+ */
+skippedTurns: number, 
+/**
+ * Turns that were read from both ledgers, and compared.
+ */
+comparedTurns: number, 
+/**
+ * Sessions that point in the copy where they point here.
+ */
+sessions: number, 
+/**
+ * Sessions that have newer turns here: another call copies them.
+ */
+behind: number, 
+/**
+ * Turns that have not ended, which are not copied.
+ */
+openTurns: number, 
+/**
+ * True when every turn and every session that was copied is the same in both ledgers.
+ */
+verified: boolean, 
+/**
+ * True when this ledger is closed for new turns, and the copy has everything that is copied.
+ */
+moved: boolean, 
+/**
+ * What this ledger has and the copy has not, by kind: `queueItems`, `deliveries`, `schedules`, `dispatches`, `facts`, `budgets`.
+ */
+left: { [key in string]: number }, 
+/**
+ * What was changed or left out, at most 1,000 entries.
+ */
+problems: Array<TransferProblem>, 
+/**
+ * True when there are more than `problems` has.
+ */
+truncated: boolean, };
+
+/**
  * Something that was changed or left out. Everything else was transferred as it is.
  */
 export type TransferProblem = { 
@@ -3032,7 +3081,7 @@ message: string, };
 /**
  * Why something was changed or left out.
  */
-export type TransferCode = "damaged_line" | "invalid_line" | "refused" | "reattached" | "lost_reference" | "session_exists" | "rebuilt" | "unreadable";
+export type TransferCode = "damaged_line" | "invalid_line" | "refused" | "reattached" | "lost_reference" | "session_exists" | "rebuilt" | "unreadable" | "differs";
 
 /**
  * Which part of a list.

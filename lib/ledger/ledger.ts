@@ -14,6 +14,7 @@ import { type AgentEngineError, type Code, refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
 import { listed, noted, type Problems } from '../values/problems.ts'
 import { attempt, type Fields, readFields, readList, readName } from '../values/reader.ts'
+import { copyLedger } from './copy.ts'
 
 const CODE = 'invalid_context'
 /** The maximum number of parameters of a statement in SQLite. */
@@ -356,6 +357,13 @@ class Ledger implements types.Ledger {
       throw wrong('session', 'a string; this format holds one session', 'invalid_options')
     }
     return this.#request('export', transfer, signal)
+  }
+
+  async copyTo(
+    target: types.LedgerOptions | types.PostgresLedgerOptions,
+    options: types.CopyOptions & types.CallOptions = {},
+  ): Promise<types.LedgerCopy> {
+    return copyLedger((args, signal) => this.#request('copy', args, signal), target, options)
   }
 
   async import(

@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::backend;
+use super::backend::copying::{self, CopyPart};
 use super::engine::NativeEngine;
 use super::errors::js_error;
 use super::hub::NativeHub;
@@ -151,6 +152,11 @@ impl NativeEngine {
                     let report = ledger.admin.export(&path, format, session).await;
                     json(&report.map_err(|error| at_path("path", error))?)
                 });
+            }
+            "copy" => {
+                let part: CopyPart = arguments(args)?;
+                copying::check(&part)?;
+                self.answer(id, copying::part(ledger, part));
             }
             "import" => {
                 let Transfer { path, format, session } = arguments(args)?;

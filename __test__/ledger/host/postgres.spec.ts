@@ -152,11 +152,6 @@ live('what a ledger in PostgreSQL does not have is refused with what to use inst
     const { code, message } = error as { code: string; message: string }
     return [code, message.replace(/ \(docs\/.*\)$/, '')]
   }
-  const none = 'a ledger in PostgreSQL does not have'
-  expect(await refused(() => ledger.export(`${folder().path}/copy`))).toEqual([
-    'unsupported',
-    `${none} \`export\`; use \`pg_dump\``,
-  ])
   expect(await refused(() => ledger.backup(`${folder().path}/copy`))).toEqual([
     'unsupported',
     `${none} \`backup\`; use \`pg_basebackup\` or \`pg_dump\``,

@@ -99,7 +99,7 @@ pub use data::ledger::session::{
 };
 pub use data::ledger::session_key::{SessionKey, SessionKind, names_no_session};
 pub use data::ledger::transfer::{
-    LedgerExport, LedgerFormat, LedgerImport, TransferCode, TransferProblem,
+    LedgerCopy, LedgerExport, LedgerFormat, LedgerImport, TransferCode, TransferProblem,
 };
 pub use data::ledger::turn::{
     EndedStatus, HistoryMessage, ToolCallFilter, ToolCallRow, TurnError, TurnFilter, TurnRow,
@@ -139,6 +139,7 @@ pub use ports::future::PortFuture;
 pub use ports::journal::{Journal, Reserved};
 pub use ports::ledger::LedgerPorts;
 pub use ports::ledger_admin::LedgerAdmin;
+pub use ports::ledger_copy::{CopyAnswer, CopyStep};
 pub use ports::ledger_read::LedgerRead;
 pub use ports::live::{LiveRun, RunEvent, RunEventKind, RunNames, RunRegistration};
 pub use ports::memory_store::{

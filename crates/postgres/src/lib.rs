@@ -15,6 +15,7 @@ mod reading;
 mod rows;
 mod schema;
 mod sessions;
+mod transfer;
 
 #[cfg(test)]
 mod tests;

@@ -16,12 +16,14 @@ use crate::rows::{metadata_rows, session_rows};
 use crate::sessions::pointers::{self, unknown_session};
 use crate::sessions::{aliases, changes, fork, moves, persona};
 use crate::sqlite::error::closed;
-use crate::transfer::{self, Target};
+use crate::transfer::{self, SqliteRows, Target};
 use model::{
-    AliasRow, CommitReceipt, Deletion, LedgerAdmin, LedgerBackup, LedgerDeletion, LedgerExport,
-    LedgerFormat, LedgerImport, LedgerReport, LedgerStats, LedgerVacuum, MetadataKey, PersonaRow,
-    PortFuture, SessionChange, SessionCommand, SessionRow, StorageError, StorageErrorKind, TurnEnd,
+    AliasRow, CommitReceipt, CopyAnswer, CopyStep, Deletion, LedgerAdmin, LedgerBackup,
+    LedgerDeletion, LedgerExport, LedgerFormat, LedgerImport, LedgerReport, LedgerStats,
+    LedgerVacuum, MetadataKey, PersonaRow, PortFuture, SessionChange, SessionCommand, SessionRow,
+    StorageError, StorageErrorKind, TurnEnd,
 };
+use portable::{at_once, copy};
 use turn::stale_head::pointer_move::PointerMove;
 
 impl LedgerAdmin for Ledger {
@@ -253,8 +255,26 @@ impl LedgerAdmin for Ledger {
                 runtime: tokio::runtime::Handle::current(),
             };
             core.readers
-                .with_own_connection(move || transfer::import(&path, format, label, target))
+                .with_own_connection(move || portable::import(&path, format, label, &target))
                 .await
+        })
+    }
+
+    fn copy_step(&self, step: CopyStep) -> PortFuture<'_, CopyAnswer> {
+        let clock = self.clock.clone();
+        if !copy::writes(&step) {
+            return self.read(move |connection| {
+                at_once(copy::perform(&SqliteRows { connection, clock: &clock }, &step))
+            });
+        }
+        Box::pin(async move {
+            let core = self.core()?;
+            let write = core.writer.submit(move |connection| {
+                at_once(copy::perform(&SqliteRows { connection, clock: &clock }, &step))
+            });
+            let answer = write.await?;
+            core.poller.ended(answer.turns);
+            Ok(answer)
         })
     }
 

@@ -14,7 +14,7 @@ use crate::journal_rows::run_rows::RunRow;
 use crate::rows::context_layers;
 use crate::rows::narrow::shared_values::SharedValues;
 use crate::rows::turn_parents::{is_compacted, parent_of};
-use crate::sessions::pointers;
+use crate::sessions::{moved, pointers};
 use crate::sqlite::error::Stored;
 use base::clock::Clock;
 use model::{
@@ -55,6 +55,9 @@ pub(crate) fn commit_turn(
     run: Option<&RunRow>,
     clock: &Clock,
 ) -> Stored<CommitReceipt> {
+    if run.is_none() {
+        moved::refuse(connection)?;
+    }
     let session = pointers::head(connection, &turn.header.session_label)?;
     let head = session.clone().flatten();
     let (mut parent_id, moves, stale_head) = match landing(connection, turn, head.as_deref()) {

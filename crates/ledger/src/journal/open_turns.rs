@@ -28,7 +28,7 @@ use crate::rows::context_layers;
 use crate::rows::narrow::shared_values::SharedValues;
 use crate::rows::turn_parents::{Parent, parent_of};
 use crate::rows::turn_rows;
-use crate::sessions::pointers;
+use crate::sessions::{moved, pointers};
 use crate::sqlite::checksum::{insert, numbered};
 use crate::sqlite::error::{Stored, damaged};
 use crate::sqlite::sql;
@@ -59,6 +59,7 @@ pub(crate) fn begin(
 ) -> Stored<Opened<RunRow>> {
     let TurnOpening { turn_id, header, settings, messages, .. } = opening;
     let label = &header.session_label;
+    moved::refuse(connection)?;
     // First of all, because a process that must read the session again remains in the queue.
     let free = match enter(connection, claim, label)? {
         Entrance::Free(free) => free,

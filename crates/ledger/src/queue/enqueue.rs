@@ -44,6 +44,7 @@ pub(crate) fn enqueue(
     new: &NewItem,
     limits: QueueLimits,
 ) -> Stored<Enqueued> {
+    crate::sessions::moved::refuse(connection)?;
     let now = claim.clock.now_ms();
     if let Some((item_id, session_label)) = known_event(connection, new, now)? {
         return Ok(Enqueued::Duplicate { item_id, session_label });

@@ -78,6 +78,7 @@ pub(crate) fn put(
     (id, spec, item): (&str, &str, &str),
     next_at: Option<i64>,
 ) -> Stored<StoredSchedule> {
+    crate::sessions::moved::refuse(connection)?;
     let former = read(connection, &OF_ID, (id,))?.pop();
     if let Some(former) = former {
         if former.spec == spec && former.item == item {

@@ -10,7 +10,6 @@ use rusqlite::Connection;
 
 use crate::rows::blobs;
 use crate::rows::context_rows;
-use crate::rows::iso_time;
 use crate::rows::message_rows;
 use crate::search::search_indexer;
 use crate::sessions::pointers;
@@ -19,6 +18,7 @@ use crate::sqlite::functions::words_of;
 use crate::sqlite::sql;
 use base::words::{self, Wanted, search_words};
 use model::{Block, Message, RECALL, Recall, Recalled, RecalledMessage, Role};
+use portable::iso_time;
 
 /// Characters of a message around the words that were found.
 const EXCERPT: usize = 600;

@@ -4,7 +4,6 @@
 pub(crate) mod blobs;
 pub(crate) mod context_layers;
 pub(crate) mod context_rows;
-pub(crate) mod iso_time;
 pub(crate) mod json;
 pub(crate) mod message_codec;
 pub(crate) mod message_columns;

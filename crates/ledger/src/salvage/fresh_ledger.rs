@@ -15,9 +15,10 @@ use super::tables::Tables;
 use crate::open::{draft, registry};
 use crate::sqlite::error::{self, Stored, sqlite};
 use crate::sqlite::{connection, file};
-use crate::transfer::{Problems, Record, Restore};
+use crate::transfer::SqliteRows;
 use base::clock::Clock;
 use model::{StorageError, StorageErrorKind, TransferProblem};
+use portable::{Problems, Record, Restore, at_once};
 
 /// The result of `salvageLedger(damaged, fresh)`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -122,10 +123,13 @@ fn write(
     let mut restore = Restore::default();
     restore.problems = problems;
     connection.execute_batch("BEGIN IMMEDIATE").map_err(failed)?;
-    for record in &records {
-        restore.take(&connection, None, record, clock)?;
-    }
-    restore.finish(&connection)?;
+    let rows = SqliteRows { connection: &connection, clock };
+    at_once(async {
+        for record in &records {
+            restore.take(&rows, None, record).await?;
+        }
+        restore.finish(&rows).await
+    })?;
     let memory = remembered.write(&connection, &mut restore.problems)?;
     connection.execute_batch("COMMIT").map_err(failed)?;
     connection.close().map_err(|(_, error)| failed(error))?;

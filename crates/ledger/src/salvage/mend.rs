@@ -9,11 +9,11 @@ use serde_json::value::RawValue;
 
 use super::row::TableRow;
 use super::tables::Tables;
-use crate::transfer::{MessageRecord, Problems, Record, SessionRecord, TurnRecord};
 use model::{
     AgentToolCall, Block, CompactionResult, Message, Role, TokenUsage, ToolCallStatus,
     TransferCode, TurnError,
 };
+use portable::{MessageRecord, Problems, Record, SessionRecord, TurnRecord};
 
 /// The session for turns whose row is lost, so that their own session is unknown.
 const ORPHANS: &str = "salvaged";

@@ -13,10 +13,10 @@ use super::cells::Value;
 use super::row::{Layout, TableRow};
 use crate::memory_rows::{fact_rows, forget, pending};
 use crate::sqlite::error::Stored;
-use crate::transfer::Problems;
 use memory::assemble::fact_text;
 use memory::chunk::{CHUNK_TOKENS, chunks};
 use model::{FactInput, FactSource, MemoryFact, MemoryScope, MemoryScopeKind, TransferCode};
+use portable::Problems;
 
 /// Before this number of milliseconds no ledger was written: the number of a row is smaller.
 const FIRST_TIME: i64 = 100_000_000_000;

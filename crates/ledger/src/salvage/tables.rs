@@ -21,8 +21,8 @@ use crate::rows::row_key::{POSITION, sequence_of, turn_of};
 use crate::sessions::persona;
 use crate::sqlite::error::{Stored, damaged};
 use crate::sqlite::functions::agent_of;
-use crate::transfer::{MessageRecord, Moved};
 use model::{CompactionResult, Message, Metadata, Provenance, Role, SessionRow};
+use portable::{MessageRecord, Moved};
 
 /// All rows that were found.
 pub(super) struct Tables {

@@ -85,6 +85,7 @@ static PUT: LazyLock<String> = LazyLock::new(|| {
 /// # Errors
 /// `storage_constraint` for a label that a session in use has, for a cycle, and for a chain of more than 8.
 pub(crate) fn set(connection: &Connection, alias: &str, label: &str, now: i64) -> Stored<AliasRow> {
+    crate::sessions::moved::refuse(connection)?;
     let doing = format_args!("write alias `{alias}`");
     if is_active(connection, alias, doing)? {
         return Err(refused(

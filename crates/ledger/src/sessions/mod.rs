@@ -3,6 +3,7 @@
 pub(crate) mod aliases;
 pub(crate) mod changes;
 pub(crate) mod fork;
+pub(crate) mod moved;
 pub(crate) mod moves;
 pub(crate) mod persona;
 pub(crate) mod pointers;

@@ -98,6 +98,7 @@ pub(crate) fn put(
     main: Option<&str>,
     now: i64,
 ) -> Stored<PersonaRow> {
+    crate::sessions::moved::refuse(connection)?;
     let doing = format_args!("write persona `{id}`");
     let known = find(connection, id)?.map(|persona| persona.main_session_label);
     let main = main.map(ToOwned::to_owned).or(known).unwrap_or_else(|| main_label(id));

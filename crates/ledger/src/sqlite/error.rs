@@ -111,6 +111,7 @@ fn remedy(kind: StorageErrorKind) -> &'static str {
         StorageErrorKind::Corrupt => "restore a backup",
         StorageErrorKind::Constraint => "the row breaks a rule of the schema",
         StorageErrorKind::Exists => "pass another path",
+        StorageErrorKind::Moved => "open the ledger at its new place",
         StorageErrorKind::Replaced => "close the engine and open the ledger again",
         StorageErrorKind::NotLocal => "pass a path on a local disk",
         StorageErrorKind::ReadExpired => "read in smaller parts",

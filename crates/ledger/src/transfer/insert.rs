@@ -7,15 +7,14 @@ use std::sync::LazyLock;
 use rusqlite::Connection;
 use serde_json::value::RawValue;
 
-use super::record::TurnRecord;
 use crate::journal::write::{count, integer, json};
 use crate::rows::metadata_rows;
 use crate::rows::narrow::turn_insert;
 use crate::rows::turn_columns::{TurnColumns, TurnEndColumns};
-use crate::rows::turn_parents::Parent;
 use crate::sqlite::checksum::set;
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
+use portable::{Parent, TurnRecord};
 
 static SET_METADATA: LazyLock<String> = LazyLock::new(|| {
     let change = set(&[("metadata_json", "?3")]);
@@ -39,17 +38,17 @@ pub(super) fn set_metadata(
 pub(super) fn insert(
     connection: &Connection,
     turn: &TurnRecord,
-    parent: Option<&(String, Parent)>,
+    parent: Option<&Parent>,
 ) -> Stored<i64> {
     let error = turn.error.as_ref();
-    let above = parent.map_or(0, |(_, parent)| parent.thread_tokens);
+    let above = parent.map_or(0, |parent| parent.thread_tokens);
     let (tools, queries) = (json(&turn.tools_available), json(&turn.query_message_ids));
     let attempts = json(&turn.attempts);
     let row = TurnColumns {
         id: &turn.id,
-        parent_turn_id: parent.map(|(id, _)| id.as_str()),
+        parent_turn_id: parent.map(|parent| parent.id.as_str()),
         turn_type: &turn.turn_type,
-        depth: parent.map_or(0, |(_, parent)| parent.depth + 1),
+        depth: parent.map_or(0, |parent| parent.depth + 1),
         session_label: &turn.session_label,
         run_id: &turn.run_id,
         started_at: turn.started_at,
@@ -82,7 +81,7 @@ pub(super) fn insert(
         },
     };
     let doing = format_args!("write turn `{}`", turn.id);
-    let number = turn_insert::insert(connection, &row, parent.map(|(_, parent)| parent.n), doing)?;
+    let number = turn_insert::insert(connection, &row, parent.map(|parent| parent.n), doing)?;
     if let Some(metadata) = &turn.metadata {
         metadata_rows::add_to_turn(connection, number, metadata.as_str())?;
     }

@@ -1,26 +1,13 @@
-//! Export of sessions to files, and import from files.
+//! Export of sessions to files, and import from files: the formats are `portable`'s.
 //!
-//! Owns `export` and `import`, which the host calls: an export is one snapshot and leaves no incomplete file; an import
-//! reads line by line, and reports a problem for each line that was not imported. The queues of a broker are not exported: a
-//! message that ran in two ledgers would be answered twice. It must never move a session that existed before.
+//! An export is one snapshot and leaves no incomplete file; an import is written by the writer. The queues of a broker are not
+//! exported: a message that ran in two ledgers would be answered twice.
 
 mod export;
-mod finish;
-mod fitted;
-mod import;
 mod insert;
-mod lines;
-mod myclaw;
-mod out;
-mod own;
-mod pi;
-mod record;
-mod report;
-mod restore;
-mod tree;
+mod rows;
+mod target;
 
 pub(crate) use self::export::export;
-pub(crate) use self::import::{Target, import};
-pub(crate) use self::record::{MessageRecord, Moved, SessionRecord, TurnRecord};
-pub(crate) use self::report::Problems;
-pub(crate) use self::restore::{Record, Restore};
+pub(crate) use self::rows::SqliteRows;
+pub(crate) use self::target::Target;

@@ -6,9 +6,9 @@
 use std::path::Path;
 
 use crate::{
-    AliasRow, CommitReceipt, Deletion, LedgerBackup, LedgerDeletion, LedgerExport, LedgerFormat,
-    LedgerImport, LedgerReport, LedgerStats, LedgerVacuum, MetadataKey, PersonaRow, PortFuture,
-    SessionChange, SessionCommand, SessionRow, TurnEnd,
+    AliasRow, CommitReceipt, CopyAnswer, CopyStep, Deletion, LedgerBackup, LedgerDeletion,
+    LedgerExport, LedgerFormat, LedgerImport, LedgerReport, LedgerStats, LedgerVacuum, MetadataKey,
+    PersonaRow, PortFuture, SessionChange, SessionCommand, SessionRow, TurnEnd,
 };
 
 /// Everything that a host can do with a ledger besides reading it and running turns. Every method may fail with any error
@@ -151,6 +151,12 @@ pub trait LedgerAdmin: Send + Sync {
         format: LedgerFormat,
         label: Option<String>,
     ) -> PortFuture<'a, LedgerImport>;
+
+    /// Does a step of a copy of this ledger, or of one to it.
+    ///
+    /// # Errors
+    /// Any of storage.
+    fn copy_step(&self, step: CopyStep) -> PortFuture<'_, CopyAnswer>;
 
     /// Waits for submitted writes, and closes. Every later call is refused; a second `close` does nothing.
     fn close(&self) -> PortFuture<'_, ()>;

@@ -14,6 +14,7 @@ pub(crate) mod future;
 pub(crate) mod journal;
 pub(crate) mod ledger;
 pub(crate) mod ledger_admin;
+pub(crate) mod ledger_copy;
 pub(crate) mod ledger_read;
 pub(crate) mod live;
 pub(crate) mod memory_store;

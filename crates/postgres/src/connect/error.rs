@@ -9,6 +9,9 @@ use model::{StorageError, StorageErrorKind};
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
+/// The state of a statement that a moved ledger refuses.
+const MOVED: &str = "NX001";
+
 /// The answer of the ledger.
 pub(crate) type Stored<T> = Result<T, StorageError>;
 
@@ -72,6 +75,9 @@ pub(crate) fn stored(doing: impl Display, error: &Error) -> StorageError {
             format!("could not {doing}: {why}; check that the server runs and is reachable");
         return StorageError::new(StorageErrorKind::Io, message);
     };
+    if server.code().code() == MOVED {
+        return StorageError::new(StorageErrorKind::Moved, server.message());
+    }
     let (kind, remedy) = remedy(server.code());
     let (code, message) = (server.code().code(), server.message());
     StorageError::new(

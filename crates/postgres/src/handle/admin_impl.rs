@@ -7,11 +7,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use model::{
-    AliasRow, CommitReceipt, Deletion, LedgerAdmin, LedgerBackup, LedgerDeletion, LedgerExport,
-    LedgerFormat, LedgerImport, LedgerReport, LedgerStats, LedgerVacuum, MetadataKey, PersonaRow,
-    PortFuture, SessionChange, SessionCommand, SessionRow, StorageError, StorageErrorKind, TurnEnd,
+    AliasRow, CommitReceipt, CopyAnswer, CopyStep, Deletion, LedgerAdmin, LedgerBackup,
+    LedgerDeletion, LedgerExport, LedgerFormat, LedgerImport, LedgerReport, LedgerStats,
+    LedgerVacuum, MetadataKey, PersonaRow, PortFuture, SessionChange, SessionCommand, SessionRow,
+    StorageError, StorageErrorKind, TurnEnd,
 };
 
+use crate::connect::error::closed;
 use crate::connect::worker::Order;
 use crate::deletion::delete;
 use crate::events::commands;
@@ -21,6 +23,9 @@ use crate::journal::{commit, history};
 use crate::maintenance::{stats, verify};
 use crate::reading::sessions;
 use crate::sessions::{aliases, changes, moves, personas};
+use crate::transfer::rows::{self, ServerRows};
+use crate::transfer::{export, target};
+use portable::copy;
 use turn::stale_head::pointer_move::PointerMove;
 
 /// Between two looks for the answer to a command: a killed process gives none.
@@ -204,20 +209,46 @@ impl LedgerAdmin for Postgres {
 
     fn export<'a>(
         &'a self,
-        _: &'a Path,
-        _: LedgerFormat,
-        _: Option<String>,
+        path: &'a Path,
+        format: LedgerFormat,
+        label: Option<String>,
     ) -> PortFuture<'a, LedgerExport> {
-        missing("`export`", "use `pg_dump`")
+        let (to, id, clock) = (path.to_owned(), self.id.clone(), self.clock.clone());
+        self.submit(None, move |server| async move {
+            export::export(&server, &to, (format, label.as_deref()), (&id, &clock)).await
+        })
     }
 
     fn import<'a>(
         &'a self,
-        _: &'a Path,
-        _: LedgerFormat,
-        _: Option<String>,
+        path: &'a Path,
+        format: LedgerFormat,
+        label: Option<String>,
     ) -> PortFuture<'a, LedgerImport> {
-        missing("`import`", "write the turns by `writeTurn`")
+        Box::pin(async move {
+            let this = self.this.upgrade().ok_or_else(closed)?;
+            let (path, runtime) = (path.to_owned(), tokio::runtime::Handle::current());
+            let read = move || {
+                let target = target::Target { ledger: &this, runtime };
+                portable::import(&path, format, label, &target)
+            };
+            tokio::task::spawn_blocking(read).await.map_err(|_| closed())?
+        })
+    }
+
+    fn copy_step(&self, step: CopyStep) -> PortFuture<'_, CopyAnswer> {
+        let clock = self.clock.clone();
+        self.submit(None, move |server| async move {
+            let doing = "copy the ledger";
+            let perform = async |client: &tokio_postgres::Client| {
+                let rows = ServerRows::new(&server, client, &clock, &[]);
+                rows.outcome(copy::perform(&rows, &step).await)
+            };
+            match copy::writes(&step) {
+                true => rows::writing(&server, doing, perform).await,
+                false => rows::reading(&server, doing, perform).await,
+            }
+        })
     }
 
     fn close(&self) -> PortFuture<'_, ()> {

@@ -42,7 +42,7 @@ pub(crate) fn stored(row: &Row) -> Stored<Approval> {
     })
 }
 
-fn body(approval: &Approval) -> Stored<String> {
+pub(crate) fn body(approval: &Approval) -> Stored<String> {
     serde_json::to_string(approval).map_err(|_| damaged("an approval has no JSON"))
 }
 

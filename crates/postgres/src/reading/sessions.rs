@@ -17,7 +17,7 @@ use model::{
 };
 
 pub(crate) const COLUMNS: &str = "label, head, persona_id, agent_id, created_at, updated_at, status, is_subagent, parent_session_label,
-    parent_turn_id, spawn_tool_call_id, task_description, task_status, origin, origin_session_id, metadata";
+    parent_turn_id, spawn_tool_call_id, task_description, task_status, origin, origin_session_id, metadata, routing_key";
 /// A session is there once its first turn is open.
 pub(crate) const IS_THERE: &str = "(not opening or exists (select from @turns t where t.session_label = label and t.status = 'streaming'))";
 pub(crate) const IS_SESSION: &str = "label !~ '^run:[0-9A-HJKMNP-TV-Z]{26}$'";
@@ -34,7 +34,7 @@ pub(crate) fn session_row(row: &Row) -> Stored<SessionRow> {
         spawn_tool_call_id: get(row, "spawn_tool_call_id")?,
         task_description: get(row, "task_description")?,
         task_status: get(row, "task_status")?,
-        routing_key: None,
+        routing_key: get(row, "routing_key")?,
         origin: get(row, "origin")?,
         origin_session_id: get(row, "origin_session_id")?,
         created_at: get(row, "created_at")?,

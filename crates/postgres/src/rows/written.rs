@@ -4,10 +4,11 @@
 
 use tokio_postgres::types::Type;
 
-use crate::connect::error::Stored;
+use crate::connect::error::{Stored, damaged};
 use crate::connect::server::Param;
-use crate::rows::body;
+use crate::rows::body::{self, Body};
 use model::{CallStep, Message, MessageLayers, ReplayClass, ToolCallRecord};
+use portable::MessageRecord;
 
 /// The columns of messages.
 #[derive(Default)]
@@ -30,17 +31,32 @@ impl Messages {
         let layers: Vec<&MessageLayers> = layers.into_iter().collect();
         let mut columns = Self::default();
         for message in messages {
-            let body = body::encode(message)?;
             let own = layers.iter().find(|it| it.message_id == message.id);
-            columns.contexts.push(own.map(|it| it.json.clone()));
-            columns.sequences.push(i32::try_from(message.sequence).unwrap_or(i32::MAX));
-            columns.ids.push(message.id.clone());
-            columns.roles.push(message.role.as_str());
-            columns.created.push(message.created_at);
-            columns.bodies.push(body.bytes);
-            columns.checksums.push(body.checksum);
+            columns.push(message, body::encode(message)?, own.map(|it| it.json.clone()));
         }
         Ok(columns)
+    }
+
+    /// The messages of an import, with what a message of a run does not have. Their layers have a column.
+    pub(crate) fn of_records(messages: &[MessageRecord]) -> Stored<Self> {
+        let mut columns = Self::default();
+        for record in messages {
+            let layers = record.layers.as_ref().map(serde_json::to_string).transpose();
+            let layers = layers.map_err(|_| damaged("layers have no JSON"))?;
+            let bare = MessageRecord { layers: None, ..record.clone() };
+            columns.push(&record.message, body::encode(&bare)?, layers);
+        }
+        Ok(columns)
+    }
+
+    fn push(&mut self, message: &Message, body: Body, layers: Option<String>) {
+        self.sequences.push(i32::try_from(message.sequence).unwrap_or(i32::MAX));
+        self.ids.push(message.id.clone());
+        self.roles.push(message.role.as_str());
+        self.created.push(message.created_at);
+        self.bodies.push(body.bytes);
+        self.checksums.push(body.checksum);
+        self.contexts.push(layers);
     }
 
     /// The number of parameters.

@@ -19,6 +19,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/050_broker.sql"),
     include_str!("migrations/060_memory.sql"),
     include_str!("migrations/070_layers_and_links.sql"),
+    include_str!("migrations/080_transfer.sql"),
 ];
 
 /// The oldest server that the statements run on.

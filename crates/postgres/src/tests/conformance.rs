@@ -19,3 +19,10 @@
     reservations: a_turn_begins_with_the_reservation_of_its_call_or_without_it, results_are_stored_with_the_reservation_of_the_next_call_or_without_it;
     transfer: a_closed_ledger_refuses_every_call_and_is_intact_for_the_next_process;
 }
+
+#[tokio::test]
+async fn a_session_is_imported_from_its_file_once() {
+    use crate::tests::store::fresh;
+    ::conformance::cases::transfer::a_session_is_imported_from_its_file_once(fresh(), fresh())
+        .await;
+}

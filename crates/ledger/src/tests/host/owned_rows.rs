@@ -38,7 +38,7 @@ const ELSEWHERE: [(&str, &str); 19] = [
 ];
 
 /// Left as they are: they belong to no turn and no session.
-const LEFT: [(&str, &str); 14] = [
+const LEFT: [(&str, &str); 15] = [
     ("auth_profile_usage", "keys"),
     ("budget_accounts", "limits: what was spent stays spent"),
     ("budget_reservations", "limits"),
@@ -47,6 +47,7 @@ const LEFT: [(&str, &str); 14] = [
     ("memory_scopes", "names that chunks and facts share"),
     ("memory_state", "the index"),
     ("model_calibration", "models"),
+    ("moved", "where the ledger is"),
     ("personas", "agents"),
     ("queue_events", "what was received: the same event is not accepted again"),
     ("schedules", "times: the host ends them by their ids"),

@@ -235,6 +235,8 @@ pub enum StorageErrorKind {
     InUse,
     /// The file was deleted or replaced while it was open.
     Replaced,
+    /// The ledger was moved to another place, which the message names.
+    Moved,
     /// The read pinned the log for so long that it was ended.
     ReadExpired,
     /// The file is on a network or shared file system.
@@ -301,6 +303,7 @@ impl StorageErrorKind {
             Self::Corrupt => "ledger_corrupt",
             Self::InUse => "ledger_in_use",
             Self::Replaced => "ledger_replaced",
+            Self::Moved => "ledger_moved",
             Self::ReadExpired => "read_expired",
             Self::NotLocal => "storage_not_local",
             Self::NoDescriptors => "no_file_descriptors",

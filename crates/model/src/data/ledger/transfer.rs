@@ -41,6 +41,8 @@ pub enum TransferCode {
     Rebuilt,
     /// A turn of the ledger cannot be read, and is not in the file.
     Unreadable,
+    /// It is not the same in the copy.
+    Differs,
 }
 
 /// Something that was changed or left out. Everything else was transferred as it is.
@@ -102,4 +104,33 @@ pub struct LedgerExport {
     pub truncated: bool,
     /// Parts of messages that the format does not support, by kind.
     pub left_out: BTreeMap<String, u64>,
+}
+
+/// What `ledger.copyTo(target)` did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
+#[serde(rename_all = "camelCase")]
+pub struct LedgerCopy {
+    /// Turns that were copied.
+    pub turns: u64,
+    /// Turns that the copy had already.
+    pub skipped_turns: u64,
+    /// Turns that were read from both ledgers, and compared.
+    pub compared_turns: u64,
+    /// Sessions that point in the copy where they point here.
+    pub sessions: u64,
+    /// Sessions that have newer turns here: another call copies them.
+    pub behind: u64,
+    /// Turns that have not ended, which are not copied.
+    pub open_turns: u64,
+    /// True when every turn and every session that was copied is the same in both ledgers.
+    pub verified: bool,
+    /// True when this ledger is closed for new turns, and the copy has everything that is copied.
+    pub moved: bool,
+    /// What this ledger has and the copy has not, by kind: `queueItems`, `deliveries`, `schedules`, `dispatches`, `facts`, `budgets`.
+    pub left: BTreeMap<String, u64>,
+    /// What was changed or left out, at most 1,000 entries.
+    pub problems: Vec<TransferProblem>,
+    /// True when there are more than `problems` has.
+    pub truncated: bool,
 }

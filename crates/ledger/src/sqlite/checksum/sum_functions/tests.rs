@@ -58,6 +58,9 @@ fn every_column_of_the_schema_is_covered_or_checked_otherwise() {
         "session_waits.id",
         // The table has one row.
         "schema_meta.id",
+        // Not of the ledger's content: one row, which ends its use.
+        "moved.id",
+        "moved.place",
         "search_progress.id",
         // `verify()` compares them with the children.
         "turns.has_children",

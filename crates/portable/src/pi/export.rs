@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde_json::{Map, Value, json};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::super::record::{MessageRecord, TurnRecord};
 use super::content::{parts, pi_api_of};
 use super::entries::VERSION;
 use super::messages::original_entry;
-use crate::rows::iso_time;
+use crate::iso_time;
+use crate::record::{MessageRecord, TurnRecord};
 use model::{Block, Role, SessionRow, TokenUsage};
 
 /// The lines of a session, the header first.

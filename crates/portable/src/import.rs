@@ -3,20 +3,16 @@
 //! It must never move a session that existed before.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::lines::{Line, Lines};
-use super::own::Read;
-use super::pi::entries::Numbered;
-use super::report::Problems;
-use super::restore::{Record, Restore};
-use super::{myclaw, own, pi};
-use crate::events::poller::Poller;
-use crate::sessions::pointers;
-use crate::sqlite::error::Stored;
-use crate::sqlite::writer::Writer;
+use crate::error::Stored;
+use crate::lines::{Line, Lines};
+use crate::own::Read;
+use crate::pi::entries::Numbered;
+use crate::report::Problems;
+use crate::restore::{Record, Restore};
+use crate::{myclaw, own, pi};
 use base::clock::Clock;
 use model::{
     LedgerFormat, LedgerImport, StorageError, StorageErrorKind, TransferCode, repair_surrogates,
@@ -28,58 +24,39 @@ const BATCH: usize = 256;
 /// Bytes of one transaction.
 const BATCH_BYTES: usize = 8 << 20;
 
-/// Imports the sessions of a file. It blocks: on the disk, and on the writer.
-pub(crate) fn import(
+/// Imports the sessions of a file. It blocks: on the disk, and on the target.
+///
+/// # Errors
+/// `invalid_import` for what is no file of that format; those of the target.
+pub fn import(
     path: &Path,
     format: LedgerFormat,
     label: Option<String>,
-    target: Target,
+    target: &dyn Target,
 ) -> Stored<LedgerImport> {
     match format {
         LedgerFormat::Ledger => import_own(path, target),
-        LedgerFormat::Pi | LedgerFormat::Myclaw => import_foreign(path, format, label, &target),
+        LedgerFormat::Pi | LedgerFormat::Myclaw => import_foreign(path, format, label, target),
     }
 }
 
-/// The target of an import: the writer, called from a thread that may block.
-pub(crate) struct Target {
-    pub(crate) writer: Arc<Writer>,
-    pub(crate) poller: Arc<Poller>,
-    pub(crate) clock: Clock,
-    pub(crate) runtime: tokio::runtime::Handle,
+/// The target of an import, called from a thread that may block.
+pub trait Target {
+    /// Calls [`Restore::take`] with each record, in one transaction; with `last` also [`Restore::finish`].
+    ///
+    /// # Errors
+    /// Those of storage.
+    fn write(&self, done: &mut Restore, records: Vec<(u64, Record)>, last: bool) -> Stored<()>;
+    /// Whether there is such a session.
+    ///
+    /// # Errors
+    /// Those of storage.
+    fn is_taken(&self, label: &str) -> Stored<bool>;
+    /// The clock of new ids.
+    fn clock(&self) -> &Clock;
 }
 
-impl Target {
-    /// Writes the records in one transaction; with `last` also the final rows.
-    fn write(&self, done: &mut Restore, records: Vec<(u64, Record)>, last: bool) -> Stored<()> {
-        let (begun, clock) = (done.clone(), self.clock.clone());
-        let work = move |connection: &rusqlite::Connection| {
-            // Each attempt starts from a copy, because the transaction may be rolled back and run again.
-            let mut restore = begun.clone();
-            for (line, record) in &records {
-                restore.take(connection, Some(*line), record, &clock)?;
-            }
-            if last {
-                restore.finish(connection)?;
-            }
-            Ok(restore)
-        };
-        let before = done.turns;
-        *done = self.runtime.block_on(self.writer.submit(work))?;
-        self.poller.ended(done.turns - before);
-        Ok(())
-    }
-}
-
-impl Target {
-    fn is_taken(&self, label: &str) -> Stored<bool> {
-        let label = label.to_owned();
-        let there = move |connection: &rusqlite::Connection| pointers::head(connection, &label);
-        Ok(self.runtime.block_on(self.writer.submit(there))?.is_some())
-    }
-}
-
-fn import_own(path: &Path, target: Target) -> Stored<LedgerImport> {
+fn import_own(path: &Path, target: &dyn Target) -> Stored<LedgerImport> {
     let mut lines = Lines::open(path)?;
     let mut done = Restore::default();
     let (mut batch, mut bytes, mut usable) = (Vec::new(), 0, false);
@@ -125,7 +102,7 @@ fn import_foreign(
     path: &Path,
     format: LedgerFormat,
     label: Option<String>,
-    target: &Target,
+    target: &dyn Target,
 ) -> Stored<LedgerImport> {
     let mut problems = Problems::default();
     let objects = objects(path, format, &mut problems)?;
@@ -154,7 +131,7 @@ fn import_foreign(
         ));
     }
     let origin = pi::Origin { name, label: &label, id: Some(id) };
-    let records = pi::records(&session, &origin, &mut problems, &target.clock);
+    let records = pi::records(&session, &origin, &mut problems, target.clock());
     let mut done = Restore::default();
     done.problems = problems;
     // In one transaction: a second import could not distinguish half a session from a whole one.

@@ -9,12 +9,11 @@ use super::entries::Session;
 use super::messages::{metadata, time_of};
 use super::sums::Sums;
 use super::turns::EntryTurns;
-use crate::rows::iso_time;
-use crate::sessions::persona;
-use crate::sqlite::functions::agent_of;
-use crate::transfer::record::{MessageRecord, Moved, SessionRecord, TurnRecord};
-use crate::transfer::report::Problems;
-use crate::transfer::restore::Record;
+use crate::finish::{DEFAULT_PERSONA, agent_of};
+use crate::iso_time;
+use crate::record::{MessageRecord, Moved, SessionRecord, TurnRecord};
+use crate::report::Problems;
+use crate::restore::Record;
 use base::clock::Clock;
 use model::{CompactionResult, Role, SessionRow};
 
@@ -68,8 +67,8 @@ pub(crate) fn records(
     let row = SessionRow {
         label: origin.label.to_owned(),
         thread_id: head,
-        persona_id: persona::DEFAULT.to_owned(),
-        agent_id: agent_of(origin.label, persona::DEFAULT),
+        persona_id: DEFAULT_PERSONA.to_owned(),
+        agent_id: agent_of(origin.label, DEFAULT_PERSONA),
         is_subagent: false,
         parent_session_label: None,
         parent_turn_id: None,

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use super::entries::{Entry, Session};
 use super::messages::{EntryMessage, message_of};
-use crate::transfer::report::Problems;
+use crate::report::Problems;
 use model::{Role, TransferCode};
 
 /// The entries of a session with their messages and turns. Entries and turns are identified by their indexes.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::transfer::record::MessageRecord;
+use crate::record::MessageRecord;
 use base::clock::Clock;
 use model::{AgentToolCall, Block, ToolCallStatus};
 

@@ -9,13 +9,16 @@ const MOST: usize = 1_000;
 
 /// The problems of a transfer, at most [`MOST`].
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Problems {
-    pub(crate) list: Vec<TransferProblem>,
-    pub(crate) truncated: bool,
+pub struct Problems {
+    /// In the order in which they were found.
+    pub list: Vec<TransferProblem>,
+    /// Whether there were more.
+    pub truncated: bool,
 }
 
 impl Problems {
-    pub(crate) fn add(
+    /// Adds a problem; `line` is its line in a file.
+    pub fn add(
         &mut self,
         line: impl Into<Option<u64>>,
         code: TransferCode,

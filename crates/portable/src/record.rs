@@ -4,6 +4,8 @@
 //! Plain data. It must never store derived values, except the depth: an import computes it again, and uses the stored one
 //! only to reattach turns.
 
+#![allow(missing_docs, reason = "the fields are those of the public rows of `model`")]
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -15,94 +17,94 @@ use model::{
 /// A session with the log of its pointer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct SessionRecord {
+pub struct SessionRecord {
     #[serde(flatten)]
-    pub(crate) session: SessionRow,
+    pub session: SessionRow,
     /// The turns at which the session pointed, oldest first.
     #[serde(default)]
-    pub(crate) history: Vec<Moved>,
+    pub history: Vec<Moved>,
 }
 
 /// An entry of a session's log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Moved {
-    pub(crate) turn_id: String,
-    pub(crate) changed_at: i64,
+pub struct Moved {
+    pub turn_id: String,
+    pub changed_at: i64,
 }
 
 /// An ended turn with its messages, calls and compaction.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct TurnRecord {
-    pub(crate) id: String,
-    pub(crate) parent_turn_id: Option<String>,
-    pub(crate) turn_type: String,
-    pub(crate) status: String,
-    pub(crate) session_label: String,
-    pub(crate) run_id: String,
+pub struct TurnRecord {
+    pub id: String,
+    pub parent_turn_id: Option<String>,
+    pub turn_type: String,
+    pub status: String,
+    pub session_label: String,
+    pub run_id: String,
     /// The number of its ancestors at the export: it is reattached by this number if its parent's line is lost.
     #[serde(default)]
-    pub(crate) depth: i64,
-    pub(crate) started_at: i64,
-    pub(crate) completed_at: Option<i64>,
-    pub(crate) model: Option<String>,
-    pub(crate) provider: Option<String>,
-    pub(crate) role: String,
-    pub(crate) toolset_name: Option<String>,
+    pub depth: i64,
+    pub started_at: i64,
+    pub completed_at: Option<i64>,
+    pub model: Option<String>,
+    pub provider: Option<String>,
+    pub role: String,
+    pub toolset_name: Option<String>,
     #[serde(default)]
-    pub(crate) tools_available: Vec<String>,
-    pub(crate) permissions_granted: Option<Box<RawValue>>,
-    pub(crate) permissions_used: Option<Box<RawValue>>,
-    pub(crate) usage: TokenUsage,
+    pub tools_available: Vec<String>,
+    pub permissions_granted: Option<Box<RawValue>>,
+    pub permissions_used: Option<Box<RawValue>>,
+    pub usage: TokenUsage,
     #[serde(default)]
-    pub(crate) usage_estimated: bool,
-    pub(crate) context_tokens: Option<i64>,
-    pub(crate) cost: Option<f64>,
+    pub usage_estimated: bool,
+    pub context_tokens: Option<i64>,
+    pub cost: Option<f64>,
     #[serde(default)]
-    pub(crate) query_message_ids: Vec<String>,
-    pub(crate) response_message_id: Option<String>,
-    pub(crate) source_event_id: Option<String>,
-    pub(crate) workspace_path: Option<String>,
+    pub query_message_ids: Vec<String>,
+    pub response_message_id: Option<String>,
+    pub source_event_id: Option<String>,
+    pub workspace_path: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) metadata: Option<Metadata>,
-    pub(crate) stop_reason: Option<String>,
-    pub(crate) error: Option<TurnError>,
+    pub metadata: Option<Metadata>,
+    pub stop_reason: Option<String>,
+    pub error: Option<TurnError>,
     #[serde(default)]
-    pub(crate) attempts: Vec<Attempt>,
-    pub(crate) compaction: Option<CompactionResult>,
-    pub(crate) messages: Vec<MessageRecord>,
+    pub attempts: Vec<Attempt>,
+    pub compaction: Option<CompactionResult>,
+    pub messages: Vec<MessageRecord>,
     #[serde(default)]
-    pub(crate) tool_calls: Vec<AgentToolCall>,
+    pub tool_calls: Vec<AgentToolCall>,
     /// The decisions about its calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) approvals: Vec<Approval>,
+    pub approvals: Vec<Approval>,
 }
 
 /// A message, with the fields of its origin for which it has no column.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct MessageRecord {
+pub struct MessageRecord {
     #[serde(flatten)]
-    pub(crate) message: Message,
+    pub message: Message,
     /// JSON text: the fields of the imported format that are in no block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) metadata_json: Option<String>,
+    pub metadata_json: Option<String>,
     /// What its context was put together from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) layers: Option<Vec<RecordedLayer>>,
+    pub layers: Option<Vec<RecordedLayer>>,
 }
 
 /// The columns of a message that [`Message`] does not have.
 #[derive(Debug, Default)]
-pub(crate) struct MessageNotes {
-    pub(crate) metadata_json: Option<String>,
-    pub(crate) layers: Option<Vec<RecordedLayer>>,
+pub struct MessageNotes {
+    pub metadata_json: Option<String>,
+    pub layers: Option<Vec<RecordedLayer>>,
 }
 
 impl TurnRecord {
     /// The record of a turn of the ledger; `notes` by message, in order.
-    pub(crate) fn of(row: TurnRow, notes: Vec<MessageNotes>) -> Self {
+    pub fn of(row: TurnRow, notes: Vec<MessageNotes>) -> Self {
         let mut notes = notes.into_iter();
         let messages = row
             .messages

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::content::{api_of, blocks, parts};
 use super::entries::Entry;
-use crate::rows::iso_time;
+use crate::iso_time;
 use model::{Block, Message, Provenance, Role};
 
 /// The first words of a summary in a context (docs/rules/compaction.md#summary-message).

@@ -6,45 +6,40 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::Connection;
-
-use super::finish::{self, Imported, exists};
-use super::fitted::fitted;
-use super::insert::{insert, set_metadata};
-use super::record::{SessionRecord, TurnRecord};
-use super::report::Problems;
-use crate::journal::message_ids::MessageIds;
-use crate::journal::write::{insert_message, insert_tool_call, json};
-use crate::journal_rows::approval_rows;
-use crate::rows::context_layers;
-use crate::rows::narrow::shared_values::SharedValues;
-use crate::rows::turn_parents::{Parent, parent_of};
-use crate::sessions::pointers;
-use crate::sqlite::error::Stored;
-use crate::sqlite::sql;
-use base::clock::Clock;
+use crate::error::Stored;
+use crate::finish::{self, Imported};
+use crate::fitted::fitted;
+use crate::record::{SessionRecord, TurnRecord};
+use crate::report::Problems;
+use crate::rows::{Mark, Parent, Rows};
 use model::{Approval, CompactionResult, StorageError, StorageErrorKind, TransferCode};
 
 /// A parsed line of a file.
 #[derive(Debug, Clone)]
-pub(crate) enum Record {
+pub enum Record {
+    /// A session.
     Session(Box<SessionRecord>),
+    /// A turn.
     Turn(Box<TurnRecord>),
 }
 
-/// Whether an earlier import was interrupted before the session became visible.
-const IS_INCOMPLETE: &str = "SELECT opening = 1 AND thread_id IS NULL AND NOT EXISTS (
-       SELECT 1 FROM runs r WHERE r.session_label = s.label AND r.ended_at IS NULL AND r.epoch IS NOT NULL)
-     FROM sessions s WHERE label = ?1";
-
 /// The state of an import. Each transaction works on a clone, because it may run again.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Restore {
-    pub(crate) problems: Problems,
-    pub(crate) turns: u64,
-    pub(crate) messages: u64,
-    pub(crate) tool_calls: u64,
-    pub(crate) skipped_turns: u64,
+pub struct Restore {
+    /// What was changed or left out.
+    pub problems: Problems,
+    /// Turns that were added.
+    pub turns: u64,
+    /// Their messages.
+    pub messages: u64,
+    /// Their tool calls.
+    pub tool_calls: u64,
+    /// Turns that existed already.
+    pub skipped_turns: u64,
+    /// A copy: sessions that it made before are moved on, and a session stays hidden until its record is there.
+    pub is_copy: bool,
+    /// Sessions of a copy whose newest turns are not there yet.
+    pub behind: u64,
     /// The sessions that this import creates, with their record unless that is lost.
     sessions: BTreeMap<String, Option<Imported>>,
     /// A compaction may name later turns, so these rows are written last.
@@ -55,7 +50,7 @@ pub(crate) struct Restore {
 
 impl Restore {
     /// The labels of the sessions that this import creates.
-    pub(crate) fn labels(&self) -> Vec<String> {
+    pub fn labels(&self) -> Vec<String> {
         self.sessions.keys().cloned().collect()
     }
 
@@ -63,14 +58,13 @@ impl Restore {
     ///
     /// # Errors
     /// Those of the disk and of the ledger; an error of the record is a problem of the report.
-    pub(crate) fn take(
+    pub async fn take(
         &mut self,
-        connection: &Connection,
+        rows: &dyn Rows,
         line: Option<u64>,
         record: &Record,
-        clock: &Clock,
     ) -> Stored<()> {
-        execute(connection, "SAVEPOINT line")?;
+        rows.mark(Mark::Set).await?;
         let before = (self.turns, self.messages, self.tool_calls, self.compactions.len());
         let label = match record {
             Record::Session(record) => &record.session.label,
@@ -78,18 +72,17 @@ impl Restore {
         };
         let known = self.sessions.contains_key(label);
         let done = match record {
-            Record::Session(record) => self.session(connection, line, record),
-            Record::Turn(record) => self.turn(connection, line, record, clock),
+            Record::Session(record) => self.session(rows, line, record).await,
+            Record::Turn(record) => self.turn(rows, line, record).await,
         };
         match done {
-            Ok(()) => execute(connection, "RELEASE line"),
+            Ok(()) => rows.mark(Mark::Release).await,
             Err(StorageError {
                 kind: StorageErrorKind::Constraint | StorageErrorKind::Corrupt,
                 message,
                 ..
             }) => {
-                execute(connection, "ROLLBACK TO line")?;
-                execute(connection, "RELEASE line")?;
+                rows.mark(Mark::Undo).await?;
                 let compactions;
                 (self.turns, self.messages, self.tool_calls, compactions) = before;
                 self.compactions.truncate(compactions);
@@ -103,20 +96,30 @@ impl Restore {
         }
     }
 
-    fn session(
+    async fn session(
         &mut self,
-        connection: &Connection,
+        rows: &dyn Rows,
         line: Option<u64>,
         record: &SessionRecord,
     ) -> Stored<()> {
         let session = &record.session;
-        if self.own(connection, &session.label, session.created_at)? {
-            let imported = Imported { line, record: Box::new(record.clone()) };
+        let there = rows.there(&session.label).await?;
+        let before = there.as_ref().and_then(|there| there.head.clone());
+        let is_own = match &there {
+            // A copy made it, and nobody has used it since.
+            Some(there) if self.is_copy && !there.is_running => {
+                let is_before = |head: &String| record.history.iter().any(|it| it.turn_id == *head);
+                there.head.as_ref().is_none_or(is_before)
+            }
+            Some(_) | None => self.own(rows, &session.label, session.created_at).await?,
+        };
+        if is_own {
+            let imported =
+                Imported { line, record: Box::new(record.clone()), before, is_copy: self.is_copy };
             self.sessions.insert(session.label.clone(), Some(imported));
             return Ok(());
         }
-        let there = pointers::head(connection, &session.label)?.flatten();
-        if there != session.thread_id {
+        if before != session.thread_id {
             self.problems.add(
                 line,
                 TransferCode::SessionExists,
@@ -131,29 +134,27 @@ impl Restore {
     }
 
     /// Creates the session if it does not exist; readers see it at the end. Returns whether this import creates it.
-    fn own(&mut self, connection: &Connection, label: &str, now: i64) -> Stored<bool> {
+    async fn own(&mut self, rows: &dyn Rows, label: &str, now: i64) -> Stored<bool> {
         if self.sessions.contains_key(label) {
             return Ok(true);
         }
-        // A session of an interrupted import is completed.
-        let doing = format_args!("read session `{label}`");
-        match sql::optional(connection, IS_INCOMPLETE, (label,), doing)? {
-            Some(false) => return Ok(false),
-            Some(true) => {}
-            None => pointers::create(connection, label, None, now, true)?,
+        match rows.there(label).await? {
+            // A session of an interrupted import is completed.
+            Some(there) if !there.is_incomplete => return Ok(false),
+            Some(_) => {}
+            None => rows.create(label, now).await?,
         }
         self.sessions.insert(label.to_owned(), None);
         Ok(true)
     }
 
-    fn turn(
+    async fn turn(
         &mut self,
-        connection: &Connection,
+        rows: &dyn Rows,
         line: Option<u64>,
         record: &TurnRecord,
-        clock: &Clock,
     ) -> Stored<()> {
-        if exists(connection, &record.id)? {
+        if rows.exists(&record.id).await? {
             self.skipped_turns += 1;
         } else {
             if (record.turn_type == "compaction") != record.compaction.is_some() {
@@ -165,31 +166,15 @@ impl Restore {
                     ),
                 ));
             }
-            let record = &fitted(&mut self.problems, line, record)?;
-            self.own(connection, &record.session_label, record.started_at)?;
-            let parent = self.parent(connection, line, record)?;
-            let number = insert(connection, record, parent.as_ref())?;
-            let (mut ids, mut shared) = (MessageIds::default(), SharedValues::default());
-            for message in &record.messages {
-                ids.insert_new(&message.message.id)?;
-                insert_message(connection, number, &message.message, &mut shared)?;
-                if let Some(metadata) = &message.metadata_json {
-                    set_metadata(connection, number, &message.message.id, metadata)?;
-                }
-                if let Some(layers) = &message.layers {
-                    context_layers::set(connection, number, &message.message.id, &json(layers))?;
-                }
+            let record = fitted(&mut self.problems, line, record)?;
+            self.own(rows, &record.session_label, record.started_at).await?;
+            let parent = self.parent(rows, line, &record).await?;
+            let mut record = record.clone();
+            for approval in &mut record.approvals {
+                *approval =
+                    of_record(approval, &record.id, (&record.run_id, &record.session_label));
             }
-            for call in &record.tool_calls {
-                let mut row = call.clone();
-                if !ids.contains(&row.message_id) {
-                    row.message_id.clear();
-                }
-                insert_tool_call(connection, number, &row, &shared, clock)?;
-            }
-            for approval in &record.approvals {
-                approval_rows::restore(connection, &of_record(approval, record))?;
-            }
+            rows.insert(&record, parent.as_ref()).await?;
             if let Some(result) = &record.compaction {
                 self.compactions.push((line, record.id.clone(), result.clone()));
             }
@@ -203,26 +188,24 @@ impl Restore {
     }
 
     /// The parent of the turn, or its nearest remaining ancestor if the parent is lost.
-    fn parent(
+    async fn parent(
         &mut self,
-        connection: &Connection,
+        rows: &dyn Rows,
         line: Option<u64>,
         record: &TurnRecord,
-    ) -> Stored<Option<(String, Parent)>> {
+    ) -> Stored<Option<Parent>> {
         let Some(id) = &record.parent_turn_id else { return Ok(None) };
-        match parent_of(connection, id) {
-            Ok(parent) => return Ok(Some((id.clone(), parent))),
-            Err(error) if error.kind == StorageErrorKind::UnknownTurn => {}
-            Err(error) => return Err(error),
+        if let Some(parent) = rows.parent(id).await? {
+            return Ok(Some(parent));
         }
         // The lines are in the order of the tree, so the last turn of a smaller depth is an ancestor. A turn at the depth of
         // the lost parent would be the parent's sibling.
         let nearest = self.path.range(..record.depth.saturating_sub(1)).next_back();
         let parent = match nearest {
-            Some((_, nearest)) => Some((nearest.clone(), parent_of(connection, nearest)?)),
+            Some((_, nearest)) => rows.parent(nearest).await?,
             None => None,
         };
-        let to = parent.as_ref().map_or("no turn", |(id, _)| id);
+        let to = parent.as_ref().map_or("no turn", |parent| &parent.id);
         self.problems.add(
             line,
             TransferCode::Reattached,
@@ -232,27 +215,31 @@ impl Restore {
     }
 
     /// Writes the final rows, and makes the sessions visible.
-    pub(crate) fn finish(&mut self, connection: &Connection) -> Stored<()> {
+    pub async fn finish(&mut self, rows: &dyn Rows) -> Stored<()> {
         for (line, id, result) in std::mem::take(&mut self.compactions) {
-            finish::compaction(connection, (line, &id), result, &mut self.problems)?;
+            // A copy has the turns that are named, or has them soon.
+            match self.is_copy {
+                true => rows.compaction(&id, &result).await?,
+                false => finish::compaction(rows, (line, &id), result, &mut self.problems).await?,
+            }
         }
         for (label, imported) in &self.sessions {
-            finish::session(connection, label, imported.as_ref(), &mut self.problems)?;
+            if !self.is_copy || imported.is_some() {
+                let is_behind =
+                    finish::session(rows, label, imported.as_ref(), &mut self.problems).await?;
+                self.behind += u64::from(is_behind);
+            }
         }
         Ok(())
     }
 }
 
 /// An approval with the names of its turn.
-fn of_record(approval: &Approval, record: &TurnRecord) -> Approval {
+fn of_record(approval: &Approval, turn_id: &str, (run, label): (&str, &str)) -> Approval {
     Approval {
-        turn_id: record.id.clone(),
-        run_id: record.run_id.clone(),
-        session_label: record.session_label.clone(),
+        turn_id: turn_id.to_owned(),
+        run_id: run.to_owned(),
+        session_label: label.to_owned(),
         ..approval.clone()
     }
-}
-
-fn execute(connection: &Connection, statement: &str) -> Stored<()> {
-    sql::exec(connection, statement, (), "import into the ledger").map(drop)
 }

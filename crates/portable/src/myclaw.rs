@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::record::TurnRecord;
-use crate::rows::iso_time;
+use crate::iso_time;
 use model::{Block, Role};
 
 /// A line as an entry of pi; `None` if it does not have that shape.
-pub(super) fn entry(mut line: Map<String, Value>) -> Option<Map<String, Value>> {
+pub(crate) fn entry(mut line: Map<String, Value>) -> Option<Map<String, Value>> {
     let content = line.remove("content")?;
     let text = match &content {
         Value::String(text) => text.clone(),
@@ -58,7 +58,7 @@ pub(super) fn entry(mut line: Map<String, Value>) -> Option<Map<String, Value>> 
 }
 
 /// The lines of a thread.
-pub(super) fn export(turns: &[TurnRecord], left: &mut BTreeMap<String, u64>) -> Vec<Value> {
+pub(crate) fn export(turns: &[TurnRecord], left: &mut BTreeMap<String, u64>) -> Vec<Value> {
     let mut lines = Vec::new();
     let mut count = |kind: &str| *left.entry(kind.to_owned()).or_default() += 1;
     for record in turns.iter().flat_map(|turn| &turn.messages) {

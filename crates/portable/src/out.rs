@@ -5,19 +5,19 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::report::Problems;
-use crate::sqlite::error::{self, Stored};
+use crate::error::{self, Stored};
+use crate::report::Problems;
 use model::{LedgerExport, StorageError, StorageErrorKind};
 
 /// The file that an export writes.
-pub(super) struct Out<W: Write> {
-    pub(super) file: W,
-    pub(super) report: LedgerExport,
-    pub(super) problems: Problems,
+pub(crate) struct Out<W: Write> {
+    pub(crate) file: W,
+    pub(crate) report: LedgerExport,
+    pub(crate) problems: Problems,
 }
 
 impl Out<BufWriter<std::fs::File>> {
-    pub(super) fn create(draft: &Path) -> Stored<Self> {
+    pub(crate) fn create(draft: &Path) -> Stored<Self> {
         let file = std::fs::OpenOptions::new()
             .write(true)
             .open(draft)
@@ -30,7 +30,7 @@ impl Out<BufWriter<std::fs::File>> {
     }
 
     /// Completes the file, which is synced when it is renamed.
-    pub(super) fn finish(mut self) -> Stored<LedgerExport> {
+    pub(crate) fn finish(mut self) -> Stored<LedgerExport> {
         let writing = |error| error::file("write the export", &error);
         self.file.flush().map_err(writing)?;
         let Problems { list, truncated } = self.problems;
@@ -39,7 +39,7 @@ impl Out<BufWriter<std::fs::File>> {
 }
 
 impl<W: Write> Out<W> {
-    pub(super) fn line(&mut self, value: &impl Serialize) -> Stored<()> {
+    pub(crate) fn line(&mut self, value: &impl Serialize) -> Stored<()> {
         let mut text = serde_json::to_vec(value).map_err(|error| {
             StorageError::new(StorageErrorKind::Io, format!("a line has no JSON: {error}"))
         })?;

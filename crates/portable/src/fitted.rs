@@ -4,14 +4,14 @@
 
 use super::record::TurnRecord;
 use super::report::Problems;
-use crate::sqlite::error::Stored;
+use crate::error::Stored;
 use model::{Role, StorageError, StorageErrorKind, TransferCode};
 
 /// Removes references to messages that the turn does not have.
 ///
 /// # Errors
 /// `storage_constraint` for a turn that no version of this engine writes.
-pub(super) fn fitted(
+pub(crate) fn fitted(
     problems: &mut Problems,
     line: Option<u64>,
     record: &TurnRecord,

@@ -6,20 +6,20 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::Path;
 
-use crate::sqlite::error::{self, Stored};
+use crate::error::{self, Stored};
 use model::{StorageError, StorageErrorKind};
 
 /// The longest line; SQLite would refuse a longer one.
 const LONGEST: u64 = 64 << 20;
 
 /// A line that is not blank.
-pub(super) enum Line {
+pub(crate) enum Line {
     Text(u64, String),
     /// Not UTF-8, or too long.
     Damaged(u64, &'static str),
 }
 
-pub(super) struct Lines {
+pub(crate) struct Lines {
     file: BufReader<File>,
     number: u64,
     path: String,
@@ -28,7 +28,7 @@ pub(super) struct Lines {
 impl Lines {
     /// # Errors
     /// `invalid_import` if the path is not a file; any of storage.
-    pub(super) fn open(path: &Path) -> Stored<Self> {
+    pub(crate) fn open(path: &Path) -> Stored<Self> {
         let reading = |error: std::io::Error| match error.kind() {
             ErrorKind::NotFound => StorageError::new(
                 StorageErrorKind::InvalidImport,
@@ -48,7 +48,7 @@ impl Lines {
     }
 
     /// The next line that is not blank.
-    pub(super) fn next(&mut self) -> Stored<Option<Line>> {
+    pub(crate) fn next(&mut self) -> Stored<Option<Line>> {
         let path = self.path.clone();
         let reading = |error: std::io::Error| error::file(&format!("read `{path}`"), &error);
         loop {

@@ -3,7 +3,7 @@
 //! Only UTC, as JavaScript's `toISOString` writes it. It must never read a clock.
 
 /// Unix milliseconds of such a text; `None` for any other.
-pub(crate) fn parse(text: &str) -> Option<i64> {
+pub fn parse(text: &str) -> Option<i64> {
     let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
     let mut date = date.splitn(3, '-').map(|part| part.parse::<i64>().ok());
     let (year, month, day) = (date.next()??, date.next()??, date.next()??);
@@ -24,7 +24,7 @@ pub(crate) fn parse(text: &str) -> Option<i64> {
 }
 
 /// The text of Unix milliseconds.
-pub(crate) fn format(ms: i64) -> String {
+pub fn format(ms: i64) -> String {
     let (day, rest) = (ms.div_euclid(86_400_000), ms.rem_euclid(86_400_000));
     let (year, month, day) = date(day);
     let (hour, minute) = (rest / 3_600_000, rest / 60_000 % 60);

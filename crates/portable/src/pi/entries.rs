@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::super::report::Problems;
+use crate::report::Problems;
 use model::TransferCode;
 
 /// The newest version.

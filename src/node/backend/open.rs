@@ -6,7 +6,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::options::{AuthorityFields, EventFields, LedgerFields, SslFields, SynchronousName};
+use crate::node::options::{
+    AuthorityFields, EventFields, LedgerFields, SslFields, SynchronousName,
+};
 use base::clock::Clock;
 use base::config::{Environment, LOG_BOUND_VARIABLE};
 use base::error::EngineError;
@@ -18,7 +20,7 @@ use postgres::{Postgres, PostgresFields, PostgresOptions};
 const LEASES_MS: std::ops::RangeInclusive<u64> = 300..=600_000;
 
 /// Checks the options of a ledger.
-pub(super) fn check(fields: &LedgerFields, environment: &Environment) -> Result<(), InputError> {
+pub(crate) fn check(fields: &LedgerFields, environment: &Environment) -> Result<(), InputError> {
     match (&fields.path, &fields.url) {
         (None, None) => {
             return Err(InputError::new(
@@ -109,7 +111,7 @@ fn postgres_options(
 }
 
 /// Opens the ledger of these options, which were checked.
-pub(super) fn open(
+pub(crate) fn open(
     fields: LedgerFields,
     environment: &Environment,
     clock: &Clock,
@@ -134,7 +136,7 @@ pub(super) fn open(
 }
 
 /// Copies everything that is readable in a damaged file to a new one.
-pub(super) async fn salvage(damaged: &Path, fresh: &Path) -> Result<LedgerSalvage, StorageError> {
+pub(crate) async fn salvage(damaged: &Path, fresh: &Path) -> Result<LedgerSalvage, StorageError> {
     let is_server = |path: &Path| path.starts_with("postgres:") || path.starts_with("postgresql:");
     if is_server(damaged) || is_server(fresh) {
         let message = "a ledger in PostgreSQL does not have `salvage`; restore a backup, and check it by `verify`";

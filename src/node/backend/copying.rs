@@ -1,0 +1,241 @@
+//! A copy of the ledger to another one: each request of JavaScript is one part of it, and opens the other ledger for it.
+//!
+//! It has no state between parts: what the other ledger has is what was copied.
+
+use serde::{Deserialize, Serialize};
+
+use super::open;
+use crate::node::options::LedgerFields;
+use crate::node::reply::{Answer, json};
+use base::clock::Clock;
+use base::config::Environment;
+use base::error::EngineError;
+use model::{
+    CopyAnswer, CopyStep, LedgerCopy, LedgerPorts, Limit, PageOptions, StorageError,
+    StorageErrorKind, TransferCode, TransferProblem,
+};
+
+/// Pages of a part, so that progress is reported and an abort is noticed.
+const PAGES: usize = 4;
+/// Sessions of one transaction.
+const SESSIONS: usize = 128;
+
+#[derive(Deserialize)]
+pub(crate) struct CopyPart {
+    to: LedgerFields,
+    phase: Phase,
+    #[serde(default)]
+    after: i64,
+    /// The number of the last turn that is copied; null for all, where no new ones come.
+    #[serde(default)]
+    until: Option<i64>,
+    /// The ledger takes nothing new any more.
+    #[serde(default)]
+    moved: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Phase {
+    /// Copies turns.
+    Turns,
+    /// Copies sessions, names, and the schedules of a ledger that moves.
+    Sessions,
+    /// Compares what was copied.
+    Compare,
+    /// Refuses new turns.
+    Fence,
+    /// Allows them again.
+    Release,
+    /// Counts what is not copied.
+    Left,
+}
+
+/// What a part did.
+#[derive(Serialize, Default)]
+#[serde(rename_all = "camelCase")]
+struct PartDone {
+    #[serde(flatten)]
+    done: LedgerCopy,
+    /// Where the next part goes on; null after the last.
+    next: Option<i64>,
+}
+
+/// Checks the options of the other ledger.
+pub(crate) fn check(part: &CopyPart) -> Result<(), EngineError> {
+    open::check(&part.to, &Environment::process()).map_err(EngineError::option)
+}
+
+/// Does one part.
+pub(crate) async fn part(from: LedgerPorts, part: CopyPart) -> Answer {
+    let place = place(&part.to);
+    let CopyPart { to, phase, after, until, moved } = part;
+    let range = (after, until.unwrap_or(i64::MAX));
+    let step = match phase {
+        Phase::Fence => Some(CopyStep::Fence(Some(place))),
+        Phase::Release => Some(CopyStep::Fence(None)),
+        Phase::Left => Some(CopyStep::Left),
+        Phase::Turns | Phase::Sessions | Phase::Compare => None,
+    };
+    if let Some(step) = step {
+        let answer = from.admin.copy_step(step).await?;
+        let done =
+            LedgerCopy { left: answer.counts.into_iter().collect(), ..LedgerCopy::default() };
+        return json(&PartDone { done, next: None });
+    }
+    // Opening waits for a disk or a server.
+    let open = move || open::open(to, &Environment::process(), &Clock::default());
+    let opened = tokio::task::spawn_blocking(open).await;
+    let to =
+        opened.map_err(|_| StorageError::new(StorageErrorKind::Closed, "the engine closes"))??;
+    let done = match phase {
+        Phase::Turns => turns(&from, &to, range).await,
+        Phase::Compare => compare(&from, &to, range, moved).await,
+        Phase::Sessions | Phase::Fence | Phase::Release | Phase::Left => {
+            sessions(&from, &to, moved).await
+        }
+    };
+    to.admin.close().await?;
+    json(&done?)
+}
+
+/// The other ledger in words, without a password.
+fn place(to: &LedgerFields) -> String {
+    match (&to.url, &to.path) {
+        (Some(url), _) => {
+            let host = url.rsplit('@').next().unwrap_or_default();
+            let host = host.split("://").last().unwrap_or_default();
+            let host = host.split('?').next().unwrap_or_default();
+            let schema = to.schema.as_deref().unwrap_or("agent");
+            format!("the schema `{schema}` of `{host}`")
+        }
+        (None, path) => format!("`{}`", path.as_deref().unwrap_or_default()),
+    }
+}
+
+async fn turns(
+    from: &LedgerPorts,
+    to: &LedgerPorts,
+    (mut after, until): (i64, i64),
+) -> Result<PartDone, StorageError> {
+    let mut part = PartDone::default();
+    for _ in 0..PAGES {
+        let page = from.admin.copy_step(CopyStep::Ids { after }).await?;
+        if page.list.is_empty() || after >= until {
+            return Ok(part);
+        }
+        after = page.last;
+        let all = page.list.len();
+        let missing = to.admin.copy_step(CopyStep::Missing(page.list)).await?.list;
+        part.done.skipped_turns += (all - missing.len()) as u64;
+        if !missing.is_empty() {
+            let read = from.admin.copy_step(CopyStep::Turns(missing)).await?;
+            part.done.problems.extend(read.problems);
+            let written = to.admin.copy_step(CopyStep::Write(read.list)).await?;
+            part.done.turns += written.turns;
+            part.done.problems.extend(written.problems);
+        }
+    }
+    part.next = (after < until).then_some(after);
+    Ok(part)
+}
+
+async fn sessions(
+    from: &LedgerPorts,
+    to: &LedgerPorts,
+    moved: bool,
+) -> Result<PartDone, StorageError> {
+    let mut part = PartDone::default();
+    let labels = from.admin.copy_step(CopyStep::Labels).await?.list;
+    for labels in labels.chunks(SESSIONS) {
+        let read = from.admin.copy_step(CopyStep::Sessions(labels.to_vec())).await?;
+        let written = to.admin.copy_step(CopyStep::Write(read.list)).await?;
+        let CopyAnswer { behind, problems, .. } = written;
+        let left = behind + problems.len() as u64;
+        part.done.sessions += (labels.len() as u64).saturating_sub(left);
+        part.done.behind += behind;
+        part.done.problems.extend(problems);
+    }
+    let mut page = PageOptions { after: None, limit: Limit::default() };
+    loop {
+        let personas = from.read.personas(page.clone()).await?;
+        for persona in personas.items {
+            to.admin.put_persona(persona.id, Some(persona.main_session_label)).await?;
+        }
+        page.after = personas.next;
+        if page.after.is_none() {
+            break;
+        }
+    }
+    loop {
+        let aliases = from.read.aliases(None, page.clone()).await?;
+        for alias in aliases.items {
+            to.admin.set_alias(alias.alias, alias.session_label).await?;
+        }
+        page.after = aliases.next;
+        if page.after.is_none() {
+            break;
+        }
+    }
+    if moved {
+        for schedule in from.schedules.schedules().await? {
+            to.schedules.put(schedule.id, schedule.spec, schedule.item, schedule.next_at).await?;
+        }
+    }
+    Ok(part)
+}
+
+/// Compares turns as both ledgers read them, and after the last turn the sessions of a ledger that moves.
+async fn compare(
+    from: &LedgerPorts,
+    to: &LedgerPorts,
+    (mut after, until): (i64, i64),
+    moved: bool,
+) -> Result<PartDone, StorageError> {
+    let mut part = PartDone::default();
+    let differs = |what: &str| TransferProblem {
+        line: None,
+        code: TransferCode::Differs,
+        message: format!("{what} is not the same in the copy"),
+    };
+    for _ in 0..PAGES {
+        let mut page = from.admin.copy_step(CopyStep::Ids { after }).await?;
+        if page.list.is_empty() {
+            if moved {
+                let labels = from.admin.copy_step(CopyStep::Labels).await?.list;
+                for label in labels {
+                    if !is_same(from, to, CopyStep::Sessions(vec![label.clone()])).await? {
+                        part.done.problems.push(differs(&format!("session `{label}`")));
+                    }
+                }
+            }
+            return Ok(part);
+        }
+        after = page.last;
+        if !moved {
+            // What has ended since is copied by the next call.
+            let missing = to.admin.copy_step(CopyStep::Missing(page.list.clone())).await?.list;
+            page.list.retain(|id| !missing.contains(id));
+        }
+        part.done.compared_turns += page.list.len() as u64;
+        if !is_same(from, to, CopyStep::Turns(page.list.clone())).await? {
+            for id in page.list {
+                if !is_same(from, to, CopyStep::Turns(vec![id.clone()])).await? {
+                    part.done.problems.push(differs(&format!("turn `{id}`")));
+                }
+            }
+        }
+    }
+    part.next = (after < until).then_some(after);
+    Ok(part)
+}
+
+async fn is_same(
+    from: &LedgerPorts,
+    to: &LedgerPorts,
+    step: CopyStep,
+) -> Result<bool, StorageError> {
+    let here = from.admin.copy_step(step.clone()).await?;
+    let there = to.admin.copy_step(step).await?;
+    Ok(here.list == there.list)
+}
