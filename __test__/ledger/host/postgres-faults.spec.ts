@@ -21,8 +21,8 @@ import { ledgerAt } from '../../support/ledger/named.js'
 import { type Killable, killable } from '../../support/processes/killable.js'
 
 /** Kills of processes and of the server, and the sessions of all processes. */
-const kills = Number(process.env.POSTGRES_KILLS ?? 6)
-const sessions = Number(process.env.POSTGRES_SESSIONS ?? 16)
+const kills = Number(process.env.POSTGRES_KILLS ?? 3)
+const sessions = Number(process.env.POSTGRES_SESSIONS ?? 8)
 const processes = Number(process.env.POSTGRES_PROCESSES ?? 3)
 /** Turns of each test without kills. */
 const turns = Number(process.env.POSTGRES_TURNS ?? 10)
