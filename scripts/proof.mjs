@@ -83,6 +83,18 @@ const proofs = {
     env: { BROKER_SOAK_TURNS: '20000' },
     command: spec('broker/load/soak'),
   },
+  postgres: {
+    about:
+      'PostgreSQL: 500 kills and stops of processes and of the server under 64 sessions, a standby that takes over, a pooler, 500 turns with lost answers, a full disk, an expired password, and 20 rounds of brokers that are killed: nothing is lost or doubled',
+    env: {
+      POSTGRES_KILLS: '500',
+      POSTGRES_SESSIONS: '64',
+      POSTGRES_PROCESSES: '4',
+      POSTGRES_TURNS: '500',
+      POSTGRES_BROKER_KILLS: '20',
+    },
+    command: [...spec('ledger/host/postgres-faults'), '__test__/broker/load/postgres.spec.ts'],
+  },
   queue: {
     about:
       'the rules of a queue against 100,000 random histories of sends, ends, crashes and clock steps',

@@ -17,7 +17,7 @@ import { killable } from '../../support/processes/killable.js'
 import { anthropic } from '../../support/servers/anthropic.js'
 
 /** The rounds of each test with kills. */
-const rounds = Number(process.env.POSTGRES_KILLS ?? 1)
+const rounds = Number(process.env.POSTGRES_BROKER_KILLS ?? 1)
 /** So long a killed process has its sessions. */
 const env = { LEASE_MS: '500' }
 

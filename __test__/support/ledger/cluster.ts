@@ -12,8 +12,8 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs'
-import { createServer, connect as dial, type Socket } from 'node:net'
 import { join } from 'node:path'
+import { killable } from '../processes/killable.js'
 
 const isRoot = process.getuid?.() === 0
 const bin = (() => {
@@ -166,46 +166,24 @@ export async function pooler(cluster: Cluster): Promise<{ url: string; end(): Pr
 /** A line to a server, on which answers are lost or late. */
 export async function line(cluster: Cluster) {
   const folder = ownedFolder()
-  const open = new Set<Socket>()
-  const faults = { loseEvery: 0, delayMs: 0, holds: false }
-  let answers = 0
-  let lost = 0
-  const server = createServer((client) => {
-    const upstream = dial(join(cluster.folder, '.s.PGSQL.5432'))
-    for (const socket of [client, upstream]) {
-      open.add(socket)
-      socket
-        .on('error', () => {})
-        .on('close', () => {
-          open.delete(socket)
-          client.destroy()
-          upstream.destroy()
-        })
-    }
-    client.pipe(upstream)
-    upstream.on('data', (chunk) => {
-      if (faults.holds) return
-      answers += 1
-      if (faults.loseEvery > 0 && answers % faults.loseEvery === 0) {
-        // The server has done it, and nobody learns of it.
-        lost += 1
-        client.destroy()
-      } else if (faults.delayMs > 0) setTimeout(() => client.write(chunk), faults.delayMs)
-      else client.write(chunk)
-    })
-  })
-  server.listen(join(folder, '.s.PGSQL.5432'))
-  await once(server, 'listening')
+  const child = killable('ledger/line.mjs', [
+    join(cluster.folder, '.s.PGSQL.5432'),
+    join(folder, '.s.PGSQL.5432'),
+  ])
+  await child.line('open')
+  const count = (word: string) => child.lines.filter((it) => it === word).length
   return {
     url: `postgres://agent@/postgres?host=${folder}`,
-    faults,
-    lost: () => lost,
-    cut: () => {
-      for (const socket of open) socket.destroy()
+    /** From now on every n-th answer is lost, or each is late. */
+    set: async (faults: { loseEvery?: number; delayMs?: number }) => {
+      const least = count('set') + 1
+      child.process.stdin?.write(`${JSON.stringify(faults)}\n`)
+      while (count('set') < least) await new Promise((resolve) => setTimeout(resolve, 2))
     },
-    end: () => {
-      for (const socket of open) socket.destroy()
-      server.close()
+    lost: () => count('lost'),
+    end: async () => {
+      child.process.stdin?.end()
+      await child.ended
       rmSync(folder, { recursive: true, force: true })
     },
   }
