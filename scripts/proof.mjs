@@ -167,7 +167,7 @@ const proofs = {
   'postgres-specs': {
     about: 'all specs of the ledger, the broker and the memory on a ledger in PostgreSQL',
     env: { POSTGRES_SPECS: 'all' },
-    command: [process.execPath, join(root, 'scripts', 'postgres-specs.mjs')],
+    command: [process.execPath, join(root, 'crates', 'postgres', 'specs.mjs')],
   },
   eio: {
     about: 'an I/O error at every call of a turn, once and for good',

@@ -166,7 +166,7 @@ done <"$logs/nodes"
 here=("$(node -p 'process.versions.node.split(".")[0]')" "$(command -v node)")
 step 'addon tests on one Node.js' vitest_on "${here[@]}" once
 if crates/postgres/serve.sh --check 2>/dev/null; then
-  step 'specs on PostgreSQL' node scripts/postgres-specs.mjs "$logs/vitest-postgres.json"
+  step 'specs on PostgreSQL' node crates/postgres/specs.mjs "$logs/vitest-postgres.json"
 else
   echo 'skipped: the specs on PostgreSQL'
 fi
