@@ -145,7 +145,7 @@ export const testsOfTheFile: Record<string, Record<string, string>> = {
   },
   'ledger/lists': {
     'reading > a running turn is in no list, and its session is in that of sessions':
-      'not always: under load a first turn has waited until its time was over',
+      'not always: under load its run has ended by its time limit',
   },
   'ledger/reads': {
     'query > binds values of every kind, and returns SQLite’s conversion':
