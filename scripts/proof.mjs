@@ -186,6 +186,11 @@ const proofs = {
     env: { MIGRATION_KILLS: 'all' },
     command: spec('recovery/migration-kills'),
   },
+  'postgres-specs': {
+    about: 'all specs of the ledger, the broker and the memory on a ledger in PostgreSQL',
+    env: { POSTGRES_SPECS: 'all' },
+    command: [process.execPath, join(root, 'crates', 'postgres', 'specs.mjs')],
+  },
   eio: {
     about: 'an I/O error at every call of a turn, once and for good',
     env: { PROOF: 'eio' },

@@ -38,7 +38,7 @@ step() {
   status=$?
   set -e
   if [ "$status" = 0 ]; then
-    grep -E '^ *Summary|^test result|^ +Tests |^skipped: ' "$log" || true
+    grep -E '^ *Summary|^test result|^ +Tests |^skipped: |^on PostgreSQL: ' "$log" || true
     printf '   ok, %d s (%d s in all)\n' $((SECONDS - from)) $((SECONDS - begin))
   else
     tail -n 300 "$log"
@@ -169,6 +169,11 @@ while read -r version path; do
 done <"$logs/nodes"
 here=("$(node -p 'process.versions.node.split(".")[0]')" "$(command -v node)")
 step 'addon tests on one Node.js' vitest_on "${here[@]}" once
+if crates/postgres/serve.sh --check 2>/dev/null; then
+  step 'specs on PostgreSQL' node crates/postgres/specs.mjs "$logs/vitest-postgres.json"
+else
+  echo 'skipped: the specs on PostgreSQL'
+fi
 step 'package' vitest_on "${here[@]}" package
 step 'demo' node scripts/demo.mjs
 printf -- '-- everything passed in %d s\n' $((SECONDS - begin))

@@ -71,8 +71,7 @@ test(`eight processes with ${MESSAGES} messages each for one session: a linear t
     `WITH RECURSIVE up (id, parent, depth, at) AS (
        SELECT id, parent_turn_id, depth, 0 FROM turns WHERE id = ?
        UNION ALL SELECT t.id, t.parent_turn_id, t.depth, at + 1 FROM up JOIN turns t ON t.id = up.parent)
-     SELECT up.id, up.depth, m.content FROM up JOIN messages m ON m.turn_id = up.id AND m.role = 'user'
-     ORDER BY at DESC`,
+     SELECT id, depth FROM up ORDER BY at DESC`,
     [head],
   )
   expect(chain.truncated).toBe(null)
@@ -85,11 +84,14 @@ test(`eight processes with ${MESSAGES} messages each for one session: a linear t
   ])
   const moved = await engine.ledger.query('SELECT thread_id FROM session_history ORDER BY id')
   expect(moved.rows.map((row) => row.thread_id)).toEqual(ids)
+  const asked = (await engine.ledger.history('shared')).filter(({ role }) => role === 'user')
   // Each process's messages, in its own order, under the ids of its results.
   names.forEach((name, n) => {
-    const own = chain.rows.filter((row) => String(row.content).startsWith(`${name} `))
-    expect(own.map((row) => row.content)).toEqual(reported[n]?.map((_, turn) => `${name} ${turn}`))
-    expect(own.map((row) => row.id)).toEqual(reported[n]?.map((result) => result.turnId))
+    const own = asked.flatMap(({ content }, at) => (content.startsWith(`${name} `) ? [at] : []))
+    expect(own.map((at) => asked[at]?.content)).toEqual(
+      reported[n]?.map((_, turn) => `${name} ${turn}`),
+    )
+    expect(own.map((at) => ids[at])).toEqual(reported[n]?.map((result) => result.turnId))
   })
   expect(reported.map((each) => each.length)).toEqual(names.map(() => MESSAGES))
   expect(await engine.recover()).toEqual([])

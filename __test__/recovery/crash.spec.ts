@@ -6,7 +6,9 @@ import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { AgentEngine } from '../../index.js'
 import { folder } from '../support/cleanup.js'
+import { leasesEnd } from '../support/ledger/named.js'
 import { rows, sqlite3 } from '../support/ledger/sqlite3.js'
+import { childEnv } from '../support/processes/child.js'
 
 const ROUNDS = Number(process.env.RECOVERY_KILLS ?? 16)
 const child = fileURLToPath(new URL('../children/ledger/crash.mjs', import.meta.url))
@@ -16,6 +18,7 @@ const finished = "t.status <> 'streaming'"
 /** Runs turns in a child and kills it at a random moment after it has acknowledged `least`. */
 async function killed(file: string, journal: string, least: number): Promise<[string, string][]> {
   const running = spawn(process.execPath, [child, file, journal], {
+    env: childEnv(),
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   let out = ''
@@ -47,6 +50,7 @@ test.each(['full', 'final'])(title, { timeout: 180_000 }, async (journal) => {
   for (let round = 0; round < ROUNDS; round++) {
     const printed = await killed(file, journal, 1 + (round % 6))
     acknowledged.push(...printed)
+    leasesEnd(file)
     const engine = new AgentEngine({ ledger: { path: file } })
     const query = async (sql: string) => (await engine.ledger.query(sql)).rows
     const stored = new Set((await query('SELECT id FROM turns')).map((row) => row.id))

@@ -4,6 +4,7 @@
 import { expect, test } from 'vitest'
 import { AgentEngine, type StreamEvent } from '../../index.js'
 import { closing, folder } from '../support/cleanup.js'
+import { leasesEnd } from '../support/ledger/named.js'
 import { killable } from '../support/processes/killable.js'
 
 const KILLS = Number(process.env.EVENT_KILLS ?? 40)
@@ -33,6 +34,7 @@ test(`${KILLS} kills: the events of a consumer are a prefix of the replay`, {
     // At any later moment.
     setTimeout(() => child.kill(), Math.random() * 8)
     expect(await child.ended).toBe('SIGKILL')
+    leasesEnd(file)
     const seen = new Map<string, StreamEvent[]>()
     for (const line of child.lines) {
       const [runId, event] = JSON.parse(line)

@@ -5,6 +5,7 @@ import { expect, test } from 'vitest'
 import { AgentEngine, type AgentResult, type InterruptedTurn } from '../../index.js'
 import { afterwards, closing, folder } from '../support/cleanup.js'
 import { context, scriptedEngine } from '../support/engine.js'
+import { leasesEnd } from '../support/ledger/named.js'
 import { rows, sqlite3 } from '../support/ledger/sqlite3.js'
 import {
   acknowledged,
@@ -35,6 +36,7 @@ async function interrupted(stopAt = 'after unsafe one') {
   await child.line(`at ${stopAt}`)
   child.kill()
   expect(await child.ended).toBe('SIGKILL')
+  leasesEnd(file)
   return { file, service }
 }
 
@@ -291,6 +293,7 @@ test.each([
     await child.line(`at ${stopAt}`)
     child.kill()
     await child.ended
+    leasesEnd(file)
     const { engine } = scriptedEngine(['done'], { ledger: { path: file } })
     closing(engine)
     const [turn] = await engine.recover()

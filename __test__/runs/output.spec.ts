@@ -10,6 +10,7 @@ import { z } from 'zod'
 import type { AgentResult, AssembledContext } from '../../index.js'
 import { closing, folder, serving } from '../support/cleanup.js'
 import { context, engineAt, readAll, scriptedEngine } from '../support/engine.js'
+import { leasesEnd } from '../support/ledger/named.js'
 import { refusal } from '../support/ledger/sqlite3.js'
 import { killable } from '../support/processes/killable.js'
 import { anthropic } from '../support/servers/anthropic.js'
@@ -359,6 +360,7 @@ describe('a library', () => {
     await child.line('repairing')
     child.kill()
     await child.ended
+    leasesEnd(file)
     const { engine } = scriptedEngine([good], { ledger: { path: file } })
     const [turn] = await closing(engine).recover()
     const output = z.object({ city: z.string().transform((name) => name.length) })

@@ -6,6 +6,7 @@ import { expect, test } from 'vitest'
 import { AgentEngine, type ScriptedReply, type StreamEvent } from '../../index.js'
 import { afterwards, closing, folder } from '../support/cleanup.js'
 import { context, readAll, scriptedEngine } from '../support/engine.js'
+import { leasesEnd } from '../support/ledger/named.js'
 import { refusal, sqlite3 } from '../support/ledger/sqlite3.js'
 import { killable } from '../support/processes/killable.js'
 
@@ -250,6 +251,7 @@ test('a turn that is discarded gets its terminal event', { timeout: 60_000 }, as
   await child.line('{"type":"token"')
   child.kill()
   await child.ended
+  leasesEnd(file)
   const { engine } = scriptedEngine([], { ledger: { path: file } })
   closing(engine)
   const [turn] = await engine.recover()

@@ -23,17 +23,13 @@ const agents = { main: { model: 'test-model', provider: 'test', toolset: 'house'
 
 /** The turns of the session, each with its status and the texts of its user's messages. */
 async function turnsOf(engine: AgentEngine): Promise<[string, ...string[]][]> {
-  const { rows } = await engine.ledger.query(
-    `SELECT t.id, t.status, m.content FROM agent_turns t JOIN agent_messages m ON m.turn_id = t.id
-     WHERE t.session_label = ? AND m.role = 'user' ORDER BY t.id, m.sequence`,
-    [label],
-  )
-  const turns = new Map<unknown, [string, ...string[]]>()
-  for (const { id, status, content } of rows) {
-    if (!turns.has(id)) turns.set(id, [status as string])
-    turns.get(id)?.push(content as string)
-  }
-  return [...turns.values()]
+  const { items } = await engine.ledger.turns({ sessionLabel: label })
+  const ids = items.map(({ id }) => id).sort()
+  const turns = await Promise.all(ids.map((id) => engine.ledger.turn(id)))
+  return turns.map((turn) => {
+    const asked = turn?.messages.filter(({ role }) => role === 'user') ?? []
+    return [turn?.status ?? '', ...asked.map(({ content }) => content)]
+  })
 }
 
 /** A session whose turn with the message `a` runs a tool until the test lets it end. */

@@ -19,9 +19,10 @@ const model = { model: 'test-model', provider: 'test' }
 /** The rows of the queue by their texts, each with its turn as `turn` where it is that of `of`. */
 async function rows(engine: AgentEngine, of?: string) {
   const { rows: items } = await engine.ledger.query(
-    `SELECT message_json ->> 'content' AS text, status, reason, turn_id, tries FROM queue_items ORDER BY n`,
+    'SELECT message_json, status, reason, turn_id, tries FROM queue_items ORDER BY n',
   )
-  return items.map(({ text, status, reason, turn_id, tries }) => {
+  return items.map(({ message_json, status, reason, turn_id, tries }) => {
+    const text = JSON.parse(String(message_json)).content
     const turn = turn_id === null ? null : turn_id === of ? 'turn' : 'other turn'
     return [text, status, reason, turn, tries]
   })

@@ -1,8 +1,8 @@
-// The invariants of every ledger at every moment, as SQL that finds violations. Read by the sqlite3 command line, in a process of
-// its own. It must never use the engine, which is under test.
+// The invariants of every ledger at every moment, as SQL that finds violations, for each backend. Read in a process of its own, by
+// sqlite3 or psql. It must never use the engine, which is under test.
 
 import { expect } from 'vitest'
-import { rows } from './sqlite3.js'
+import { onPostgres, rows } from './named.js'
 
 const finished = "t.status NOT IN ('pending', 'streaming')"
 
@@ -76,14 +76,59 @@ export const INVARIANTS: Record<string, string> = {
          OR v.thread_key <> t.session_label || '/' || t.id)`,
 }
 
-/** Checks that the file passes SQLite's integrity check, that every reference finds its row, and that every invariant holds. */
-export function expectSound(file: string): void {
-  const checks = Object.entries(INVARIANTS).map(
-    ([name, sql]) => `SELECT '${name}' AS broken, count(*) AS n FROM (${sql}) HAVING n > 0`,
+/** The same for the tables of a ledger on a server. */
+const ON_SERVER: Record<string, string> = {
+  'a turn is one deeper than its parent': `select t.id from turns t left join turns p on p.id = t.parent_turn_id
+     where t.depth <> coalesce(p.depth + 1, 0) or (t.parent_turn_id is null) <> (p.id is null)`,
+  'no turn follows one that runs': `select t.id from turns t join turns p on p.id = t.parent_turn_id
+     where p.status = 'streaming'`,
+  'the tokens of a thread are those of its turns': `select t.id from turns t left join turns p on p.id = t.parent_turn_id
+     where t.status <> 'streaming' and t.thread_tokens <> coalesce(p.thread_tokens, 0) + t.total_tokens`,
+  'total_tokens is the sum of the four': `select id from turns
+     where total_tokens <> input_tokens + output_tokens + cached_input_tokens + cache_write_tokens`,
+  'an ended turn has its time, its place and its outcome': `select id from turns where status <> 'streaming'
+     and (completed_at is null or stop_reason is null or n is null or outcome is null)`,
+  'messages are numbered without a gap': `select turn_id from messages group by turn_id
+     having min(sequence) <> 0 or max(sequence) <> count(*) - 1`,
+  'calls are numbered without a gap': `select turn_id from tool_calls group by turn_id
+     having min(sequence) <> 0 or max(sequence) <> count(*) - 1`,
+  'every call of a turn that has ended has ended': `select c.id from tool_calls c join turns t on t.id = c.turn_id
+     where t.status <> 'streaming' and c.status not in ('completed', 'failed')`,
+  'every call of a turn that has ended is answered once': `select t.id from turns t where t.status <> 'streaming'
+     and (t.tool_call_count, t.tool_call_count) <> ((select count(*) from tool_calls c where c.turn_id = t.id),
+       (select count(*) from messages m where m.turn_id = t.id and m.role = 'tool'))`,
+  'a compaction has its row, and no other turn': `select t.id from turns t left join compactions c on c.turn_id = t.id
+     where (t.turn_type = 'compaction') <> (c.turn_id is not null)`,
+  'a session points at a turn that has ended': `select s.label from sessions s join turns t on t.id = s.head
+     where t.status = 'streaming'`,
+  'a session is where it last moved to': `select s.label from sessions s where s.head is distinct from
+     (select m.thread_id from session_moves m where m.session_label = s.label order by m.id desc limit 1)`,
+  'a message of a queue that a turn has taken is in an open turn': `select q.id from queue_items q
+     where q.status = 'processing' and not exists (select from turns t where t.id = q.turn_id and t.status = 'streaming')`,
+  'a delivered message of a queue has its turn': `select q.id from queue_items q
+     where q.status = 'delivered' and not exists (select from turns t where t.id = q.turn_id)`,
+  'a dispatch is active as long as its message waits or is in a turn': `select d.id from dispatches d
+     where (d.status = 'active') <> exists (select from queue_items q
+       where q.id = d.id and q.status in ('pending', 'processing'))`,
+}
+
+/**
+ * Checks that every invariant holds; and of a file, that it passes SQLite's integrity check and that every reference finds its row.
+ */
+export function expectSound(name: string): void {
+  const invariants = Object.entries(onPostgres ? ON_SERVER : INVARIANTS)
+  const checks = invariants.map(
+    ([name, sql]) =>
+      `SELECT '${name}' AS broken, count(*) AS n FROM (${sql}) x HAVING count(*) > 0`,
   )
   expect({
-    integrity: rows(file, 'PRAGMA integrity_check'),
-    references: rows(file, 'PRAGMA foreign_key_check'),
-    broken: rows(file, checks.join('\nUNION ALL ')),
-  }).toEqual({ integrity: [{ integrity_check: 'ok' }], references: [], broken: [] })
+    ...(!onPostgres && {
+      integrity: rows(name, 'PRAGMA integrity_check'),
+      references: rows(name, 'PRAGMA foreign_key_check'),
+    }),
+    broken: rows(name, checks.join('\nUNION ALL ')),
+  }).toEqual({
+    ...(!onPostgres && { integrity: [{ integrity_check: 'ok' }], references: [] }),
+    broken: [],
+  })
 }

@@ -1,20 +1,13 @@
 // Reads a ledger from outside: the sqlite3 command line, and results with comparable ids and times. It must never open a ledger
 // inside this process while an engine has it: closing that would drop SQLite's locks.
 
-import { execFileSync, spawnSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { expect } from 'vitest'
+
+export { rows } from './named.js'
 
 /** Whether the machine has the sqlite3 command line. Tests that need it are skipped with its name otherwise. */
 export const sqlite3 = spawnSync('sqlite3', ['--version']).status === 0
-
-/**
- * The rows that another SQLite, in a process of its own, reads, without their checksums; `[]` for statements without rows.
- */
-export function rows(file: string, sql: string): Record<string, unknown>[] {
-  const out = execFileSync('sqlite3', ['-json', file, sql], { encoding: 'utf8' })
-  const found: Record<string, unknown>[] = out.trim() === '' ? [] : JSON.parse(out)
-  return found.map(({ row_checksum: _, ...row }) => row)
-}
 
 const ULID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/
 const TIMES = new Set(['createdAt', 'startedAt', 'completedAt', 'updatedAt'])

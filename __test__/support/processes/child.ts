@@ -3,6 +3,13 @@
 
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
+import { onPostgres, preload } from '../ledger/on-postgres.js'
+
+/** The environment of a child: without the options of the test runner, and with the ledgers of this process. */
+export function childEnv(): NodeJS.ProcessEnv {
+  const { NODE_OPTIONS: _, ...env } = process.env
+  return onPostgres ? { ...env, NODE_OPTIONS: `--require=${preload}` } : env
+}
 
 export interface Ended {
   code: number | null
@@ -15,9 +22,8 @@ export interface Ended {
 export function child(name: string, args: string[] = [], flags: string[] = []): Promise<Ended> {
   const script = fileURLToPath(new URL(`../../children/${name}`, import.meta.url))
   return new Promise((resolve, reject) => {
-    const { NODE_OPTIONS: _, ...env } = process.env
     const spawned = spawn(process.execPath, [...flags, script, ...args], {
-      env,
+      env: childEnv(),
       stdio: ['ignore', 'pipe', 'pipe'],
       timeout: 55_000,
       killSignal: 'SIGKILL',

@@ -10,12 +10,14 @@ import {
   type InterruptedTurn,
 } from '../../../index.js'
 import { expectSound } from '../ledger/invariants.js'
+import { leasesEnd } from '../ledger/named.js'
 import { sqlite3 } from '../ledger/sqlite3.js'
 import type { Counter } from '../servers/effect-counter.js'
 import { killable } from './killable.js'
 
-/** What another process reads of the ledger and its session `main`. */
+/** What another process reads of the ledger of a killed one and its session `main`. */
 export async function look(file: string) {
+  leasesEnd(file)
   const engine = new AgentEngine({ ledger: { path: file } })
   const listed = await engine.recover()
   const session = await engine.ledger.session('main')

@@ -3,6 +3,7 @@
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
+import { childEnv } from './child.js'
 
 export interface Killable {
   process: ChildProcess
@@ -19,9 +20,8 @@ export interface Killable {
 /** Runs a script of __test__/children that may be killed. */
 export function killable(name: string, args: string[], env: Record<string, string> = {}): Killable {
   const script = fileURLToPath(new URL(`../../children/${name}`, import.meta.url))
-  const { NODE_OPTIONS: _, ...inherited } = process.env
   const child = spawn(process.execPath, [script, ...args], {
-    env: { ...inherited, ...env },
+    env: { ...childEnv(), ...env },
     stdio: ['pipe', 'pipe', 'inherit'],
   })
   const lines: string[] = []

@@ -39,7 +39,8 @@ pub(crate) async fn events_after(server: &Server, of: &Follows, after: u64) -> S
         Follows::Turn(turn) => ("t.id = $1", turn),
     };
     let text = format!(
-        "select t.id, t.status, t.run_number is not null as stores, {RUNS} as runs
+        "select t.id, t.status, t.run_number is not null as stores, {RUNS} as runs,
+           coalesce(s.parked = t.id, false) as parked
          from @turns t join @sessions s on s.label = t.session_label where {condition} limit 1"
     );
     let row = server.row("find a run", &text, &[(name, Type::TEXT)]).await?;
@@ -54,22 +55,19 @@ pub(crate) async fn events_after(server: &Server, of: &Follows, after: u64) -> S
         return Err(expired());
     }
     let has_ended = get::<&str>(&row, "status")? != "streaming";
-    let (events, whole) = read(server, &turn_id, after, has_ended).await?;
+    let (events, whole) = read(server, &turn_id, after).await?;
     if has_ended && events.is_empty() && after == 0 {
         return Err(expired());
     }
     let is_here = server.live.entry(&turn_id).is_some();
-    let interrupted = whole && !has_ended && !is_here && !get::<bool>(&row, "runs")?;
+    // A parked turn has given up its lease, and waits for a decision.
+    let runs = is_here || get(&row, "runs")? || get(&row, "parked")?;
+    let interrupted = whole && !has_ended && !runs;
     Ok(Found { page: EventPage::of(turn_id, after, &events, whole && has_ended), interrupted })
 }
 
 /// Some events of a turn, and whether these are all that are stored.
-async fn read(
-    server: &Server,
-    turn_id: &str,
-    after: u64,
-    has_ended: bool,
-) -> Stored<(Vec<RunEvent>, bool)> {
+async fn read(server: &Server, turn_id: &str, after: u64) -> Stored<(Vec<RunEvent>, bool)> {
     let text = "select body, checksum from @events where turn_id = $1 and last > $2 order by last limit $3";
     let (after, most) = (after.cast_signed(), PIECES.cast_signed() as i64);
     let params: [Param<'_>; 3] =
@@ -82,7 +80,7 @@ async fn read(
     events.retain(|event| event.seq > after.cast_unsigned());
     let references = EventRows::references(&events);
     if !references.is_empty() {
-        let found = referenced(server, turn_id, &references, has_ended).await?;
+        let found = referenced(server, turn_id, &references).await?;
         found.complete(&mut events, &references);
     }
     Ok((events, rows.len() < PIECES))
@@ -93,14 +91,13 @@ async fn referenced(
     server: &Server,
     turn_id: &str,
     references: &[(usize, EventReference)],
-    has_ended: bool,
 ) -> Stored<EventRows> {
     let (mut calls, mut messages, mut ends) = (Vec::new(), Vec::new(), false);
     for (_, reference) in references {
         match reference {
             EventReference::Call { call_id, .. } => calls.push(call_id.as_str()),
             EventReference::Message(id) => messages.push(id.as_str()),
-            EventReference::Outcome { .. } => ends = has_ended,
+            EventReference::Outcome { .. } => ends = true,
         }
     }
     let mut found = EventRows::default();
@@ -123,7 +120,9 @@ async fn referenced(
         }
     }
     if ends {
-        let text = format!("select {TURN} from @turns t where t.id = $1");
+        // Read after the events: the turn may have ended since the page was begun.
+        let text =
+            format!("select {TURN} from @turns t where t.id = $1 and t.status <> 'streaming'");
         let row = server.row(doing, &text, &[(&turn_id, Type::TEXT)]).await?;
         found.turn = row.map(|row| sound(turn_read::turn(&row))).transpose()?.flatten();
     }
@@ -169,7 +168,7 @@ pub(crate) async fn interrupted_tail(server: &Server, turn: &mut TurnEnd) -> Sto
     }
     let (mut last, mut has_deltas) = (0, false);
     loop {
-        let (events, whole) = match read(server, &turn.turn_id, last, false).await {
+        let (events, whole) = match read(server, &turn.turn_id, last).await {
             // No reader receives an event after a damaged one.
             Err(error) if error.kind == StorageErrorKind::Corrupt => return Ok(None),
             read => read?,
@@ -241,7 +240,7 @@ async fn add_run(
 ) -> Stored<bool> {
     let (turn_id, run_id): (String, String) = (get(row, "id")?, get(row, "run_id")?);
     let ended: bool = get(row, "ended")?;
-    let (events, whole) = read(server, &turn_id, after, ended).await?;
+    let (events, whole) = read(server, &turn_id, after).await?;
     let last = events.last().map_or(after, |event| event.seq);
     let events = events.iter().map(|event| (run_id.clone(), turn_id.clone(), event.json()));
     page.events.extend(events);

@@ -201,16 +201,22 @@ async fn reason(
         "select s.head, s.parked, s.running is not null and s.owner = $2 as own,
            s.running is not null and s.owner <> $2 and s.expires_at > @now_ms() as other,
            exists ({EARLIER}) as behind,
-           $3::text is null or exists (select from @turns where id = $3 and status <> 'streaming') as parent
+           $3::text is null or exists (select from @turns where id = $3 and status <> 'streaming') as parent,
+           exists (select from @turns where run_id = $4 and is_run) as duplicate
          from (select) as one left join @sessions s on s.label = $1"
     ));
-    let params: [Param<'_>; 3] = [
+    let params: [Param<'_>; 4] = [
         (&of.session_label, Type::TEXT),
         (&server.owner, Type::TEXT),
         (&of.parent_turn_id, Type::TEXT),
+        (&of.run_id, Type::TEXT),
     ];
     let rows = client.query_typed(&sql, &params).await?;
     let Some(row) = rows.first() else { return Ok(None) };
+    // The run that holds the session may be the same one.
+    if get(row, "duplicate")? {
+        return Err(duplicate_run(&of.run_id).into());
+    }
     if let Some(parked) = get(row, "parked")? {
         return Ok(Some(Opened::Parked(parked)));
     }

@@ -1,0 +1,326 @@
+// Which specs run on which backend of the ledger: the one list of what is about the file, and of what a server has not got yet. The
+// vitest project `postgres` runs all others on a server. It must never list a test without the reason.
+
+/** The folders whose specs are about what every ledger does. */
+export const folders = ['ledger', 'broker', 'recovery', 'runs', 'streams', 'engine/approvals']
+
+/** Specs that are about the file itself, or start servers of their own. */
+export const ofTheFile: Record<string, string> = {
+  'broker/example-page': 'the page of an example in a browser: no other calls of the ledger',
+  'broker/load/cluster': 'always runs on a server of its own',
+  'broker/load/kill-points': 'kills at the writes and syncs of the file',
+  'broker/load/postgres': 'always runs on servers of its own',
+  'ledger/blobs': 'values in the folder of blobs beside the file',
+  'ledger/damage/damaged-header': 'damaged bytes of the file',
+  'ledger/damage/damaged-rows': 'damaged rows of the file, written by sqlite3',
+  'ledger/damage/flipped-bytes': 'flipped bytes of the file',
+  'ledger/disk': 'full disks, locks and copies of the file',
+  'ledger/external-reader': 'the tables of the file, read by sqlite3',
+  'ledger/file/clock-steps': 'processes of the file by their boot clock; a server has one clock',
+  'ledger/file/disk-errors': 'errors of the disk under the file',
+  'ledger/file/first-open': 'the creation of the file',
+  'ledger/file/log-growth': "the file's log",
+  'ledger/file/new-ledger-syncs': 'syncs of the file',
+  'ledger/file/profile-syncs': 'syncs of the file',
+  'ledger/file/replaced': 'files that are moved, removed or replaced',
+  'ledger/file/second-sqlite': 'a second SQLite on the file',
+  'ledger/file/unsupported-locations': 'file systems of the file',
+  'ledger/first-version': 'a file of version 0.1',
+  'ledger/host/postgres': 'always runs on a server of its own',
+  'ledger/host/postgres-reads': 'always runs on a server of its own',
+  'ledger/host/views': 'the views of the file, by their columns',
+  'ledger/maintenance-disk-faults': 'faults of the disk in the care of the file',
+  'ledger/memory/salvage': 'salvage of the file',
+  'ledger/refused-files': 'files that are refused',
+  'ledger/salvage': 'salvage of the file',
+  'recovery/approval-kills': 'kills at the syncs of the file',
+  'recovery/deletion-kills': 'kills at the writes and syncs of the file',
+  'recovery/kill-points': 'kills at the writes and syncs of the file',
+  'recovery/migration-kills': 'kills at the writes of a migration of the file',
+  'recovery/power-cuts': 'power cuts under the file',
+  'ledger/memory/extraction-kills': 'kills at the writes and syncs of the file',
+  'broker/prompt-cache': 'the state of prompt caches is in files only',
+  'ledger/maintenance': 'damage, backup and vacuum of the file',
+  'ledger/memory/forgetting': 'a search for bytes of the file',
+  'ledger/memory/lost': 'files that are deleted or moved',
+  'ledger/memory/secrets': 'a search for bytes of the file',
+  'ledger/transfer/import-mutations': 'waiting: export and import (its set-up exports)',
+  'recovery/altered-context': 'rows of the file, changed by sqlite3',
+  'recovery/crash': 'the invariants of the tables of the file',
+  'recovery/resumed-history': 'rows of the file, changed by sqlite3',
+}
+
+/** Tests of other specs that are about the file, or show a difference that does not happen each time. */
+export const testsOfTheFile: Record<string, Record<string, string>> = {
+  'broker/agents/budgets': {
+    'the agents of a tree share the budget of the turn at its top':
+      'not always: accounts are closed after the end of the turn',
+    'a dispatched task that goes on after its parent has a budget of its own, and leaves nothing behind':
+      'not always: accounts are closed after the end of the turn',
+  },
+  'broker/agents/cancels': {
+    'abort of the parent, while the model has the request of its child':
+      'not always: the order of the tasks of one millisecond',
+  },
+  'broker/agents/discarded-budgets': {
+    'a turn that is discarded leaves neither an account of its budget nor a reservation':
+      'reads tables that only the file has',
+  },
+  'broker/agents/kills': {
+    '1 brokers whose agents give tasks, killed at any step': 'reads tables that only the file has',
+    '3 brokers whose agents give tasks, killed at any step': 'reads tables that only the file has',
+  },
+  'broker/context': {
+    'a message without an event, of an agent without a prompt, is sent and stored as it is':
+      'reads tables that only the file has',
+    'a host replaces, adds and removes layers; what it returns for a memory has a tag of its own':
+      'reads tables that only the file has',
+    'the same text has the same hash in every turn': 'reads tables that only the file has',
+    'a context that was put together apart has its layers, and its run records them':
+      'reads tables that only the file has',
+    'a run without a broker records its layers, also where its turn is written at its end':
+      'reads tables that only the file has',
+    'a fork has the layers of its turns': 'reads tables that only the file has',
+    'a secure deletion leaves nothing of layers and events in the file':
+      'bytes of the file after a secure deletion',
+  },
+  'broker/elsewhere': {
+    'an image of a message that waits is in `blobs`, and is sent whole':
+      'reads tables that only the file has',
+  },
+  'broker/example': {
+    'a message comes in, an approval is given, the answer goes out, and what the agent knew is a query':
+      'the query of the example is in SQL of the file',
+  },
+  'broker/load/soak': {
+    '200 turns over 20 sessions with faults and restarts: each message ends once, and the memory is flat':
+      'reads tables that only the file has',
+  },
+  'broker/rows/forged-tags': {
+    'in the messages of agents and the results of tasks: the sender is who sent it':
+      'not always in time under load',
+  },
+  'broker/schedule-kills': {
+    '1 processes with the same schedules, killed at any step':
+      'reads tables that only the file has',
+    '3 processes with the same schedules, killed at any step':
+      'reads tables that only the file has',
+  },
+  'broker/schedules': {
+    'a schedule sends its message at its time, and again, as a message of the system':
+      'a column of the file: a truth value is a number there',
+  },
+  'broker/steered-layers': {
+    'a message that is steered into a running turn passes `context.layers`, with its own layers only':
+      'reads tables that only the file has',
+    'the event of a steered message is recorded with it, and a message without one has no layers':
+      'reads tables that only the file has',
+  },
+  'engine/approvals/permissions': {
+    'an entry of `permissionsGranted` covers a call: the name of the tool':
+      'reads tables that only the file has',
+    'an entry of `permissionsGranted` covers a call: a pattern that its argument matches':
+      'reads tables that only the file has',
+  },
+  'ledger/host/deletion': {
+    'a secure deletion leaves no byte of it in the file or its log':
+      'bytes of the file after a secure deletion',
+  },
+  'ledger/host/metadata': {
+    'metadata finds > turns, sessions and their usage, with and without an index, in two engines of the file':
+      'indexes of metadata: a server indexes every key',
+  },
+  'ledger/leases': {
+    'a session of a killed process is free immediately': 'a server frees it when its lease ends',
+    '6 times six processes that open a new path together create one ledger':
+      'reads tables that only the file has',
+  },
+  'ledger/memory/contexts': {
+    'a turn gets what another session of its persona said, quoted in a block before its text':
+      'reads tables that only the file has',
+  },
+  'ledger/memory/memory': {
+    'what is forgotten is not found, not indexed and not imported again':
+      'the bytes of an index of the file',
+  },
+  'ledger/lists': {
+    'reading > a running turn is in no list, and its session is in that of sessions':
+      'not always: under load its run has ended by its time limit',
+  },
+  'ledger/reads': {
+    'query > binds values of every kind, and returns SQLite’s conversion':
+      'reads tables that only the file has',
+    'query > numbers beyond 2^53 are text, blobs are hex, and a repeated column has a number':
+      'values of SQLite',
+    'query > reports when rows are left out': 'reads tables that only the file has',
+  },
+  'ledger/rows': {
+    'a turn with tools > has the columns of the broker interface, read by another SQLite (sqlite3)':
+      'reads tables that only the file has',
+    'turns form a thread: parent, depth, tokens of the thread, ancestry and the log of the pointer':
+      'reads tables that only the file has',
+  },
+  'ledger/run-end': {
+    'the end of a run > an answer': 'reads tables that only the file has',
+    'the end of a run > the output cap': 'reads tables that only the file has',
+    'the end of a run > the iteration cap': 'reads tables that only the file has',
+    'the end of a run > an error with nothing said': 'reads tables that only the file has',
+    'the end of a run > an error after a text': 'reads tables that only the file has',
+    'the end of a run > an error after a tool ran': 'reads tables that only the file has',
+    'the end of a run > an error after a tool ran and failed':
+      'reads tables that only the file has',
+    'the end of a run > an error after a call of a tool that is not there':
+      'reads tables that only the file has',
+    'the end of a run > the time limit with nothing said': 'reads tables that only the file has',
+    'the end of a run > the time limit after a text': 'reads tables that only the file has',
+  },
+  'ledger/search': {
+    'a commit indexes nothing, and a search finds everything > a message is found immediately, and in the index when there are enough':
+      'reads tables that only the file has',
+    'a commit indexes nothing, and a search finds everything > many turns are indexed after their commits without a search':
+      'reads tables that only the file has',
+    'a commit indexes nothing, and a search finds everything > another process finds messages committed here, and those of a killed process':
+      'reads tables that only the file has',
+  },
+  'ledger/transfer/jsonl': {
+    'damage > an unreadable turn is reported, and the others are exported':
+      'reads tables that only the file has',
+  },
+  'recovery/event-kills': {
+    '40 kills: the events of a consumer are a prefix of the replay':
+      'not always: an event of a run is delivered before its turn is in the ledger',
+  },
+  'recovery/interrupted-turns': {
+    'killed during the first answer, a turn is listed with its question and resumed':
+      'reads tables that only the file has',
+  },
+  'runs/lookup': {
+    'a run whose events are not stored, or not any more, is still found':
+      'runs of the file are kept apart from turns',
+  },
+  'runs/output': {
+    'a repair > of before a kill counts after it': 'goes on in a backup of the file',
+  },
+  'streams/persisted-events': {
+    'after the run, attach delivers exactly the events of its reader, from any number':
+      'reads tables that only the file has',
+    'events are retained for the number of runs and the time in the options':
+      'reads tables that only the file has',
+    'a locked file delays no reader for long, and loses no event':
+      'reads tables that only the file has',
+    'without a ledger, with `final` or with `events: false` no event is persisted, and attach is refused':
+      'reads tables that only the file has',
+  },
+  'streams/same-events': {
+    'arguments and results are in the file once, however many events tell them':
+      'reads tables that only the file has',
+    'random runs have the same events for every reader, wherever and whenever it reads':
+      'not always: a reader may miss the text of a message that is not stored yet',
+  },
+}
+
+/** What a server has not got yet: each of these tests must fail there, so that the list says when one works. */
+export const waiting: Record<string, Record<string, string>> = {
+  'broker/agents/budgets': {
+    'what a process had reserved when it was killed is spent, at its maximum':
+      'what a killed process had reserved is not settled',
+  },
+  'broker/agents/dispatch': {
+    'a task whose session is deleted is reported as aborted, and none of it is left':
+      'deleting a session does not end its tasks',
+  },
+  'broker/context': {
+    'layers and injected texts survive an export and an import': 'export and import',
+  },
+  'ledger/host/deletion': {
+    'a deleted session > leaves its turns in no session, unless they are deleted too':
+      'a label of a deleted session is taken',
+  },
+  'ledger/host/metadata': {
+    'metadata is exported, imported and salvaged': 'export and import',
+  },
+  'ledger/lists': {
+    'names of sessions > a fork at a tool call continues from its results and does not change its turn':
+      'forks at a tool call',
+  },
+  'ledger/memory/extraction': {
+    'a model finds the facts of a turn; they have its turn and its scope, and its call is in the usage':
+      'calls of the memory are not in the usage',
+  },
+  'ledger/memory/providers': {
+    'the calls for vectors are in the usage of the ledger, searches included, and budgets limit them':
+      'calls of the memory are not in the usage',
+  },
+  'ledger/transfer/jsonl': {
+    'export and import > give the same ledger, row for row': 'export and import',
+    'export and import > have the decisions about the calls of a turn, with nothing left to decide':
+      'export and import',
+    'export and import > an imported session continues': 'export and import',
+    'export and import > random ledgers are exported and imported unchanged, and whole':
+      'export and import',
+    'export and import > of one session, with the turns of its origin': 'export and import',
+    'export and import > a running turn is not in it': 'export and import',
+    'damage > of any one line (noise) costs that line alone': 'export and import',
+    'damage > of any one line (another shape) costs that line alone': 'export and import',
+    'damage > of any one line (an unknown type) costs that line alone': 'export and import',
+    'damage > a lost turn in the middle: its children follow its parent': 'export and import',
+    'damage > an existing session retains its head, and the report has the head in the file':
+      'export and import',
+    'refusals > an invalid file is refused, and nothing is written': 'export and import',
+    'refusals > wrong options and arguments are named': 'export and import',
+  },
+  'ledger/transfer/myclaw': {
+    'a session is imported with its calls and its origin, and exported unchanged':
+      'export and import',
+    'a session of the engine is exported flat, and imported with the content that the format supports':
+      'export and import',
+    'a damaged line is reported by its number, and the others are imported': 'export and import',
+  },
+  'ledger/transfer/pi': {
+    'a session of pi > has the same context as in pi, its origin, and its turns':
+      'export and import',
+    'a session of pi > continues here, and the model receives what pi would have sent':
+      'export and import',
+    'a session of pi > is exported as it was imported, entry by entry': 'export and import',
+    'a session of pi > of version 1 is a list of entries without ids; of version 2 it has hook messages':
+      'export and import',
+    'a session of pi > signatures of other services stay on their part': 'export and import',
+    'a session of pi > random trees have the same context as in pi, and are exported as they were imported':
+      'export and import',
+    'a session of the engine has the same history after an export to pi and an import':
+      'export and import',
+    'damage > of any one line loses only that line': 'export and import',
+    'damage > an invalid file is refused, and so is an existing label': 'export and import',
+  },
+  'ledger/write-turn': {
+    'writeTurn > follows the head without a named parent, and refuses a stale or unknown one':
+      'an unknown parent has another code',
+  },
+  'runs/duplicates': {
+    'a run id is refused while the first run is under way, also in the session that it holds':
+      'a run that waits for its session is in its process only',
+    'with `attach` the same submit has the events and the result of the first run, during it and after it':
+      'a run that waits for its session is in its process only',
+    'aborting an attached run aborts the run':
+      'a run that waits for its session is in its process only',
+    'a submit whose process ended before it had its session runs again':
+      'a run that waits for its session is in its process only',
+  },
+  'runs/lookup': {
+    'a run on an alias that ends before its turn is opened is found by a watch of the session':
+      'a run that waits for its session is in its process only',
+  },
+}
+
+/** The specs of `npm test`: those that show most for their time. `POSTGRES_SPECS=all` runs all. */
+export const selection = [
+  'broker/{parked,resets,routes}',
+  'broker/agents/waiting-parents',
+  'broker/rows/{acceptance,queue-modes,queue-steps,refusals,routing,run-states,session-keys}',
+  'engine/approvals/*',
+  'ledger/{lists,write-turn}',
+  'ledger/host/{deletion,diff,metadata}',
+  'ledger/memory/{memory,scopes,tools}',
+  'ledger/transfer/pi',
+  'streams/{cross-process-events,many-readers,persisted-events}',
+]
