@@ -995,7 +995,7 @@ export interface LedgerOptions {
 
 /**
  * A ledger in PostgreSQL 15 or newer, which the engines of many machines share. What it does not have yet is refused with the
- * code `unsupported`: forks at a tool call, `export`, `import`, and what only a file has.
+ * code `unsupported`: forks at a tool call, and what only a file has.
  */
 export interface PostgresLedgerOptions {
   /**
@@ -1014,8 +1014,8 @@ export interface PostgresLedgerOptions {
   journal?: 'full' | 'final'
   /** How long a session remains leased to a process whose heartbeat has stopped, in milliseconds. Default 15,000. */
   leaseMs?: number
-  /** Events are not stored. */
-  events?: false
+  /** See {@link LedgerOptions.events}. */
+  events?: EventRetention | boolean
 }
 
 /** What {@link Ledger.prune} deletes. */

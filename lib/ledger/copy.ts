@@ -76,6 +76,7 @@ export async function copyLedger(
     await run('left')
     return report()
   }
+  // A ledger that was moved for good stays closed, whatever becomes of this call.
   await run('fence')
   moved = true
   until = null
@@ -104,6 +105,7 @@ export async function copyLedger(
       const why = first?.message ?? `${done.behind} sessions are behind`
       throw new AgentEngineError('storage_constraint', `the copy is not complete: ${why}`)
     }
+    await run('finish')
     return { ...done, moved: true }
   } catch (error) {
     await request({ to, phase: 'release' }, undefined)

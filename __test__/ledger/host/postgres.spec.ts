@@ -147,6 +147,7 @@ live('a server that ends every connection loses and doubles no turn', async () =
 live('what a ledger in PostgreSQL does not have is refused with what to use instead', async () => {
   const engine = withLedger(schema())
   const { ledger } = engine
+  const none = 'a ledger in PostgreSQL does not have'
   const refused = async (call: () => Promise<unknown>) => {
     const error = await call().catch((error: unknown) => error)
     const { code, message } = error as { code: string; message: string }

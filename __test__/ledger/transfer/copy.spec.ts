@@ -144,6 +144,9 @@ for (const [from, to] of directions) {
       expect((await listed).sort()).toEqual([...own].sort())
     }
     expect(await copy.ledger.verify()).toMatchObject({ ok: true, problems: [] })
+    // Whatever is tried afterwards, the ledger that was moved stays closed.
+    const elsewhere = source.ledger.copyTo({ path: folder().file }, { cutOver: true })
+    expect((await refusal(elsewhere)).code).toBe('ledger_moved')
     expect((await refusal(source.ledger.alias('a', 's0'))).code).toBe('ledger_moved')
     expect((await copy.run(context({ sessionLabel: 's0' })).result).persisted).toBe(true)
   })

@@ -29,7 +29,7 @@ const LEFT: [(&str, &str); 8] = [
 /// Whether a step writes.
 #[must_use]
 pub fn writes(step: &CopyStep) -> bool {
-    matches!(step, CopyStep::Write(_) | CopyStep::Fence(_))
+    matches!(step, CopyStep::Write(_) | CopyStep::Fence(_) | CopyStep::Finish)
 }
 
 /// Does a step in the transaction of `rows`.
@@ -90,6 +90,7 @@ pub async fn perform(rows: &dyn Rows, step: &CopyStep) -> Stored<CopyAnswer> {
             }
         }
         CopyStep::Fence(place) => rows.fence(place.as_deref()).await?,
+        CopyStep::Finish => rows.finish_move().await?,
     }
     Ok(answer)
 }

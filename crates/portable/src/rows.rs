@@ -72,7 +72,12 @@ pub trait Rows {
     /// The number in the only row of a statement, in which `@` stands before each table.
     fn count<'a>(&'a self, statement: &'a str) -> Answer<'a, u64>;
     /// Refuses new turns, messages, schedules, names and facts, once those under way are written; or allows them again.
+    ///
+    /// # Errors
+    /// `ledger_moved` for another place than the one to which it was moved for good.
     fn fence<'a>(&'a self, place: Option<&'a str>) -> Answer<'a, ()>;
+    /// Makes the refusal final.
+    fn finish_move(&self) -> Answer<'_, ()>;
 
     /// Whether the ledger has the turn, ended or not.
     fn exists<'a>(&'a self, turn: &'a str) -> Answer<'a, bool>;

@@ -45,8 +45,10 @@ enum Phase {
     Compare,
     /// Refuses new turns.
     Fence,
-    /// Allows them again.
+    /// Allows them again, unless the ledger was moved for good.
     Release,
+    /// The ledger was moved for good.
+    Finish,
     /// Counts what is not copied.
     Left,
 }
@@ -74,6 +76,7 @@ pub(crate) async fn part(from: LedgerPorts, part: CopyPart) -> Answer {
     let step = match phase {
         Phase::Fence => Some(CopyStep::Fence(Some(place))),
         Phase::Release => Some(CopyStep::Fence(None)),
+        Phase::Finish => Some(CopyStep::Finish),
         Phase::Left => Some(CopyStep::Left),
         Phase::Turns | Phase::Sessions | Phase::Compare => None,
     };
@@ -91,7 +94,7 @@ pub(crate) async fn part(from: LedgerPorts, part: CopyPart) -> Answer {
     let done = match phase {
         Phase::Turns => turns(&from, &to, range).await,
         Phase::Compare => compare(&from, &to, range, moved).await,
-        Phase::Sessions | Phase::Fence | Phase::Release | Phase::Left => {
+        Phase::Sessions | Phase::Fence | Phase::Release | Phase::Finish | Phase::Left => {
             sessions(&from, &to, moved).await
         }
     };

@@ -183,8 +183,9 @@ pub(crate) fn as_json(numbers: &[i64]) -> String {
 /// Stores a fact with its chunks, and ends the one that it supersedes.
 ///
 /// # Errors
-/// `unknown_fact` if that one does not hold.
+/// `unknown_fact` if that one does not hold; `ledger_moved`.
 pub(crate) fn store(connection: &Connection, input: &FactInput) -> Stored<MemoryFact> {
+    crate::sessions::moved::refuse(connection)?;
     let FactInput { fact, texts, supersedes } = input;
     let scope = scope_rows::number(connection, &fact.scope)?;
     if let Some(id) = supersedes {

@@ -9,6 +9,7 @@ use crate::sqlite::sql;
 use model::{StorageError, StorageErrorKind};
 
 const DOING: &str = "read where the ledger was moved";
+const WRITING: &str = "note where the ledger was moved";
 
 /// Refuses to write to a ledger that was moved.
 ///
@@ -24,15 +25,25 @@ pub(crate) fn refuse(connection: &Connection) -> Stored<()> {
     }
 }
 
-/// Sets the mark, or removes it.
+/// Sets the mark, or removes it where it is not final.
+///
+/// # Errors
+/// `ledger_moved` for another place than that of a final mark.
 pub(crate) fn set(connection: &Connection, place: Option<&str>) -> Stored<()> {
-    let doing = "note where the ledger was moved";
-    match place {
-        None => sql::exec(connection, "DELETE FROM moved", (), doing),
-        Some(place) => {
-            let set = "INSERT OR REPLACE INTO moved (id, place) VALUES (1, ?1)";
-            sql::exec(connection, set, (place,), doing)
-        }
+    let Some(place) = place else {
+        let delete = "DELETE FROM moved WHERE is_final = 0";
+        return sql::exec(connection, delete, (), WRITING).map(drop);
+    };
+    let select = "SELECT 1 FROM moved WHERE is_final = 1 AND place <> ?1";
+    if sql::exists(connection, select, (place,), DOING)? {
+        return refuse(connection);
     }
-    .map(drop)
+    let set =
+        "INSERT INTO moved (id, place) VALUES (1, ?1) ON CONFLICT (id) DO UPDATE SET place = ?1";
+    sql::exec(connection, set, (place,), WRITING).map(drop)
+}
+
+/// Makes the mark final.
+pub(crate) fn finish(connection: &Connection) -> Stored<()> {
+    sql::exec(connection, "UPDATE moved SET is_final = 1", (), WRITING).map(drop)
 }

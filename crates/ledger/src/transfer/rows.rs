@@ -98,6 +98,7 @@ impl SqliteRows<'_> {
 
     fn write_turn(&self, turn: &TurnRecord, parent: Option<&Parent>) -> Stored<()> {
         let connection = self.connection;
+        moved::refuse(connection)?;
         let number = insert(connection, turn, parent)?;
         let (mut ids, mut shared) = (MessageIds::default(), SharedValues::default());
         for message in &turn.messages {
@@ -239,6 +240,10 @@ impl Rows for SqliteRows<'_> {
 
     fn fence<'a>(&'a self, place: Option<&'a str>) -> Answer<'a, ()> {
         now(moved::set(self.connection, place))
+    }
+
+    fn finish_move(&self) -> Answer<'_, ()> {
+        now(moved::finish(self.connection))
     }
 
     fn exists<'a>(&'a self, turn: &'a str) -> Answer<'a, bool> {

@@ -22,8 +22,10 @@ pub enum CopyStep {
     Write(Vec<String>),
     /// Counts what a copy does not have.
     Left,
-    /// Refuses new turns from now on, and says where the ledger is; or allows them again.
+    /// Refuses new turns from now on, and says where the ledger is; or allows them again, unless it was moved for good.
     Fence(Option<String>),
+    /// The ledger that refuses new turns was moved for good: it never allows them again.
+    Finish,
 }
 
 /// The answer to a step.

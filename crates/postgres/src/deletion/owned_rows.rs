@@ -39,7 +39,7 @@ pub(crate) const OF_SESSION: &[&str] = &[
     "memory_usage",
 ];
 /// Deleted by statements of their own.
-#[cfg(test)]
+#[cfg(all(test, feature = "server"))]
 pub(crate) const BY_ITSELF: &[&str] = &[
     "turns",
     "sessions",

@@ -213,7 +213,9 @@ pub(crate) async fn uncompact(server: &Server, label: &str) -> Stored<Option<Ses
            where label = $1 and head = $3 and (running is null or owner is null or expires_at <= @now_ms())
            returning {COLUMNS}),
          logged as (
-           insert into @session_moves (session_label, thread_id, changed_at) select label, head, updated_at from moved)
+           insert into @session_moves (session_label, thread_id, changed_at)
+           select label, head, greatest(updated_at, (select max(changed_at) from @session_moves where session_label = $1))
+           from moved)
          select {COLUMNS} from moved"
     ));
     let params: [Param<'_>; 3] = [(&label, Type::TEXT), (&before, Type::TEXT), (&head, Type::TEXT)];

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 
 use base::clock::Clock;
-use model::{Approval, CompactionResult, Metadata, SessionRow};
+use model::{Approval, CompactionResult, Metadata, SessionRow, StorageError, StorageErrorKind};
 use portable::{Answer, Mark, Moved, Parent, Rows, SessionRecord, Stored, There, TurnRecord};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error, Row};
@@ -203,8 +203,24 @@ impl Rows for ServerRows<'_> {
             let lock = "lock table @turns, @queue_items, @schedules, @session_aliases, @personas, @memory_facts
                 in share row exclusive mode";
             self.rows(lock, &[]).await?;
-            let set = "update @ledger set moved_to = $1";
-            self.rows(set, &[(&place, Type::TEXT)]).await.map(drop)
+            let set = "update @ledger set moved_to = $1 where not moved_for_good or moved_to = $1 returning 1";
+            let moved = self.rows(set, &[(&place, Type::TEXT)]).await?.is_empty();
+            if moved && place.is_some() {
+                let row = self.row("select moved_to from @ledger", &[]).await?;
+                let to: Option<String> =
+                    row.map(|row| get(&row, "moved_to")).transpose()?.flatten();
+                let message =
+                    format!("the ledger was moved to {}; open that one", to.unwrap_or_default());
+                return Err(StorageError::new(StorageErrorKind::Moved, message));
+            }
+            Ok(())
+        })
+    }
+
+    fn finish_move(&self) -> Answer<'_, ()> {
+        Box::pin(async move {
+            let set = "update @ledger set moved_for_good = true where moved_to is not null";
+            self.rows(set, &[]).await.map(drop)
         })
     }
 

@@ -7,6 +7,8 @@ alter table @sessions add column routing_key text;
 -- Where the ledger was moved to: from then on it takes no new turn, message, schedule, name or fact; a turn under way ends. The
 -- tables are locked while it is set, so that a statement has either written before or sees it.
 alter table @ledger add column moved_to text;
+-- False while a copy is cut over: a failed one allows turns again.
+alter table @ledger add column moved_for_good boolean not null default false;
 create function @refuse_moved() returns trigger language plpgsql as $$
 declare place text;
 begin
