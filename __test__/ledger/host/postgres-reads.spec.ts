@@ -4,7 +4,7 @@
 import { expect, test } from 'vitest'
 import type { LedgerOptions, PostgresLedgerOptions, StreamEvent } from '../../../index.js'
 import { closing, folder } from '../../support/cleanup.js'
-import { context, readAll, scriptedEngine, testModel } from '../../support/engine.js'
+import { context, scriptedEngine, testModel } from '../../support/engine.js'
 import { hasPostgres, postgresServer } from '../../support/ledger/postgres.js'
 import { normal } from '../../support/ledger/sqlite3.js'
 import { runFields, twoTools } from '../../support/ledger/two-tools.js'
@@ -133,12 +133,29 @@ const gated: Replies = [
 ]
 const echo = { name: 'echo', run: ({ of }: { of: number }) => `echo ${of}` }
 
+/** The events of a run, and its first one. */
+function readFrom(run: AsyncIterable<StreamEvent>): [Promise<StreamEvent[]>, Promise<void>] {
+  let begin = () => {}
+  const begun = new Promise<void>((resolve) => {
+    begin = resolve
+  })
+  const reading = async () => {
+    const events: StreamEvent[] = []
+    for await (const event of run) {
+      events.push(event)
+      begin()
+    }
+    return events
+  }
+  return [reading(), begun]
+}
+
 live('a run is followed, watched and steered by the engine of another machine', async () => {
   const options = schema()
   const { engine: here, provider } = opened(options, gated)
   const { engine: there } = opened(options, [])
   const run = here.run(context({ runId: 'far', sessionLabel: 'main', tools: [echo] }))
-  const own = readAll(run)
+  const [own, begun] = readFrom(run)
   const followed: StreamEvent[] = []
   const watched: string[] = []
   const watch = there.ledger.watch('main')
@@ -149,6 +166,8 @@ live('a run is followed, watched and steered by the engine of another machine', 
     }
   })()
   let steered = false
+  // An event is delivered once it is stored: before, the other machine does not know the run.
+  await begun
   for await (const event of there.attach('far')) {
     followed.push(event)
     if (event.type === 'token' && !steered) {

@@ -44,11 +44,13 @@ const SMALL: [&str; 13] = [
 ];
 
 /// The beginnings of statements that read a table as a whole, because that is what they are for, beside those of `verify`.
-const WHOLE: [&str; 3] = [
+const WHOLE: [&str; 4] = [
     // The statistics.
     "select l.id, l.version",
     // What is old among all sessions.
     "select label, updated_at, label !~",
+    // All sessions of an export and of a copy.
+    "select label from @sessions where not opening",
     // Those of a case itself.
     "/* case */",
 ];
