@@ -7,7 +7,7 @@ use model::{TransferCode, TransferProblem};
 /// The most problems of a report.
 const MOST: usize = 1_000;
 
-/// The problems of a transfer, at most [`MOST`].
+/// The problems of a transfer, at most `MOST`.
 #[derive(Debug, Clone, Default)]
 pub struct Problems {
     /// In the order in which they were found.
