@@ -22,11 +22,14 @@ const MAX_ENVIRONMENT: u64 = 4 * 1024 * 1024;
 pub(super) fn end_all(tag: &str) -> Option<usize> {
     let wanted = format!("{TAG}={tag}");
     let mut ended = BTreeSet::new();
+    let mut was_empty = false;
     for _ in 0..ROUNDS {
         let found: Vec<Pid> = processes().filter(|pid| has(*pid, wanted.as_bytes())).collect();
-        if found.is_empty() {
+        // One look is not enough: while a process starts another program, its environment reads as empty.
+        if found.is_empty() && was_empty {
             return Some(ended.len());
         }
+        was_empty = found.is_empty();
         for pid in found {
             if end(pid, wanted.as_bytes()) {
                 ended.insert(pid.as_raw_nonzero());
