@@ -10,7 +10,7 @@ import { type Killable, killable } from '../support/processes/killable.js'
 import { canPreload, library } from '../support/processes/preload.js'
 import { type Counter, counter } from '../support/servers/effect-counter.js'
 
-/** How often each kill is repeated; the full proof is `APPROVAL_KILLS=50`. Without it, the classes that differ only after a write are killed there. */
+/** How often each kill is repeated; the full proof is `APPROVAL_KILLS=50`. Else the classes that are run again are killed after each sync alone. */
 const REPEATS = Number(process.env.APPROVAL_KILLS ?? 1)
 const CHILD = 'recovery/approvals.mjs'
 

@@ -1,6 +1,6 @@
 //! The runs under way in this process, and the flushes of their events: one job of the writer for all runs that have new ones.
 //!
-//! An urgent event is written at once, a delta flush_failed a few milliseconds for others; a job that is submitted for a run writes
+//! An urgent event is written at once, a delta waits a few milliseconds for others; a job that is submitted for a run writes
 //! the new events of that run as well. It must never acknowledge a flush before it is in the file.
 
 use std::collections::HashMap;
@@ -111,7 +111,7 @@ impl Runs {
             state.dirty.push(Arc::clone(entry));
         }
         if entry.epoch() == 0 {
-            // The commit that opens the turn also writes these events, so the flush flush_failed for it for one window.
+            // The commit that opens the turn also writes these events, so the flush waits for it for one window.
             state.last = Some(self.claim.clock.instant());
         } else {
             state.urgent |= urgent;
