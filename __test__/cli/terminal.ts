@@ -1,6 +1,7 @@
 // A real terminal for a program: tmux, with a server of its own for each test. It must never touch another tmux of the machine.
 
 import { execFileSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, vi } from 'vitest'
 import { afterwards, folder } from '../support/cleanup.js'
@@ -32,6 +33,11 @@ export function inTerminal(args: readonly string[], env: NodeJS.ProcessEnv) {
   const command = ['env', ...variables, process.execPath, program, ...args.map(quoted)].join(' ')
   tmux('-u', 'new-session', '-d', '-x', '80', '-y', '24', `${command}; echo "exit code $?"; cat`)
   afterwards(() => tmux('kill-server'))
+  const written = join(folder().path, 'written')
+  tmux('pipe-pane', `cat > ${quoted(written)}`)
+  /** How often the program has cleared what is below the cursor. */
+  const drawn = () =>
+    (existsSync(written) ? readFileSync(written, 'latin1') : '').split('\x1b[0J').length
   const screen = (...options: string[]) =>
     tmux('capture-pane', '-p', ...options)
       .split('\n')
@@ -45,8 +51,15 @@ export function inTerminal(args: readonly string[], env: NodeJS.ProcessEnv) {
     coloured: () => screen('-e'),
     type: (text: string) => tmux('send-keys', '-l', text),
     key: (...names: string[]) => tmux('send-keys', ...names),
-    resize: (columns: number, rows: number) =>
-      tmux('resize-window', '-x', String(columns), '-y', String(rows)),
+    /** Changes the size, and waits until the program has drawn its line again: it would draw it for a size of the past. */
+    resize: async (columns: number, rows: number) => {
+      const before = drawn()
+      tmux('resize-window', '-x', String(columns), '-y', String(rows))
+      await vi.waitFor(() => expect(drawn()).toBeGreaterThan(before), {
+        timeout: 30_000,
+        interval: 30,
+      })
+    },
     /** Waits until the terminal shows a text. */
     shows: (text: string | RegExp) =>
       vi.waitFor(
