@@ -155,25 +155,20 @@ live('a run is followed, watched and steered by the engine of another machine', 
   const { engine: here, provider } = opened(options, gated)
   const { engine: there } = opened(options, [])
   const run = here.run(context({ runId: 'far', sessionLabel: 'main', tools: [echo] }))
-  const [own] = readFrom(run)
+  const [own, begun] = readFrom(run)
   const followed: StreamEvent[] = []
   const watched: string[] = []
   const watch = there.ledger.watch('main')
-  let begin = () => {}
-  const begun = new Promise<void>((resolve) => {
-    begin = resolve
-  })
   const watching = (async () => {
     for await (const { event } of watch) {
       watched.push(event.type)
-      begin()
       if (event.type === 'stream_end' && event.final) break
     }
   })()
   // It is awaited at the end: where the test has failed by then, the engines are closed under it.
   for (const reading of [own, watching]) reading.catch(() => {})
   let steered = false
-  // What the other machine has of the session is stored: it knows the run from then on.
+  // An event is delivered once it is stored: from then on the other machine knows the run.
   await begun
   for await (const event of there.attach('far')) {
     followed.push(event)

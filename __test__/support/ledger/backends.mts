@@ -205,10 +205,6 @@ export const testsOfTheFile: Record<string, Record<string, string>> = {
     'a session of pi > has the same context as in pi, its origin, and its turns':
       'reads tables that only the file has',
   },
-  'recovery/event-kills': {
-    '40 kills: the events of a consumer are a prefix of the replay':
-      'not always: an event of a run is delivered before its turn is in the ledger',
-  },
   'recovery/interrupted-turns': {
     'killed during the first answer, a turn is listed with its question and resumed':
       'reads tables that only the file has',
@@ -233,8 +229,6 @@ export const testsOfTheFile: Record<string, Record<string, string>> = {
   'streams/same-events': {
     'arguments and results are in the file once, however many events tell them':
       'reads tables that only the file has',
-    'random runs have the same events for every reader, wherever and whenever it reads':
-      'not always: a reader may miss the text of a message that is not stored yet',
   },
 }
 
@@ -273,20 +267,6 @@ export const waiting: Record<string, Record<string, string>> = {
   'ledger/write-turn': {
     'writeTurn > follows the head without a named parent, and refuses a stale or unknown one':
       'an unknown parent has another code',
-  },
-  'runs/duplicates': {
-    'a run id is refused while the first run is under way, also in the session that it holds':
-      'a run that waits for its session is in its process only',
-    'with `attach` the same submit has the events and the result of the first run, during it and after it':
-      'a run that waits for its session is in its process only',
-    'aborting an attached run aborts the run':
-      'a run that waits for its session is in its process only',
-    'a submit whose process ended before it had its session runs again':
-      'a run that waits for its session is in its process only',
-  },
-  'runs/lookup': {
-    'a run on an alias that ends before its turn is opened is found by a watch of the session':
-      'a run that waits for its session is in its process only',
   },
 }
 

@@ -9,7 +9,7 @@ use base::clock::Clock;
 use model::{
     AgentMessage, CallCost, CommitReceipt, CompactionCommit, Expense, Journal, LedgerRead, LiveRun,
     OpenTurn, Opened, PortFuture, Reservation, Reserved, RunNames, RunRegistration, SessionHistory,
-    SpentBy, StorageErrorKind, StoredRequest, TurnEnd, TurnLease, TurnOpening, TurnStep,
+    SpentBy, StoredRequest, TurnEnd, TurnLease, TurnOpening, TurnStep,
 };
 use tokio_postgres::types::Type;
 
@@ -176,8 +176,9 @@ impl Journal for Postgres {
 
     fn commit(&self, turn: Box<TurnEnd>) -> PortFuture<'static, CommitReceipt> {
         let (label, clock) = (turn.header.session_label.clone(), self.clock.clone());
-        let held = self.held.clone();
+        let (held, point) = (self.held.clone(), self.live.commit_point(&turn.turn_id));
         self.submit(Some(&label.clone()), move |server| async move {
+            let _point = point;
             let receipt = end(&server, turn, &clock).await?;
             let _ = held.end(&label, &receipt.turn_id);
             server.live.wake_memory();
@@ -249,7 +250,9 @@ impl Postgres {
     ) -> PortFuture<'static, (Opened<i64>, Reserved)> {
         let label = opening.header.session_label.clone();
         let (held, live) = (self.held.clone(), Arc::clone(&self.live));
+        let point = self.live.commit_point(&opening.turn_id);
         self.submit(Some(&label.clone()), move |server| async move {
+            let _point = point;
             let mut events = NewEvents::of(&server, &opening.turn_id).await;
             if let Some(tail) = events.as_mut().and_then(NewEvents::tail) {
                 tail.encode(&[])?;
@@ -263,9 +266,10 @@ impl Postgres {
             }
             match (events, &opened) {
                 (Some(events), Ok((Opened::Leased(_), _))) => events.done(&server, false),
-                (Some(events), Err(error)) => events.failed(&server, error.kind),
-                // It waits for its session.
-                (Some(events), Ok(_)) => events.failed(&server, StorageErrorKind::Locked),
+                (Some(events), Err(error)) => events.failed(&server, error),
+                (Some(events), Ok((opened, _))) => {
+                    events.put_back(&server, matches!(opened, Opened::Busy));
+                }
                 (None, _) => {}
             }
             opened
@@ -279,9 +283,13 @@ impl Postgres {
         reservation: Option<Box<Reservation>>,
     ) -> PortFuture<'static, Reserved> {
         let label = step.session_label.clone();
-        let held = self.held.clone();
+        let (held, point) = (self.held.clone(), self.live.commit_point(&step.turn_id));
         self.submit(Some(&label.clone()), move |server| async move {
-            let mut events = NewEvents::of(&server, &step.turn_id).await;
+            let _point = point;
+            let mut events = match &step.parking {
+                Some(_) => NewEvents::of(&server, &step.turn_id).await,
+                None => NewEvents::of_step(&server, &step.turn_id).await,
+            };
             if let Some(tail) = events.as_mut().and_then(NewEvents::tail) {
                 tail.encode(
                     step.parking.as_ref().map_or(&[], |parking| parking.events.as_slice()),
@@ -292,7 +300,7 @@ impl Postgres {
                 record::record(&server, &step, tail.as_deref(), reservation.as_deref()).await;
             match (events, &recorded) {
                 (Some(events), Ok(_)) => events.done(&server, false),
-                (Some(events), Err(error)) => events.failed(&server, error.kind),
+                (Some(events), Err(error)) => events.failed(&server, error),
                 (None, _) => {}
             }
             if step.parking.is_some() && recorded.is_ok() {
@@ -317,7 +325,7 @@ async fn end(server: &Server, mut turn: Box<TurnEnd>, clock: &Clock) -> Stored<C
     let receipt = commit::commit(server, &turn, clock, tail).await;
     match (events, &receipt) {
         (Some(events), Ok(_)) => events.done(server, true),
-        (Some(events), Err(error)) => events.failed(server, error.kind),
+        (Some(events), Err(error)) => events.failed(server, error),
         (None, _) => server.changed(&turn.turn_id, &turn.header.session_label),
     }
     receipt

@@ -10,9 +10,11 @@ use tokio_postgres::types::Type;
 use crate::connect::error::{Failure, Stored};
 use crate::connect::server::{Param, Server};
 use crate::events::new_events::{Tail, insert_events};
+use crate::events::waiting;
 use crate::journal::compaction;
 use crate::journal::pointer::{
-    Identity, POINTER, POINTER_PARAMS, already_stored, is_taken, stale_writer, unknown_turn,
+    Identity, POINTER, POINTER_PARAMS, already_stored, duplicate_run, is_taken, stale_writer,
+    unknown_turn,
 };
 use crate::memory::turns;
 use crate::queue::transaction::Transaction;
@@ -278,7 +280,7 @@ fn statement(server: &Server, is_open: bool, has_events: bool, has_owners: bool)
     let [outcome, checksum, header, run, started, role] =
         [p(12), p(13), p(14), p(15), p(16), p(17)];
     let [estimated, metadata] = [p(18), p(19)];
-    let number = if has_events { "nextval('@run_numbers')" } else { "null::bigint" };
+    let number = if has_events { waiting::NUMBER } else { "null::bigint" };
     let turn = if is_open {
         format!(
             "update @turns t set n = nextval('@turn_numbers'), status = {status}, stop_reason = {stop},
@@ -292,10 +294,10 @@ fn statement(server: &Server, is_open: bool, has_events: bool, has_owners: bool)
         format!(
             "insert into @turns (n, id, parent_turn_id, session_label, run_id, turn_type, status, stop_reason, depth,
                thread_tokens, started_at, completed_at, provider, model, role, tool_call_count, cost, {usage}, header,
-               outcome, checksum, run_number, usage_estimated, metadata)
+               outcome, checksum, run_number, is_run, usage_estimated, metadata)
              select nextval('@turn_numbers'), $6, $8, $1, {run}, 'normal', {status}, {stop}, coalesce(p.depth + 1, 0),
                {tokens}, {started}, $7, {provider}, {model}, {role}, {count}, {cost}, {values}, {header}, {outcome},
-               {checksum}, {number}, {estimated}, {metadata}::jsonb
+               {checksum}, {number}, {has_events}, {estimated}, {metadata}::jsonb
              from pointed left join parent p on true"
         )
     };
@@ -315,12 +317,17 @@ fn statement(server: &Server, is_open: bool, has_events: bool, has_owners: bool)
             )
         }
     };
+    // The run has ended before its turn was opened: it may have a row among those that wait.
+    let take_place = match has_events && !is_open {
+        true => waiting::take_place((&run, "$6", "$5"), "pointed"),
+        false => String::new(),
+    };
     let remembered = match server.live.memory.get() {
         None => String::new(),
         Some(_) => turns::note("$6", "pointed"),
     };
     let sql = format!(
-        "with {POINTER}, ended as ({turn}), messages as ({messages}), calls as ({calls}){events}{remembered}
+        "with {POINTER}{take_place}, ended as ({turn}), messages as ({messages}), calls as ({calls}){events}{remembered}
          select head{sound} from pointed"
     );
     server.sql(&sql)
@@ -395,6 +402,9 @@ async fn write(
     let rows = match client.query_typed(sql, &params).await {
         Err(error) if is_taken(&error, "turns_pkey") => {
             return Err(already_stored(&turn.turn_id).into());
+        }
+        Err(error) if is_taken(&error, "turns_are_runs") => {
+            return Err(duplicate_run(&turn.header.run_id).into());
         }
         rows => rows?,
     };
