@@ -198,6 +198,18 @@ impl Live {
         self.runs().values().any(|other| older(other) && begins(other))
     }
 
+    /// The runs that wait for their sessions, and have no row yet.
+    pub(crate) fn unlisted(&self) -> Vec<Arc<Entry>> {
+        let runs = self.runs();
+        let unlisted = |entry: &&Arc<Entry>| {
+            entry.epoch.load(Ordering::Acquire) == 0
+                && entry.waits.load(Ordering::Acquire)
+                && !entry.listed.load(Ordering::Acquire)
+                && !entry.over.load(Ordering::Acquire)
+        };
+        runs.values().filter(unlisted).cloned().collect()
+    }
+
     /// Whether a run of this process waits for its session.
     pub(crate) fn has_waiting(&self) -> bool {
         self.runs().values().any(|entry| entry.listed.load(Ordering::Acquire))

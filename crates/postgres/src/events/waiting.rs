@@ -50,6 +50,20 @@ pub(crate) async fn write(server: &Server, events: NewEvents) {
     }
 }
 
+/// Writes the rows of the runs of this process that wait, before runs are read.
+pub(crate) async fn list(server: &Server) {
+    for entry in server.live.unlisted() {
+        let Some(mut events) = NewEvents::of(server, &entry.names.turn_id).await else { continue };
+        // It may have got its session, or its row, meanwhile.
+        let waits = entry.epoch.load(Ordering::Acquire) == 0 && !events.is_known();
+        match events.tail.encode(&[]) {
+            Ok(()) if waits && !server.live.follows_same(&entry) => write(server, events).await,
+            Ok(()) => events.put_back(server, false),
+            Err(error) => events.failed(server, &error),
+        }
+    }
+}
+
 /// False where another run has its id.
 async fn add(server: &Server, events: &NewEvents) -> Stored<bool> {
     let entry = &events.entry;
