@@ -53,18 +53,6 @@ export const ofTheFile: Record<string, string> = {
 
 /** Tests of other specs that are about the file, or show a difference that does not happen each time. */
 export const testsOfTheFile: Record<string, Record<string, string>> = {
-  'broker/agents/budgets': {
-    'the agents of a tree share the budget of the turn at its top':
-      'not always: accounts are closed after the end of the turn',
-    'a dispatched task that goes on after its parent has a budget of its own, and leaves nothing behind':
-      'not always: accounts are closed after the end of the turn',
-  },
-  'broker/agents/cancels': {
-    'abort of the parent, while the model has the request of its child':
-      'not always: the order of the tasks of one millisecond',
-    'abort of the parent, while the model has the request of the grandchild':
-      'not always: the order of the tasks of one millisecond',
-  },
   'broker/agents/discarded-budgets': {
     'a turn that is discarded leaves neither an account of its budget nor a reservation':
       'reads tables that only the file has',
@@ -133,10 +121,6 @@ export const testsOfTheFile: Record<string, Record<string, string>> = {
     'metadata finds > turns, sessions and their usage, with and without an index, in two engines of the file':
       'indexes of metadata: a server indexes every key',
   },
-  'broker/rows/queue-steps': {
-    'steered: the message is processing in the running turn as soon as that has it, and ends with it':
-      'not always: a message that comes as the turn begins waits for the next one',
-  },
   'ledger/leases': {
     'a session of a killed process is free immediately': 'a server frees it when its lease ends',
     '3 times six processes that open a new path together create one ledger':
@@ -149,10 +133,6 @@ export const testsOfTheFile: Record<string, Record<string, string>> = {
   'ledger/memory/memory': {
     'what is forgotten is not found, not indexed and not imported again':
       'the bytes of an index of the file',
-  },
-  'ledger/lists': {
-    'reading > a running turn is in no list, and its session is in that of sessions':
-      'not always: under load its run has ended by its time limit',
   },
   'ledger/reads': {
     'query > binds values of every kind, and returns SQLite’s conversion':
@@ -280,5 +260,6 @@ export const selection = [
   'ledger/host/{deletion,diff,metadata}',
   'ledger/memory/{memory,scopes,tools}',
   'ledger/transfer/pi',
-  'streams/{cross-process-events,many-readers,persisted-events}',
+  'runs/{duplicates,lookup}',
+  'streams/{cross-process-events,many-readers,persisted-events,same-events}',
 ]

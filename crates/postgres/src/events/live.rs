@@ -114,6 +114,8 @@ pub(crate) struct Live {
     pub(crate) left: Mutex<Vec<String>>,
     /// Other processes follow runs.
     pub(crate) has_listeners: AtomicBool,
+    /// Calls have reserved in accounts here: turns have some to close.
+    pub(crate) has_accounts: AtomicBool,
 }
 
 impl Live {
@@ -132,6 +134,7 @@ impl Live {
             listens: Notify::new(),
             left: Mutex::default(),
             has_listeners: AtomicBool::new(false),
+            has_accounts: AtomicBool::new(false),
         })
     }
 

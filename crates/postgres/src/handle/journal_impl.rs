@@ -3,6 +3,7 @@
 //! A write is submitted when its function is called, and those of a session are written in that order. It must never decide
 //! what may be written.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use base::clock::Clock;
@@ -122,6 +123,7 @@ impl Journal for Postgres {
     }
 
     fn reserve(&self, reservation: Box<Reservation>) -> PortFuture<'static, Reserved> {
+        self.live.has_accounts.store(true, Ordering::Release);
         self.submit(None, move |server| async move {
             budgets::reserve(&server, &reservation).await.map(Some)
         })
@@ -177,8 +179,11 @@ impl Journal for Postgres {
     fn commit(&self, turn: Box<TurnEnd>) -> PortFuture<'static, CommitReceipt> {
         let (label, clock) = (turn.header.session_label.clone(), self.clock.clone());
         let (held, point) = (self.held.clone(), self.live.commit_point(&turn.turn_id));
+        let settled = self.settled();
         self.submit(Some(&label.clone()), move |server| async move {
             let _point = point;
+            // The end of a turn closes its accounts, which its calls must have left by then.
+            settled.await?;
             let receipt = end(&server, turn, &clock).await?;
             let _ = held.end(&label, &receipt.turn_id);
             server.live.wake_memory();
@@ -242,6 +247,14 @@ impl Journal for Postgres {
 }
 
 impl Postgres {
+    /// Ends after the settlements that were submitted before.
+    fn settled(&self) -> PortFuture<'static, ()> {
+        match self.live.has_accounts.load(Ordering::Acquire) {
+            true => self.submit(BUDGETS, |_| std::future::ready(Ok(()))),
+            false => Box::pin(std::future::ready(Ok(()))),
+        }
+    }
+
     /// W0, with the reservation of the turn's first call.
     fn begin_with(
         &self,
@@ -249,6 +262,7 @@ impl Postgres {
         reservation: Option<Box<Reservation>>,
     ) -> PortFuture<'static, (Opened<i64>, Reserved)> {
         let label = opening.header.session_label.clone();
+        self.live.has_accounts.fetch_or(reservation.is_some(), Ordering::AcqRel);
         let (held, live) = (self.held.clone(), Arc::clone(&self.live));
         let point = self.live.commit_point(&opening.turn_id);
         self.submit(Some(&label.clone()), move |server| async move {
@@ -283,6 +297,7 @@ impl Postgres {
         reservation: Option<Box<Reservation>>,
     ) -> PortFuture<'static, Reserved> {
         let label = step.session_label.clone();
+        self.live.has_accounts.fetch_or(reservation.is_some(), Ordering::AcqRel);
         let (held, point) = (self.held.clone(), self.live.commit_point(&step.turn_id));
         self.submit(Some(&label.clone()), move |server| async move {
             let _point = point;

@@ -3,6 +3,8 @@
 //! The statement compares the head that it was made for; if another one is there, the rule of `turn::stale_head` decides
 //! again. It must never write a part of a turn.
 
+use std::sync::atomic::Ordering;
+
 use base::clock::Clock;
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
@@ -18,7 +20,7 @@ use crate::journal::pointer::{
 };
 use crate::memory::turns;
 use crate::queue::transaction::Transaction;
-use crate::queue::turn_end;
+use crate::queue::{budgets, turn_end};
 use crate::rows::body::{self, Body};
 use crate::rows::turn_body::{HeaderBody, OutcomeBody, integer};
 use crate::rows::turn_read::get;
@@ -322,13 +324,17 @@ fn statement(server: &Server, is_open: bool, has_events: bool, has_owners: bool)
         true => waiting::take_place((&run, "$6", "$5"), "pointed"),
         false => String::new(),
     };
+    let closed = match server.live.has_accounts.load(Ordering::Acquire) {
+        true => budgets::close_own("$6"),
+        false => String::new(),
+    };
     let remembered = match server.live.memory.get() {
         None => String::new(),
         Some(_) => turns::note("$6", "pointed"),
     };
     let sql = format!(
         "with {POINTER}{take_place}, ended as ({turn}), messages as ({messages}), calls as ({calls}){events}{remembered}
-         select head{sound} from pointed"
+         select head{sound}{closed} from pointed"
     );
     server.sql(&sql)
 }
