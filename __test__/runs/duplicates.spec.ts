@@ -5,6 +5,7 @@ import { expect, test } from 'vitest'
 import { AgentEngine, type StreamEvent } from '../../index.js'
 import { closing, folder, serving } from '../support/cleanup.js'
 import { context, engineAt, readAll, scriptedEngine } from '../support/engine.js'
+import { waitsEnd } from '../support/ledger/named.js'
 import { refusal } from '../support/ledger/sqlite3.js'
 import { type Killable, killable } from '../support/processes/killable.js'
 import { anthropic } from '../support/servers/anthropic.js'
@@ -139,6 +140,7 @@ test('a submit whose process ended before it had its session runs again', {
   expect(await refusal(engine.run(context({ runId: 'r' })).result)).toEqual(refused)
   child.kill('SIGKILL')
   await child.ended
+  waitsEnd(file)
   const again = engine.run(context({ runId: 'r', sessionLabel: 'main' }))
   provider.open('g')
   expect((await again.result).text).toBe('two')

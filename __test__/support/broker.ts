@@ -13,6 +13,8 @@ export interface Asked {
   /** The texts of the user's messages, the oldest first. */
   texts: string[]
   seen: Seen
+  /** Its connection was closed, or it was answered. */
+  closed: Promise<void>
   answer(text: string): void
   calls(...calls: [string, string, unknown][]): void
   refuse(status: number, message: string): void
@@ -41,6 +43,7 @@ export async function askedServer(): Promise<{ server: TestServer; next: () => P
     const next: Asked = {
       texts: userTexts(seen),
       seen,
+      closed: new Promise((resolve) => response.on('close', () => resolve())),
       answer: (text) => stream(anthropic.answer(text)),
       calls: (...calls) => stream(anthropic.calls(...calls)),
       refuse: (status, message) => {

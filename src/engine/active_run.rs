@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::events::{EventQueue, ReachableRun};
 use super::limits::Payer;
 use super::shared::{EngineShared, JournalMode};
-use super::state::{Run, Unfinished};
+use super::state::{LaneTicket, Run, Unfinished};
 use model::{RunNames, RunRegistration};
 use turn::calibration::Ratio;
 use turn::compact::Budget;
@@ -24,8 +24,17 @@ pub(crate) struct ActiveRun {
 
 /// The registration of a run: other processes reach it, and its events are stored, until this is dropped.
 pub(crate) struct Registered {
-    _registration: Arc<dyn RunRegistration>,
+    registration: Arc<dyn RunRegistration>,
     _run: Arc<ReachableRun>,
+}
+
+impl Registered {
+    /// The run waits for its session, if it has to queue for it.
+    pub(crate) fn waits(&self, ticket: &LaneTicket) {
+        if ticket.waits() {
+            self.registration.waits();
+        }
+    }
 }
 
 impl ActiveRun {
@@ -46,7 +55,7 @@ impl ActiveRun {
         if registration.stores_events() {
             self.queue.store_with(Arc::clone(&registration));
         }
-        Some(Registered { _registration: registration, _run: reachable })
+        Some(Registered { registration, _run: reachable })
     }
 
     /// Waits for `work`, an abort, or the end of the run's time, whichever comes first.

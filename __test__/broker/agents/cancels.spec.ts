@@ -58,6 +58,8 @@ for (const [at, point] of points.entries()) {
       if (way !== 'abort of the parent') (await next()).answer('alone')
       const { stopReason } = await result
       expect(stopReason).toBe(way === 'abort of the parent' ? 'aborted' : 'end_turn')
+      // The abort reaches the request itself, wherever in the tree it is.
+      await open.closed
       open.answer('too late')
 
       // What is still being stored is stored when nothing runs.

@@ -165,8 +165,10 @@ live('a run is followed, watched and steered by the engine of another machine', 
       if (event.type === 'stream_end' && event.final) break
     }
   })()
+  // It is awaited at the end: where the test has failed by then, the engines are closed under it.
+  for (const reading of [own, watching]) reading.catch(() => {})
   let steered = false
-  // An event is delivered once it is stored: before, the other machine does not know the run.
+  // An event is delivered once it is stored: from then on the other machine knows the run.
   await begun
   for await (const event of there.attach('far')) {
     followed.push(event)

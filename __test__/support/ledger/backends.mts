@@ -53,18 +53,6 @@ export const ofTheFile: Record<string, string> = {
 
 /** Tests of other specs that are about the file, or show a difference that does not happen each time. */
 export const testsOfTheFile: Record<string, Record<string, string>> = {
-  'broker/agents/budgets': {
-    'the agents of a tree share the budget of the turn at its top':
-      'not always: accounts are closed after the end of the turn',
-    'a dispatched task that goes on after its parent has a budget of its own, and leaves nothing behind':
-      'not always: accounts are closed after the end of the turn',
-  },
-  'broker/agents/cancels': {
-    'abort of the parent, while the model has the request of its child':
-      'not always: the order of the tasks of one millisecond',
-    'abort of the parent, while the model has the request of the grandchild':
-      'not always: the order of the tasks of one millisecond',
-  },
   'broker/agents/discarded-budgets': {
     'a turn that is discarded leaves neither an account of its budget nor a reservation':
       'reads tables that only the file has',
@@ -133,10 +121,6 @@ export const testsOfTheFile: Record<string, Record<string, string>> = {
     'metadata finds > turns, sessions and their usage, with and without an index, in two engines of the file':
       'indexes of metadata: a server indexes every key',
   },
-  'broker/rows/queue-steps': {
-    'steered: the message is processing in the running turn as soon as that has it, and ends with it':
-      'not always: a message that comes as the turn begins waits for the next one',
-  },
   'ledger/leases': {
     'a session of a killed process is free immediately': 'a server frees it when its lease ends',
     '3 times six processes that open a new path together create one ledger':
@@ -149,10 +133,6 @@ export const testsOfTheFile: Record<string, Record<string, string>> = {
   'ledger/memory/memory': {
     'what is forgotten is not found, not indexed and not imported again':
       'the bytes of an index of the file',
-  },
-  'ledger/lists': {
-    'reading > a running turn is in no list, and its session is in that of sessions':
-      'not always: under load its run has ended by its time limit',
   },
   'ledger/reads': {
     'query > binds values of every kind, and returns SQLite’s conversion':
@@ -205,10 +185,6 @@ export const testsOfTheFile: Record<string, Record<string, string>> = {
     'a session of pi > has the same context as in pi, its origin, and its turns':
       'reads tables that only the file has',
   },
-  'recovery/event-kills': {
-    '40 kills: the events of a consumer are a prefix of the replay':
-      'not always: an event of a run is delivered before its turn is in the ledger',
-  },
   'recovery/interrupted-turns': {
     'killed during the first answer, a turn is listed with its question and resumed':
       'reads tables that only the file has',
@@ -233,8 +209,6 @@ export const testsOfTheFile: Record<string, Record<string, string>> = {
   'streams/same-events': {
     'arguments and results are in the file once, however many events tell them':
       'reads tables that only the file has',
-    'random runs have the same events for every reader, wherever and whenever it reads':
-      'not always: a reader may miss the text of a message that is not stored yet',
   },
 }
 
@@ -274,20 +248,6 @@ export const waiting: Record<string, Record<string, string>> = {
     'writeTurn > follows the head without a named parent, and refuses a stale or unknown one':
       'an unknown parent has another code',
   },
-  'runs/duplicates': {
-    'a run id is refused while the first run is under way, also in the session that it holds':
-      'a run that waits for its session is in its process only',
-    'with `attach` the same submit has the events and the result of the first run, during it and after it':
-      'a run that waits for its session is in its process only',
-    'aborting an attached run aborts the run':
-      'a run that waits for its session is in its process only',
-    'a submit whose process ended before it had its session runs again':
-      'a run that waits for its session is in its process only',
-  },
-  'runs/lookup': {
-    'a run on an alias that ends before its turn is opened is found by a watch of the session':
-      'a run that waits for its session is in its process only',
-  },
 }
 
 /** The specs of `npm test`: those that show most for their time. `POSTGRES_SPECS=all` runs all. */
@@ -300,5 +260,6 @@ export const selection = [
   'ledger/host/{deletion,diff,metadata}',
   'ledger/memory/{memory,scopes,tools}',
   'ledger/transfer/pi',
-  'streams/{cross-process-events,many-readers,persisted-events}',
+  'runs/{duplicates,lookup}',
+  'streams/{cross-process-events,many-readers,persisted-events,same-events}',
 ]

@@ -28,8 +28,14 @@ export function rows(name: string, sql: string): Record<string, unknown>[] {
  */
 export function leasesEnd(name: string): void {
   if (!onPostgres) return
-  for (const table of ['sessions', 'waits', 'deliveries', 'listeners'])
+  for (const table of ['sessions', 'waits', 'runs', 'deliveries', 'listeners'])
     rowsOnServer(name, `update ${table} set expires_at = 0 where expires_at is not null`)
+}
+
+/** As `leasesEnd`, for the runs of killed processes that waited for their sessions, while others go on. */
+export function waitsEnd(name: string): void {
+  if (!onPostgres) return
+  for (const table of ['waits', 'runs']) rowsOnServer(name, `update ${table} set expires_at = 0`)
 }
 
 function rowsInFile(file: string, sql: string): Record<string, unknown>[] {

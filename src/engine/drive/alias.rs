@@ -28,6 +28,9 @@ pub(super) async fn follow_alias(
     } else {
         // Queued before the alias is free for the next run, so that the next run follows this one.
         let ticket = active.shared.lanes.queue(&label);
+        if let Some(registration) = &driver.registration {
+            registration.waits(&ticket);
+        }
         let run = &mut active.run;
         run.context.session_label = label;
         run.template.session_is(&run.context);

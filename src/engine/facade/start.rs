@@ -148,6 +148,9 @@ impl Engine {
         let (run, shared) = (&driver.active.run, &self.shared);
         let ticket =
             shared.journal.as_ref().map(|_| shared.lanes.queue(&run.context.session_label));
+        if let (Some(registration), Some(ticket)) = (&driver.registration, &ticket) {
+            registration.waits(ticket);
+        }
         queue.phase(AgentPhase::Start, run.started_ms);
         // Once per run: a resumed run has it among its stored events.
         if !queue.has_begun() {

@@ -80,6 +80,11 @@ impl SessionLanes {
 }
 
 impl LaneTicket {
+    /// Whether another run has the session.
+    pub(crate) fn waits(&self) -> bool {
+        matches!(self.turn, Turn::Waiting(_))
+    }
+
     /// Waits for the session.
     pub(crate) async fn enter(self) -> Lane {
         // Bound in this order, so that a cancelled wait leaves the queue before its entry is dropped.

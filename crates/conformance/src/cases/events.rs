@@ -2,8 +2,10 @@
 
 use crate::live_run::{PlayedRun, ended_json, error_event};
 use crate::store::{Fixture, ProcessEnd};
-use crate::turns::{begin, ending, short_turn};
-use model::{Cursor, Follows, LedgerPorts, Opened, StorageErrorKind};
+use crate::turns::{begin, ending, opening, short_turn};
+use model::{
+    Cursor, Follows, LedgerPorts, Opened, RunFilter, RunStatus, StorageErrorKind, TurnEnd,
+};
 
 /// The events that a reader of a run has received.
 #[derive(Default)]
@@ -171,4 +173,107 @@ pub async fn a_run_without_events_is_refused_with_the_reason(fixture: Fixture) {
     ] {
         assert_eq!(fixture.ledger.read.follow(of, 0).await.unwrap_err().kind, kind);
     }
+}
+
+/// The run of `turn` waits for the session, which another turn has.
+async fn waits(ledger: &LedgerPorts, turn: &TurnEnd) {
+    let opened = ledger.journal.begin(opening(turn)).await.unwrap();
+    assert!(matches!(opened, Opened::Busy), "{opened:?}");
+}
+
+/// The id of the run's turn and where it is, once the ledger has the run.
+async fn found(ledger: &LedgerPorts, run_id: &str) -> (String, RunStatus) {
+    loop {
+        if let Some(run) = ledger.read.run_info(run_id).await.unwrap() {
+            return (run.turn_id, run.status);
+        }
+    }
+}
+
+pub async fn a_run_that_waits_for_its_session_is_known_to_every_process(mut fixture: Fixture) {
+    let first = short_turn("t1", "main", None);
+    let running = PlayedRun::new(&fixture.ledger, &first);
+    let epoch = begin(&fixture.ledger, &first).await;
+    let before = running.emit("a", true);
+    let elsewhere = fixture.store.other_process().await;
+    let second = short_turn("t2", "main", Some("t1"));
+    let waiting = PlayedRun::new(&elsewhere, &second);
+    let mut expected = vec![waiting.emit("it waits", true)];
+    waits(&elsewhere, &second).await;
+    let ledger = &fixture.ledger;
+    assert_eq!(found(ledger, "run-t2").await, ("t2".to_owned(), RunStatus::Waiting));
+    let filter = RunFilter { session: Some("main".to_owned()), ..RunFilter::default() };
+    let listed = ledger.read.runs(filter).await.unwrap();
+    let listed = listed.items.iter().map(|run| (run.turn_id.as_str(), run.status));
+    let both = [("t2", RunStatus::Waiting), ("t1", RunStatus::Running)];
+    assert_eq!(listed.collect::<Vec<_>>(), both);
+    // Its events are delivered before it has a turn.
+    let mut seen = Seen::default();
+    seen.until(ledger, "t2", 1).await;
+    assert_eq!(seen.events, expected);
+    assert_eq!(waiting.acknowledged(), 1);
+    let mut watched: Vec<(String, String)> = Vec::new();
+    let mut cursor = None;
+    while watched.len() < 2 {
+        let page = ledger.read.watch("main", cursor).await.unwrap();
+        watched.extend(page.events.into_iter().map(|(_, turn, event)| (turn, event)));
+        cursor = Some(page.cursor);
+    }
+    let names = |turn: &str, event: &str| (turn.to_owned(), event.to_owned());
+    watched.sort();
+    assert_eq!(watched, [names("t1", &before), names("t2", &expected[0])]);
+    // Its id is used, in any session.
+    let mut same = short_turn("t3", "other", None);
+    same.header.run_id = "run-t2".to_owned();
+    let refused = ledger.journal.begin(opening(&same)).await.unwrap_err();
+    assert_eq!(refused.kind, StorageErrorKind::DuplicateRun);
+    // Its turn takes its place, and its events go on.
+    ledger.journal.commit(ending(&first, epoch, 1)).await.unwrap();
+    drop(running);
+    let epoch = begin(&elsewhere, &second).await;
+    assert_eq!(found(ledger, "run-t2").await, ("t2".to_owned(), RunStatus::Running));
+    let mut ended = ending(&second, epoch, 1);
+    ended.last_event = Some(error_event("over"));
+    elsewhere.journal.commit(ended).await.unwrap();
+    expected.push(ended_json(&second, "over", 2));
+    assert_eq!(replay(ledger, "t2").await, expected);
+    watched.clear();
+    while !watched.iter().any(|(turn, _)| turn == "t2") {
+        let page = ledger.read.watch("main", cursor).await.unwrap();
+        watched.extend(page.events.into_iter().map(|(_, turn, event)| (turn, event)));
+        cursor = Some(page.cursor);
+    }
+    watched.retain(|(turn, _)| turn == "t2");
+    assert_eq!(watched, [names("t2", &expected[1])]);
+}
+
+pub async fn the_id_of_a_run_that_waited_is_free_after_the_end_of_its_process(
+    mut fixture: Fixture,
+) {
+    let first = short_turn("t1", "main", None);
+    begin(&fixture.ledger, &first).await;
+    let elsewhere = fixture.store.other_process().await;
+    let second = short_turn("t2", "main", Some("t1"));
+    let waiting = PlayedRun::new(&elsewhere, &second);
+    waiting.emit("lost", true);
+    waits(&elsewhere, &second).await;
+    assert_eq!(found(&fixture.ledger, "run-t2").await, ("t2".to_owned(), RunStatus::Waiting));
+    fixture.next_process(ProcessEnd::Killed).await;
+    let ledger = &fixture.ledger;
+    assert_eq!(found(ledger, "run-t2").await, ("t2".to_owned(), RunStatus::Interrupted));
+    let mut again = short_turn("t3", "other", None);
+    again.header.run_id = "run-t2".to_owned();
+    let run = PlayedRun::new(ledger, &again);
+    let mut expected = vec![run.emit("anew", true)];
+    let epoch = begin(ledger, &again).await;
+    let mut ended = ending(&again, epoch, 1);
+    ended.last_event = Some(error_event("over"));
+    ledger.journal.commit(ended).await.unwrap();
+    expected.push(ended_json(&again, "over", 2));
+    assert_eq!(found(ledger, "run-t2").await, ("t3".to_owned(), RunStatus::Completed));
+    assert_eq!(replay(ledger, "t3").await, expected);
+    let lost = ledger.read.follow(Follows::Turn("t2".to_owned()), 0).await.unwrap_err();
+    assert_eq!(lost.kind, StorageErrorKind::UnknownRun);
+    // Until here: the end of a run removes its row, and a killed process has none.
+    drop(waiting);
 }

@@ -77,4 +77,8 @@ pub trait RunRegistration: Send + Sync {
 
     /// The run has new events. `urgent` is false for deltas that may wait a few milliseconds for more.
     fn notify(&self, urgent: bool);
+
+    /// The run waits for its session: from now on other processes find it by its id. A journal that learns this by itself does
+    /// nothing.
+    fn waits(&self) {}
 }

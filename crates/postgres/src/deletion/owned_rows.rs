@@ -29,6 +29,7 @@ pub(crate) const OF_SESSION: &[&str] = &[
     "session_moves",
     "session_aliases",
     "waits",
+    "runs",
     "commands",
     "queue_items",
     "queue_suspensions",

@@ -8,12 +8,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use base::clock::Clock;
-use model::StorageErrorKind;
 use tokio_postgres::types::Type;
 
 use crate::connect::error::Stored;
 use crate::connect::server::{Param, Server};
 use crate::events::new_events::NewEvents;
+use crate::events::waiting;
+use crate::journal::pointer::stale_writer;
 use crate::rows::turn_read::get;
 
 /// The time between two flushes of deltas.
@@ -37,60 +38,57 @@ pub(crate) async fn run(server: Rc<Server>) {
                 () = live.news.notified() => {}
             }
         }
-        live.urgent.store(false, Ordering::Release);
-        if flush(&server).await {
-            // Runs without a lease yet: their first commit point writes the events, unless they wait for longer.
-            live.news.notify_one();
-        }
+        let urgent = live.urgent.swap(false, Ordering::AcqRel);
+        flush(&server, urgent).await;
         last = Some(clock.instant());
     }
 }
 
-/// Writes the new events of all runs; true where some wait for their lease.
-async fn flush(server: &Server) -> bool {
+/// Writes the new events of all runs whose turns are open, and the runs that wait for their session. The first commit point of
+/// another run writes its events.
+async fn flush(server: &Server, urgent: bool) {
+    waiting::remove_left(server).await;
     let mut batch = Vec::new();
-    let mut waits = false;
-    for entry in server.live.dirty().into_iter().take(RUNS) {
+    for entry in server.live.dirty() {
         if entry.over.load(Ordering::Acquire) {
             entry.dirty.store(false, Ordering::Release);
-        } else if entry.epoch.load(Ordering::Acquire) == 0 {
-            waits |= wait(&entry);
-        } else if let Some(mut events) = NewEvents::now(server, entry) {
-            match events.tail.encode(&[]) {
-                Ok(()) if events.tail.is_empty() => {}
-                Ok(()) => batch.push(events),
-                Err(error) => events.failed(server, error.kind),
-            }
+            continue;
+        }
+        if !entry.is_free() {
+            // Its commit point wakes this again.
+            server.live.urgent.fetch_or(urgent, Ordering::AcqRel);
+            continue;
+        }
+        if batch.len() == RUNS {
+            server.live.news.notify_one();
+            break;
+        }
+        let waits = entry.epoch.load(Ordering::Acquire) == 0;
+        if waits && server.live.follows_same(&entry) {
+            continue;
+        }
+        let Some(mut events) = NewEvents::now(server, entry) else { continue };
+        match events.tail.encode(&[]) {
+            Ok(()) if waits && !events.is_known() => waiting::write(server, events).await,
+            Ok(()) if events.tail.is_empty() => {}
+            Ok(()) => batch.push(events),
+            Err(error) => events.failed(server, &error),
         }
     }
     if batch.is_empty() {
-        return waits;
+        return;
     }
     let written = write(server, &batch).await;
     for events in batch {
         match &written {
-            Err(error) => events.failed(server, error.kind),
+            Err(error) => events.failed(server, error),
             Ok(turns) if turns.contains(&events.entry.names.turn_id) => events.done(server, false),
-            Ok(_) => events.failed(server, StorageErrorKind::StaleWriter),
+            Ok(_) => {
+                let error = stale_writer(events.entry.label());
+                events.failed(server, &error);
+            }
         }
     }
-    waits
-}
-
-/// A run that has no lease after one more window delivers its events unstored: it waits for its session, or opens no turn.
-fn wait(entry: &crate::events::live::Entry) -> bool {
-    if entry.names.resumes {
-        // Its events belong to another process until its lease is taken.
-        return false;
-    }
-    if entry.waited.swap(true, Ordering::AcqRel) {
-        entry.dirty.store(false, Ordering::Release);
-        if let Some(run) = entry.run.upgrade() {
-            run.nack();
-        }
-        return false;
-    }
-    true
 }
 
 /// The turns whose events are stored: those that run here still.

@@ -10,6 +10,7 @@ use tokio_postgres::types::Type;
 use crate::connect::error::Stored;
 use crate::connect::server::{Param, Server};
 use crate::events::new_events::{Tail, read_piece};
+use crate::events::waiting::lives;
 use crate::journal::take_over::RUNS;
 use crate::rows::turn_read::{self, TURN, get};
 use model::{
@@ -34,16 +35,22 @@ pub(crate) struct Found {
 /// # Errors
 /// `unknown_run`, `events_expired`.
 pub(crate) async fn events_after(server: &Server, of: &Follows, after: u64) -> Stored<Found> {
-    let (condition, name) = match of {
-        Follows::Run(run) => ("t.run_id = $1 and t.turn_type = 'normal' order by t.id desc", run),
-        Follows::Turn(turn) => ("t.id = $1", turn),
+    let (of_turn, of_run, name) = match of {
+        Follows::Run(run) => ("t.run_id = $1 and t.turn_type = 'normal'", "r.run_id = $1", run),
+        Follows::Turn(turn) => ("t.id = $1", "r.turn_id = $1", turn),
     };
+    let lives = lives("$2");
+    // A run that waits for its session has no turn yet.
     let text = format!(
-        "select t.id, t.status, t.run_number is not null as stores, {RUNS} as runs,
-           coalesce(s.parked = t.id, false) as parked
-         from @turns t join @sessions s on s.label = t.session_label where {condition} limit 1"
+        "(select t.id, t.status, t.run_number is not null as stores, {RUNS} as runs,
+            coalesce(s.parked = t.id, false) as parked
+          from @turns t join @sessions s on s.label = t.session_label where {of_turn} order by t.id desc limit 1)
+         union all
+         (select r.turn_id, 'streaming', true, {lives}, false from @runs r where {of_run})
+         order by id desc limit 1"
     );
-    let row = server.row("find a run", &text, &[(name, Type::TEXT)]).await?;
+    let params: [Param<'_>; 2] = [(name, Type::TEXT), (&server.owner, Type::TEXT)];
+    let row = server.row("find a run", &text, &params).await?;
     let row = row.ok_or_else(|| unknown_run(name))?;
     let turn_id: String = get(&row, "id")?;
     let expired = || {
@@ -195,27 +202,36 @@ pub(crate) async fn session_after(
     let Cursor(before, open) = cursor.unwrap_or_default();
     let seen: BTreeMap<i64, u64> = open.into_iter().collect();
     let numbers: Vec<i64> = seen.keys().copied().collect();
-    let text = "select id, run_id, run_number, status <> 'streaming' as ended from @turns
-        where session_label = $1 and (run_number > $2 or run_number = any($3))
-          and (not $4 or status = 'streaming') order by run_number limit $5";
-    let params: [Param<'_>; 5] = [
+    let lives = lives("$6");
+    let text = format!(
+        "(select id, run_id, run_number, status <> 'streaming' as ended from @turns
+          where session_label = $1 and (run_number > $2 or run_number = any($3))
+            and (not $4 or status = 'streaming') order by run_number limit $5)
+         union all
+         (select r.turn_id, r.run_id, r.run_number, false from @runs r
+          where r.session_label = $1 and (r.run_number > $2 or r.run_number = any($3)) and (not $4 or {lives}))
+         order by run_number limit $5"
+    );
+    let params: [Param<'_>; 6] = [
         (&label, Type::TEXT),
         (&before, Type::INT8),
         (&numbers, Type::INT8_ARRAY),
         (&first, Type::BOOL),
         (&RUNS_OF_PAGE, Type::INT8),
+        (&server.owner, Type::TEXT),
     ];
     let doing = "read the runs of a session";
     let newest = match first {
         false => before,
         true => {
-            let text = "select max(run_number) as newest from @turns
-                where session_label = $1 and run_number is not null";
+            let text = "select greatest(
+                (select max(run_number) from @turns where session_label = $1 and run_number is not null),
+                (select max(run_number) from @runs where session_label = $1)) as newest";
             let row = server.row(doing, text, &[(&label, Type::TEXT)]).await?;
             row.map(|row| get(&row, "newest")).transpose()?.flatten().unwrap_or(before)
         }
     };
-    let rows = server.rows(doing, text, &params).await?;
+    let rows = server.rows(doing, &text, &params).await?;
     let mut page = SessionPage { cursor: Cursor(newest, Vec::new()), events: Vec::new() };
     let mut full = false;
     for row in &rows {

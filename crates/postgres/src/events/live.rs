@@ -3,7 +3,7 @@
 //! It must never send a statement.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use model::{
@@ -24,8 +24,12 @@ pub(crate) struct Entry {
     pub(crate) epoch: AtomicI64,
     /// It has events that are not stored.
     pub(crate) dirty: AtomicBool,
-    /// A flush has found it without a lease.
-    pub(crate) waited: AtomicBool,
+    /// It waits for its session: a flush writes its row, and its events, before it has a lease.
+    pub(crate) waits: AtomicBool,
+    /// Its row among the runs that wait is written.
+    pub(crate) listed: AtomicBool,
+    /// Commit points that are submitted and have not ended: later events may refer to what they write.
+    pending: AtomicUsize,
     /// Its end is written, or its lease is another's: no more events are stored.
     pub(crate) over: AtomicBool,
     /// The number of its newest stored event. Whoever writes for the run has the lock meanwhile.
@@ -33,6 +37,21 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    /// Whether a flush may write its events now.
+    pub(crate) fn is_free(&self) -> bool {
+        let is_known = match self.epoch.load(Ordering::Acquire) {
+            // The events of a resumed turn belong to another process until its lease is taken.
+            0 => self.waits.load(Ordering::Acquire) && !self.names.resumes,
+            _ => true,
+        };
+        is_known && self.pending.load(Ordering::Acquire) == 0
+    }
+
+    /// Whether other commit points follow the one that runs.
+    pub(crate) fn has_more(&self) -> bool {
+        self.pending.load(Ordering::Acquire) > 1
+    }
+
     /// The label of its session.
     pub(crate) fn label(&self) -> &str {
         self.label.get().unwrap_or(&self.names.session_label)
@@ -58,6 +77,17 @@ impl Entry {
     }
 }
 
+/// A commit point of a run, from its submission to its end.
+pub(crate) struct CommitPoint(Option<Arc<Entry>>);
+
+impl Drop for CommitPoint {
+    fn drop(&mut self) {
+        if let Some(entry) = &self.0 {
+            entry.pending.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}
+
 /// The runs of this process, and the waits for changes.
 pub(crate) struct Live {
     by_turn: Mutex<HashMap<String, Arc<Entry>>>,
@@ -80,8 +110,12 @@ pub(crate) struct Live {
     pub(crate) shown: Mutex<Option<Instant>>,
     /// A turn runs here, or somebody here waits for one: notifications are worth a connection.
     pub(crate) listens: Notify,
+    /// The turns of runs that have ended, and whose rows among those that wait are still there.
+    pub(crate) left: Mutex<Vec<String>>,
     /// Other processes follow runs.
     pub(crate) has_listeners: AtomicBool,
+    /// Calls have reserved in accounts here: turns have some to close.
+    pub(crate) has_accounts: AtomicBool,
 }
 
 impl Live {
@@ -98,7 +132,9 @@ impl Live {
             leases: Notify::new(),
             shown: Mutex::default(),
             listens: Notify::new(),
+            left: Mutex::default(),
             has_listeners: AtomicBool::new(false),
+            has_accounts: AtomicBool::new(false),
         })
     }
 
@@ -117,7 +153,9 @@ impl Live {
             label: OnceLock::new(),
             epoch: AtomicI64::new(0),
             dirty: AtomicBool::new(false),
-            waited: AtomicBool::new(false),
+            waits: AtomicBool::new(false),
+            listed: AtomicBool::new(false),
+            pending: AtomicUsize::new(0),
             over: AtomicBool::new(false),
             stored: Arc::default(),
         });
@@ -141,6 +179,45 @@ impl Live {
         }
     }
 
+    /// A commit point of a run is submitted.
+    pub(crate) fn commit_point(&self, turn_id: &str) -> CommitPoint {
+        let entry = self.entry(turn_id);
+        if let Some(entry) = &entry {
+            entry.pending.fetch_add(1, Ordering::AcqRel);
+        }
+        CommitPoint(entry)
+    }
+
+    /// Whether an older run of this process has the same id and may still open its turn.
+    pub(crate) fn follows_same(&self, entry: &Entry) -> bool {
+        let older = |other: &Arc<Entry>| {
+            other.names.run_id == entry.names.run_id && other.names.turn_id < entry.names.turn_id
+        };
+        let begins = |other: &Arc<Entry>| {
+            !other.over.load(Ordering::Acquire)
+                && other.epoch.load(Ordering::Acquire) == 0
+                && !other.listed.load(Ordering::Acquire)
+        };
+        self.runs().values().any(|other| older(other) && begins(other))
+    }
+
+    /// The runs that wait for their sessions, and have no row yet.
+    pub(crate) fn unlisted(&self) -> Vec<Arc<Entry>> {
+        let runs = self.runs();
+        let unlisted = |entry: &&Arc<Entry>| {
+            entry.epoch.load(Ordering::Acquire) == 0
+                && entry.waits.load(Ordering::Acquire)
+                && !entry.listed.load(Ordering::Acquire)
+                && !entry.over.load(Ordering::Acquire)
+        };
+        runs.values().filter(unlisted).cloned().collect()
+    }
+
+    /// Whether a run of this process waits for its session.
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.runs().values().any(|entry| entry.listed.load(Ordering::Acquire))
+    }
+
     /// The runs with events that are not stored.
     pub(crate) fn dirty(&self) -> Vec<Arc<Entry>> {
         let runs = self.runs();
@@ -151,10 +228,13 @@ impl Live {
     pub(crate) fn leased(&self, held: &Held, label: &str, lease: TurnLease) {
         if let Some(entry) = self.entry(&lease.turn_id) {
             entry.epoch.store(lease.epoch, Ordering::Release);
+            // Its turn has taken the place of its row.
+            entry.listed.store(false, Ordering::Release);
+            // A run of the same id may wait to be refused.
+            self.news.notify_one();
             if entry.names.resumes {
                 // Earlier events could not be written.
                 entry.dirty.store(true, Ordering::Release);
-                self.news.notify_one();
             }
         }
         held.hold(label, lease);
@@ -236,6 +316,11 @@ impl RunRegistration for Registered {
         }
         self.live.news.notify_one();
     }
+
+    fn waits(&self) {
+        self.entry.waits.store(true, Ordering::Release);
+        self.notify(true);
+    }
 }
 
 impl Drop for Registered {
@@ -247,6 +332,12 @@ impl Drop for Registered {
             runs.remove(turn_id);
         }
         drop(runs);
+        if self.entry.listed.load(Ordering::Acquire) {
+            let mut left = self.live.left.lock().unwrap_or_else(PoisonError::into_inner);
+            left.push(turn_id.clone());
+        }
+        // Its row is removed, and a run of the same id may wait for its end.
+        self.live.news.notify_one();
         self.live.wake(turn_id);
     }
 }

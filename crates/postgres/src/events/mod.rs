@@ -9,3 +9,4 @@ pub(crate) mod follow;
 pub(crate) mod live;
 pub(crate) mod new_events;
 pub(crate) mod trim;
+pub(crate) mod waiting;

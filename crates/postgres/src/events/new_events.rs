@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use model::{RunEvent, RunEventKind, StorageErrorKind, StreamEvent};
+use model::{RunEvent, RunEventKind, StorageError, StorageErrorKind, StreamEvent};
 use tokio::sync::OwnedMutexGuard;
 use tokio_postgres::types::Type;
 
@@ -40,21 +40,38 @@ impl NewEvents {
     pub(crate) async fn of(server: &Server, turn_id: &str) -> Option<Self> {
         let entry = server.live.entry(turn_id)?;
         let stored = Arc::clone(&entry.stored).lock_owned().await;
-        Self::taken(server, entry, stored)
+        Self::taken(server, entry, stored, true)
+    }
+
+    /// Like [`NewEvents::of`], for a step: without events that may refer to what later commit points write.
+    pub(crate) async fn of_step(server: &Server, turn_id: &str) -> Option<Self> {
+        let entry = server.live.entry(turn_id)?;
+        let stored = Arc::clone(&entry.stored).lock_owned().await;
+        let is_last = !entry.has_more();
+        Self::taken(server, entry, stored, is_last)
     }
 
     /// Like [`NewEvents::of`]; `None` also while another statement writes them.
     pub(crate) fn now(server: &Server, entry: Arc<Entry>) -> Option<Self> {
         let stored = Arc::clone(&entry.stored).try_lock_owned().ok()?;
-        Self::taken(server, entry, stored)
+        Self::taken(server, entry, stored, true)
     }
 
-    fn taken(server: &Server, entry: Arc<Entry>, stored: OwnedMutexGuard<u64>) -> Option<Self> {
+    fn taken(
+        server: &Server,
+        entry: Arc<Entry>,
+        stored: OwnedMutexGuard<u64>,
+        takes: bool,
+    ) -> Option<Self> {
         let run = entry.run.upgrade()?;
         let stores = server.live.retention.is_some() && !entry.over.load(Ordering::Acquire);
-        // Later events mark the entry again.
-        entry.dirty.store(false, Ordering::Release);
-        let events = if stores { run.unstored(*stored) } else { Vec::new() };
+        let events = if stores && takes {
+            // Later events mark the entry again.
+            entry.dirty.store(false, Ordering::Release);
+            run.unstored(*stored)
+        } else {
+            Vec::new()
+        };
         let tail = Tail { stored: *stored, events, ..Tail::default() };
         Some(Self { entry, stored, stores, tail })
     }
@@ -62,6 +79,11 @@ impl NewEvents {
     /// What a statement writes; `None` where events are not stored.
     pub(crate) fn tail(&mut self) -> Option<&mut Tail> {
         self.stores.then_some(&mut self.tail)
+    }
+
+    /// Whether the run has its row among those that wait, with all its events.
+    pub(crate) fn is_known(&self) -> bool {
+        self.entry.listed.load(Ordering::Acquire) && self.tail.is_empty()
     }
 
     /// The statement has ended; `ends` where it ended the run.
@@ -72,6 +94,7 @@ impl NewEvents {
         let entry = &self.entry;
         if ends {
             entry.over.store(true, Ordering::Release);
+            entry.listed.store(false, Ordering::Release);
         }
         if let Some(run) = entry.run.upgrade().filter(|_| self.stores) {
             run.ack(*self.stored);
@@ -79,19 +102,40 @@ impl NewEvents {
         if !self.tail.last.is_empty() || ends {
             server.changed(&entry.names.turn_id, entry.label());
         }
+        self.rest(server);
     }
 
-    /// The statement has failed: the events are delivered now, and are stored with the next commit point.
-    pub(crate) fn failed(self, server: &Server, kind: StorageErrorKind) {
-        let Some(run) = self.entry.run.upgrade().filter(|_| self.stores) else { return };
-        if kind == StorageErrorKind::StaleWriter {
-            self.entry.over.store(true, Ordering::Release);
-            run.stop_storing();
-        } else {
-            run.nack();
+    /// Nothing was written, and the events stay unstored: the run waits for its session, if `waits`, or begins again.
+    pub(crate) fn put_back(self, server: &Server, waits: bool) {
+        if self.stores {
+            self.entry.waits.fetch_or(waits, Ordering::AcqRel);
+            self.entry.dirty.store(true, Ordering::Release);
+            self.rest(server);
         }
-        if kind == StorageErrorKind::DuplicateRun {
-            server.live.forget(&self.entry.names.turn_id);
+    }
+
+    /// Events that came during the statement are for the next one.
+    fn rest(&self, server: &Server) {
+        if self.entry.dirty.load(Ordering::Acquire) {
+            server.live.news.notify_one();
+        }
+    }
+
+    /// The statement has failed: the events are delivered now, and are stored with the next commit point. A run whose id another
+    /// one has is refused.
+    pub(crate) fn failed(self, server: &Server, error: &StorageError) {
+        let Some(run) = self.entry.run.upgrade().filter(|_| self.stores) else { return };
+        match error.kind {
+            StorageErrorKind::StaleWriter | StorageErrorKind::DuplicateRun => {
+                self.entry.over.store(true, Ordering::Release);
+                if error.kind == StorageErrorKind::DuplicateRun {
+                    // Who follows that id follows the other one.
+                    server.live.forget(&self.entry.names.turn_id);
+                    run.refuse(error);
+                }
+                run.stop_storing();
+            }
+            _ => run.nack(),
         }
     }
 }

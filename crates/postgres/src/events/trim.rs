@@ -47,7 +47,12 @@ pub(crate) async fn trim(server: &Server, retention: &Retention) -> Stored<()> {
     loop {
         let params: [Param<'_>; 2] = [(&age, Type::INT8), (&turns, Type::INT8)];
         if server.rows("delete old events", text, &params).await?.is_empty() {
-            return Ok(());
+            break;
         }
     }
+    // What processes have left that ended while their runs waited.
+    let left =
+        "with gone as (delete from @runs where expires_at <= @now_ms() - $1 returning turn_id)
+        delete from @events e using gone where e.turn_id = gone.turn_id";
+    server.exec("delete old runs", left, &[(&age, Type::INT8)]).await
 }

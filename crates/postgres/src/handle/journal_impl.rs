@@ -3,13 +3,14 @@
 //! A write is submitted when its function is called, and those of a session are written in that order. It must never decide
 //! what may be written.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use base::clock::Clock;
 use model::{
     AgentMessage, CallCost, CommitReceipt, CompactionCommit, Expense, Journal, LedgerRead, LiveRun,
     OpenTurn, Opened, PortFuture, Reservation, Reserved, RunNames, RunRegistration, SessionHistory,
-    SpentBy, StorageErrorKind, StoredRequest, TurnEnd, TurnLease, TurnOpening, TurnStep,
+    SpentBy, StoredRequest, TurnEnd, TurnLease, TurnOpening, TurnStep,
 };
 use tokio_postgres::types::Type;
 
@@ -122,6 +123,7 @@ impl Journal for Postgres {
     }
 
     fn reserve(&self, reservation: Box<Reservation>) -> PortFuture<'static, Reserved> {
+        self.live.has_accounts.store(true, Ordering::Release);
         self.submit(None, move |server| async move {
             budgets::reserve(&server, &reservation).await.map(Some)
         })
@@ -176,8 +178,12 @@ impl Journal for Postgres {
 
     fn commit(&self, turn: Box<TurnEnd>) -> PortFuture<'static, CommitReceipt> {
         let (label, clock) = (turn.header.session_label.clone(), self.clock.clone());
-        let held = self.held.clone();
+        let (held, point) = (self.held.clone(), self.live.commit_point(&turn.turn_id));
+        let settled = self.settled();
         self.submit(Some(&label.clone()), move |server| async move {
+            let _point = point;
+            // The end of a turn closes its accounts, which its calls must have left by then.
+            settled.await?;
             let receipt = end(&server, turn, &clock).await?;
             let _ = held.end(&label, &receipt.turn_id);
             server.live.wake_memory();
@@ -241,6 +247,14 @@ impl Journal for Postgres {
 }
 
 impl Postgres {
+    /// Ends after the settlements that were submitted before.
+    fn settled(&self) -> PortFuture<'static, ()> {
+        match self.live.has_accounts.load(Ordering::Acquire) {
+            true => self.submit(BUDGETS, |_| std::future::ready(Ok(()))),
+            false => Box::pin(std::future::ready(Ok(()))),
+        }
+    }
+
     /// W0, with the reservation of the turn's first call.
     fn begin_with(
         &self,
@@ -248,8 +262,11 @@ impl Postgres {
         reservation: Option<Box<Reservation>>,
     ) -> PortFuture<'static, (Opened<i64>, Reserved)> {
         let label = opening.header.session_label.clone();
+        self.live.has_accounts.fetch_or(reservation.is_some(), Ordering::AcqRel);
         let (held, live) = (self.held.clone(), Arc::clone(&self.live));
+        let point = self.live.commit_point(&opening.turn_id);
         self.submit(Some(&label.clone()), move |server| async move {
+            let _point = point;
             let mut events = NewEvents::of(&server, &opening.turn_id).await;
             if let Some(tail) = events.as_mut().and_then(NewEvents::tail) {
                 tail.encode(&[])?;
@@ -263,9 +280,10 @@ impl Postgres {
             }
             match (events, &opened) {
                 (Some(events), Ok((Opened::Leased(_), _))) => events.done(&server, false),
-                (Some(events), Err(error)) => events.failed(&server, error.kind),
-                // It waits for its session.
-                (Some(events), Ok(_)) => events.failed(&server, StorageErrorKind::Locked),
+                (Some(events), Err(error)) => events.failed(&server, error),
+                (Some(events), Ok((opened, _))) => {
+                    events.put_back(&server, matches!(opened, Opened::Busy));
+                }
                 (None, _) => {}
             }
             opened
@@ -279,9 +297,14 @@ impl Postgres {
         reservation: Option<Box<Reservation>>,
     ) -> PortFuture<'static, Reserved> {
         let label = step.session_label.clone();
-        let held = self.held.clone();
+        self.live.has_accounts.fetch_or(reservation.is_some(), Ordering::AcqRel);
+        let (held, point) = (self.held.clone(), self.live.commit_point(&step.turn_id));
         self.submit(Some(&label.clone()), move |server| async move {
-            let mut events = NewEvents::of(&server, &step.turn_id).await;
+            let _point = point;
+            let mut events = match &step.parking {
+                Some(_) => NewEvents::of(&server, &step.turn_id).await,
+                None => NewEvents::of_step(&server, &step.turn_id).await,
+            };
             if let Some(tail) = events.as_mut().and_then(NewEvents::tail) {
                 tail.encode(
                     step.parking.as_ref().map_or(&[], |parking| parking.events.as_slice()),
@@ -292,7 +315,7 @@ impl Postgres {
                 record::record(&server, &step, tail.as_deref(), reservation.as_deref()).await;
             match (events, &recorded) {
                 (Some(events), Ok(_)) => events.done(&server, false),
-                (Some(events), Err(error)) => events.failed(&server, error.kind),
+                (Some(events), Err(error)) => events.failed(&server, error),
                 (None, _) => {}
             }
             if step.parking.is_some() && recorded.is_ok() {
@@ -317,7 +340,7 @@ async fn end(server: &Server, mut turn: Box<TurnEnd>, clock: &Clock) -> Stored<C
     let receipt = commit::commit(server, &turn, clock, tail).await;
     match (events, &receipt) {
         (Some(events), Ok(_)) => events.done(server, true),
-        (Some(events), Err(error)) => events.failed(server, error.kind),
+        (Some(events), Err(error)) => events.failed(server, error),
         (None, _) => server.changed(&turn.turn_id, &turn.header.session_label),
     }
     receipt

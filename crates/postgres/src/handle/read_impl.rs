@@ -16,6 +16,7 @@ use model::{
 
 use crate::events::announce;
 use crate::events::follow::{self, Found};
+use crate::events::waiting;
 use crate::handle::postgres::Postgres;
 use crate::journal::history;
 use crate::journal::pointer::unknown_session;
@@ -125,8 +126,9 @@ impl LedgerRead for Postgres {
     }
 
     fn run_info<'a>(&'a self, run_id: &'a str) -> PortFuture<'a, Option<RunInfo>> {
-        // It waits for its session, and has no turn yet.
-        let waiting = self.live.followed(&Follows::Run(run_id.to_owned())).map(|entry| RunInfo {
+        // Where no events are stored, a run that waits for its session is in its process only.
+        let entry = self.live.followed(&Follows::Run(run_id.to_owned()));
+        let waiting = entry.filter(|_| self.live.retention.is_none()).map(|entry| RunInfo {
             run_id: run_id.to_owned(),
             turn_id: entry.names.turn_id.clone(),
             session_label: entry.label().to_owned(),
@@ -138,6 +140,7 @@ impl LedgerRead for Postgres {
         });
         let run_id = run_id.to_owned();
         self.submit(None, move |server| async move {
+            waiting::list(&server).await;
             Ok(runs::info(&server, &run_id).await?.or(waiting))
         })
     }
@@ -145,6 +148,7 @@ impl LedgerRead for Postgres {
     fn runs(&self, mut filter: RunFilter) -> PortFuture<'_, Page<RunInfo>> {
         self.submit(None, move |server| async move {
             aliases::resolve_filter(&server, &mut filter.session).await?;
+            waiting::list(&server).await;
             runs::list(&server, &filter).await
         })
     }

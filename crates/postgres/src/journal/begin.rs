@@ -9,14 +9,15 @@ use tokio_postgres::types::Type;
 use crate::connect::error::{Failure, Stored};
 use crate::connect::server::{Param, Server};
 use crate::events::new_events::{Tail, insert_events};
-use crate::journal::pointer::{Identity, already_stored, is_taken, unknown_turn};
+use crate::events::waiting;
+use crate::journal::pointer::{Identity, already_stored, duplicate_run, is_taken, unknown_turn};
 use crate::queue::budgets::{self, Reserving};
 use crate::queue::turn_end;
 use crate::rows::body;
 use crate::rows::turn_body::{HeaderBody, OpeningBody};
 use crate::rows::turn_read::get;
 use crate::rows::written::{Messages, insert_messages};
-use model::{Metadata, Opened, Reservation, Reserved, StorageError, StorageErrorKind, TurnOpening};
+use model::{Metadata, Opened, Reservation, Reserved, TurnOpening};
 
 /// Another process may change the session between a statement and the look for its reason; then the statement is sent again.
 const TRIES: usize = 8;
@@ -118,10 +119,12 @@ fn statement(server: &Server, (has_items, stores_events, reserves): (bool, bool,
     };
     let (number, events) = match stores_events {
         false => ("null::bigint", String::new()),
-        true => ("nextval('@run_numbers')", insert_events("$3", "taken", next)),
+        true => (waiting::NUMBER, insert_events("$3", "taken", next)),
     };
     let last = if stores_events { next + Tail::PARAMS } else { next };
     let (reserved, reserves) = riding(reserves, last);
+    let (lives, take_place) =
+        (waiting::lives("$2"), waiting::take_place(("$7", "$3", "$2"), "taken"));
     server.sql(&format!(
         "with parent as (select depth, thread_tokens, session_label from @turns where id = $6 and status <> 'streaming'),
          follows as (select s.persona_id, s.agent_id from parent join @sessions s on s.label = parent.session_label),
@@ -133,13 +136,14 @@ fn statement(server: &Server, (has_items, stores_events, reserves): (bool, bool,
              coalesce($13, (select id from main), (select agent_id from follows), 'default'), $8, $8, true, 1, $2, $3, @now_ms() + $5
            where ($6::text is null or exists (select from parent))
              and ($4::text is null or exists (select from @sessions where label = $1))
+             and not exists (select from @runs r where r.run_id = $7 and r.turn_id <> $3 and {lives})
            on conflict (label) do update set epoch = case when s.owner = $2 then s.epoch else s.epoch + 1 end,
              owner = excluded.owner, running = excluded.running, expires_at = excluded.expires_at
            where s.head is not distinct from $4 and s.parked is null
              and (s.running is null or s.owner is null or (s.owner <> $2 and s.expires_at <= @now_ms()))
              and not exists ({EARLIER})
            returning s.epoch),
-         gone as (delete from @waits w using taken where w.session_label = $1 and w.owner = $2),
+         gone as (delete from @waits w using taken where w.session_label = $1 and w.owner = $2){take_place},
          opened as (
            insert into @turns (id, parent_turn_id, session_label, run_id, turn_type, status, depth, thread_tokens,
              expected_head, is_run, epoch, started_at, provider, model, role, opening, opening_checksum, header, checksum, run_number, metadata)
@@ -197,19 +201,22 @@ async fn reason(
         return Err(turn_end::taken().into());
     }
     let of = &opening.header;
+    let lives = waiting::lives("$2");
     let sql = server.sql(&format!(
         "select s.head, s.parked, s.running is not null and s.owner = $2 as own,
            s.running is not null and s.owner <> $2 and s.expires_at > @now_ms() as other,
            exists ({EARLIER}) as behind,
            $3::text is null or exists (select from @turns where id = $3 and status <> 'streaming') as parent,
-           exists (select from @turns where run_id = $4 and is_run) as duplicate
+           exists (select from @turns where run_id = $4 and is_run)
+             or exists (select from @runs r where r.run_id = $4 and r.turn_id <> $5 and {lives}) as duplicate
          from (select) as one left join @sessions s on s.label = $1"
     ));
-    let params: [Param<'_>; 4] = [
+    let params: [Param<'_>; 5] = [
         (&of.session_label, Type::TEXT),
         (&server.owner, Type::TEXT),
         (&of.parent_turn_id, Type::TEXT),
         (&of.run_id, Type::TEXT),
+        (&opening.turn_id, Type::TEXT),
     ];
     let rows = client.query_typed(&sql, &params).await?;
     let Some(row) = rows.first() else { return Ok(None) };
@@ -260,11 +267,4 @@ pub(crate) async fn stop_waiting(server: &Server, label: &str) -> Stored<()> {
         Ok(())
     });
     left.await
-}
-
-fn duplicate_run(run_id: &str) -> StorageError {
-    StorageError::new(
-        StorageErrorKind::DuplicateRun,
-        format!("the ledger has a run `{run_id}` already; use a new id for each run"),
-    )
 }

@@ -3,6 +3,8 @@
 //! The statement compares the head that it was made for; if another one is there, the rule of `turn::stale_head` decides
 //! again. It must never write a part of a turn.
 
+use std::sync::atomic::Ordering;
+
 use base::clock::Clock;
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
@@ -10,13 +12,15 @@ use tokio_postgres::types::Type;
 use crate::connect::error::{Failure, Stored};
 use crate::connect::server::{Param, Server};
 use crate::events::new_events::{Tail, insert_events};
+use crate::events::waiting;
 use crate::journal::compaction;
 use crate::journal::pointer::{
-    Identity, POINTER, POINTER_PARAMS, already_stored, is_taken, stale_writer, unknown_turn,
+    Identity, POINTER, POINTER_PARAMS, already_stored, duplicate_run, is_taken, stale_writer,
+    unknown_turn,
 };
 use crate::memory::turns;
 use crate::queue::transaction::Transaction;
-use crate::queue::turn_end;
+use crate::queue::{budgets, turn_end};
 use crate::rows::body::{self, Body};
 use crate::rows::turn_body::{HeaderBody, OutcomeBody, integer};
 use crate::rows::turn_read::get;
@@ -278,7 +282,7 @@ fn statement(server: &Server, is_open: bool, has_events: bool, has_owners: bool)
     let [outcome, checksum, header, run, started, role] =
         [p(12), p(13), p(14), p(15), p(16), p(17)];
     let [estimated, metadata] = [p(18), p(19)];
-    let number = if has_events { "nextval('@run_numbers')" } else { "null::bigint" };
+    let number = if has_events { waiting::NUMBER } else { "null::bigint" };
     let turn = if is_open {
         format!(
             "update @turns t set n = nextval('@turn_numbers'), status = {status}, stop_reason = {stop},
@@ -292,10 +296,10 @@ fn statement(server: &Server, is_open: bool, has_events: bool, has_owners: bool)
         format!(
             "insert into @turns (n, id, parent_turn_id, session_label, run_id, turn_type, status, stop_reason, depth,
                thread_tokens, started_at, completed_at, provider, model, role, tool_call_count, cost, {usage}, header,
-               outcome, checksum, run_number, usage_estimated, metadata)
+               outcome, checksum, run_number, is_run, usage_estimated, metadata)
              select nextval('@turn_numbers'), $6, $8, $1, {run}, 'normal', {status}, {stop}, coalesce(p.depth + 1, 0),
                {tokens}, {started}, $7, {provider}, {model}, {role}, {count}, {cost}, {values}, {header}, {outcome},
-               {checksum}, {number}, {estimated}, {metadata}::jsonb
+               {checksum}, {number}, {has_events}, {estimated}, {metadata}::jsonb
              from pointed left join parent p on true"
         )
     };
@@ -315,13 +319,22 @@ fn statement(server: &Server, is_open: bool, has_events: bool, has_owners: bool)
             )
         }
     };
+    // The run has ended before its turn was opened: it may have a row among those that wait.
+    let take_place = match has_events && !is_open {
+        true => waiting::take_place((&run, "$6", "$5"), "pointed"),
+        false => String::new(),
+    };
+    let closed = match server.live.has_accounts.load(Ordering::Acquire) {
+        true => budgets::close_own("$6"),
+        false => String::new(),
+    };
     let remembered = match server.live.memory.get() {
         None => String::new(),
         Some(_) => turns::note("$6", "pointed"),
     };
     let sql = format!(
-        "with {POINTER}, ended as ({turn}), messages as ({messages}), calls as ({calls}){events}{remembered}
-         select head{sound} from pointed"
+        "with {POINTER}{take_place}, ended as ({turn}), messages as ({messages}), calls as ({calls}){events}{remembered}
+         select head{sound}{closed} from pointed"
     );
     server.sql(&sql)
 }
@@ -395,6 +408,9 @@ async fn write(
     let rows = match client.query_typed(sql, &params).await {
         Err(error) if is_taken(&error, "turns_pkey") => {
             return Err(already_stored(&turn.turn_id).into());
+        }
+        Err(error) if is_taken(&error, "turns_are_runs") => {
+            return Err(duplicate_run(&turn.header.run_id).into());
         }
         rows => rows?,
     };

@@ -7,7 +7,7 @@ use tokio_postgres::types::Type;
 
 use crate::connect::error::Stored;
 use crate::connect::server::{Param, Server};
-use crate::events::announce;
+use crate::events::{announce, waiting};
 use model::TurnLease;
 
 /// Renews the leases of all turns that run, in one statement.
@@ -15,6 +15,7 @@ pub(crate) async fn renew(server: &Server) -> Stored<()> {
     if server.live.has_broker() {
         announce::show(server).await;
     }
+    waiting::renew(server).await?;
     let (labels, epochs) = server.held.all();
     if labels.is_empty() {
         return Ok(());
@@ -58,7 +59,8 @@ pub(crate) async fn release(server: &Server, label: &str, lease: &TurnLease) -> 
 /// Frees the sessions of this process, and leaves every queue. Leases that stay end by themselves.
 pub(crate) async fn free(server: &Server) -> Stored<()> {
     let sql = server.sql(
-        "with gone as (delete from @waits where owner = $1)
+        "with gone as (delete from @waits where owner = $1),
+         gone_runs as (delete from @runs where owner = $1)
          update @sessions s set owner = null, running = null from @turns t
          where t.status = 'streaming' and s.label = t.session_label and s.running = t.id and s.owner = $1",
     );

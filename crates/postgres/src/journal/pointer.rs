@@ -60,6 +60,12 @@ pub(crate) fn already_stored(turn_id: &str) -> StorageError {
     )
 }
 
+/// The error for a run whose id another one has.
+pub(crate) fn duplicate_run(run_id: &str) -> StorageError {
+    let why = "the ledger has a run with this id; pass a new one, or `onDuplicateRun: 'attach'` for the result of that run";
+    StorageError::new(StorageErrorKind::DuplicateRun, format!("`{run_id}`: {why}")).at("runId")
+}
+
 /// The error for a turn that does not exist or has not ended.
 pub(crate) fn unknown_turn(id: &str) -> StorageError {
     StorageError::new(

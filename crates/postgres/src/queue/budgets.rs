@@ -144,8 +144,17 @@ pub(crate) async fn settle_task(
     transaction.rows("select @fold_account($1, $2)", &params).await.map(drop)
 }
 
+/// What the end of a turn selects, so that the accounts of the turn `turn` are gone with it.
+pub(crate) fn close_own(turn: &str) -> String {
+    let close = |of: &str| format!(", @close_account('{of}:' || {turn})");
+    ["turn", "run", "tree"].map(close).concat()
+}
+
 /// Removes the account of the tree of a turn, if that has ended and no agent works for it any more.
 pub(crate) async fn close_tree(transaction: &Transaction<'_>, root: &str) -> Result<(), Failure> {
+    // The turn and its last task may end at once: the second one sees the end of the first.
+    let lock = "select @lock_accounts(array['tree:' || $1])";
+    transaction.rows(lock, &[(&root, Type::TEXT)]).await?;
     let text = "select @close_account('tree:' || $1)
        where not exists (select from @turns where id = $1 and status = 'streaming')";
     transaction.rows(text, &[(&root, Type::TEXT)]).await.map(drop)

@@ -7,6 +7,7 @@ use tokio_postgres::types::Type;
 
 use crate::connect::error::{Stored, damaged};
 use crate::connect::server::{Param, Server};
+use crate::events::waiting::lives;
 use crate::journal::take_over::RUNS;
 use crate::reading::turns::{self, lost};
 use crate::rows::turn_read::get;
@@ -21,12 +22,28 @@ fn place() -> String {
     )
 }
 
-fn select(rest: &str) -> String {
-    let place = place();
+/// Where the run `r`, which has no turn yet, is; `$1` is this process.
+fn waiting_place() -> String {
+    format!("case when {} then 'waiting' else 'interrupted' end", lives("$1"))
+}
+
+/// The newest runs, those of turns that fulfil `turns` and those that wait and fulfil `waiting`, up to the number `limit`.
+fn select(turns: &str, waiting: &str, limit: &str) -> String {
+    let (place, waiting_place) = (place(), waiting_place());
+    let last = |turn: &str| {
+        format!(
+            "(select e.last from @events e where e.turn_id = {turn} order by e.last desc limit 1) as last_seq"
+        )
+    };
+    let (of_turn, of_run) = (last("t.id"), last("r.turn_id"));
     format!(
-        "select t.id, t.run_id, t.session_label, t.status, t.started_at, t.completed_at, {place} as place, s.owner,
-           (select e.last from @events e where e.turn_id = t.id order by e.last desc limit 1) as last_seq
-         from @turns t join @sessions s on s.label = t.session_label where t.turn_type = 'normal' and {rest}"
+        "(select t.id, t.run_id, t.session_label, t.status, t.started_at, t.completed_at, {place} as place, s.owner, {of_turn}
+          from @turns t join @sessions s on s.label = t.session_label where t.turn_type = 'normal' and {turns}
+          order by t.id desc limit {limit})
+         union all
+         (select r.turn_id, r.run_id, r.session_label, 'streaming', r.started_at, null, {waiting_place}, r.owner, {of_run}
+          from @runs r where {waiting} order by r.turn_id desc limit {limit})
+         order by id desc limit {limit}"
     )
 }
 
@@ -35,6 +52,7 @@ fn info_of(server: &Server, row: &Row) -> Stored<RunInfo> {
     let status = match (get::<&str>(row, "status")?, get::<&str>(row, "place")?) {
         ("streaming", "running") => RunStatus::Running,
         ("streaming", "awaiting_approval") => RunStatus::AwaitingApproval,
+        ("streaming", "waiting") => RunStatus::Waiting,
         ("streaming", _) => RunStatus::Interrupted,
         ("completed", _) => RunStatus::Completed,
         ("aborted", _) => RunStatus::Aborted,
@@ -43,7 +61,8 @@ fn info_of(server: &Server, row: &Row) -> Stored<RunInfo> {
     };
     // The owner's name ends with its number on its machine.
     let owner: Option<&str> = get(row, "owner")?;
-    let process = owner.filter(|_| status == RunStatus::Running).and_then(|owner| {
+    let has_process = matches!(status, RunStatus::Running | RunStatus::Waiting);
+    let process = owner.filter(|_| has_process).and_then(|owner| {
         let pid = owner.rsplit('-').next()?.parse().ok()?;
         Some(RunProcess { pid, current: owner == server.owner })
     });
@@ -61,32 +80,40 @@ fn info_of(server: &Server, row: &Row) -> Stored<RunInfo> {
 
 /// The newest run with the host's id.
 pub(crate) async fn info(server: &Server, run_id: &str) -> Stored<Option<RunInfo>> {
-    let text = select("t.run_id = $1 order by t.id desc limit 1");
-    let row = server.row("find a run", &text, &[(&run_id, Type::TEXT)]).await?;
+    let text = select("t.run_id = $2", "r.run_id = $2", "1");
+    let params: [Param<'_>; 2] = [(&server.owner, Type::TEXT), (&run_id, Type::TEXT)];
+    let row = server.row("find a run", &text, &params).await?;
     row.as_ref().map(|row| info_of(server, row)).transpose()
 }
 
 /// The runs of `filter`, the newest first.
 pub(crate) async fn list(server: &Server, filter: &RunFilter) -> Stored<Page<RunInfo>> {
-    let text = select(&format!(
-        "($1::text is null or t.id < $1) and ($2::text is null or t.session_label = $2)
-         and ($3::text is null or t.status = $3) and ($4::text is null or (t.status = 'streaming' and {} = $4))
-         order by t.id desc limit $5",
+    let turns = format!(
+        "($2::text is null or t.id < $2) and ($3::text is null or t.session_label = $3)
+         and ($4::text is null or t.status = $4) and ($5::text is null or (t.status = 'streaming' and {} = $5))",
         place()
-    ));
+    );
+    let waiting = format!(
+        "($2::text is null or r.turn_id < $2) and ($3::text is null or r.session_label = $3)
+         and $4::text is null and ($5::text is null or {} = $5)",
+        waiting_place()
+    );
+    let text = select(&turns, &waiting, "$6");
     let (status, place) = match filter.status {
         None => (None, None),
-        // A run that waits has no row.
-        Some(RunStatus::Waiting) => return Ok(Page::empty()),
         Some(
-            open @ (RunStatus::Running | RunStatus::Interrupted | RunStatus::AwaitingApproval),
+            open @ (RunStatus::Waiting
+            | RunStatus::Running
+            | RunStatus::Interrupted
+            | RunStatus::AwaitingApproval),
         ) => (None, Some(open.as_str())),
         Some(ended @ (RunStatus::Completed | RunStatus::Aborted | RunStatus::Failed)) => {
             (Some(ended.as_str()), None)
         }
     };
     let limit = filter.limit.and_one();
-    let params: [Param<'_>; 5] = [
+    let params: [Param<'_>; 6] = [
+        (&server.owner, Type::TEXT),
         (&filter.cursor, Type::TEXT),
         (&filter.session, Type::TEXT),
         (&status, Type::TEXT),

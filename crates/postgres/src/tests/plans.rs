@@ -26,7 +26,7 @@ const EXPLAINS: [&str; 8] = [
 ];
 
 /// Tables with a few rows, whatever the number of turns is.
-const SMALL: [&str; 13] = [
+const SMALL: [&str; 14] = [
     // Those that wait for an answer.
     "commands",
     "ledger",
@@ -38,6 +38,8 @@ const SMALL: [&str; 13] = [
     "queue_suspensions",
     "schedules",
     "waits",
+    // Those that wait for their session.
+    "runs",
     "memory_models",
     "memory_scopes",
     "test_clock",
