@@ -1016,6 +1016,12 @@ export interface PostgresLedgerOptions {
   journal?: 'full' | 'final' | undefined
   /** How long a session remains leased to a process whose heartbeat has stopped, in milliseconds. Default 15,000. */
   leaseMs?: number | undefined
+  /**
+   * How long a statement may wait for the server's answer, in milliseconds, 100 to 600,000. One that has none is cancelled and sent once
+   * more over a new connection; a call without an answer fails with `storage_io`. A new connection may take `connect_timeout` of the
+   * URL; without one, 10 seconds or this limit, whichever is shorter. Default 15,000.
+   */
+  timeoutMs?: number | undefined
   /** See {@link LedgerOptions.events}. */
   events?: EventRetention | boolean | undefined
 }

@@ -82,6 +82,8 @@ pub(super) struct LedgerFields {
     #[serde(default)]
     pub(super) lease_ms: Option<u64>,
     #[serde(default)]
+    pub(super) timeout_ms: Option<u64>,
+    #[serde(default)]
     pub(super) events: Option<EventFields>,
 }
 

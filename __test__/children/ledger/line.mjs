@@ -1,11 +1,12 @@
-// A line to a server, on which answers are lost or late: in a process of its own, because an engine that opens a ledger waits for the
-// server. Arguments: the server's socket, its own. Reads a fault per line, JSON, and prints `lost` for each answer that it loses.
+// A line to a server, on which answers are lost or late, or nothing arrives at all: in a process of its own, so that its pauses are not
+// those of the engine's process. Arguments: the server's socket, its own. Reads a fault per line, JSON, and prints `lost` for each answer
+// that it loses.
 import { connect, createServer } from 'node:net'
 import { createInterface } from 'node:readline'
 import { print } from '../broker/setup.mjs'
 
 const [to, at] = process.argv.slice(2)
-let faults = { loseEvery: 0, delayMs: 0 }
+let faults = { loseEvery: 0, delayMs: 0, swallows: false }
 let answers = 0
 const server = createServer((client) => {
   const upstream = connect(to)
@@ -14,8 +15,10 @@ const server = createServer((client) => {
     upstream.destroy()
   }
   for (const socket of [client, upstream]) socket.on('error', close).on('close', close)
-  client.pipe(upstream)
+  // What it swallows, either side waits for.
+  client.on('data', (chunk) => faults.swallows || upstream.write(chunk))
   upstream.on('data', (chunk) => {
+    if (faults.swallows) return
     answers += 1
     if (faults.loseEvery > 0 && answers % faults.loseEvery === 0) {
       // The server has done it, and nobody learns of it.
@@ -28,7 +31,7 @@ const server = createServer((client) => {
 server.listen(at, () => print('open'))
 createInterface({ input: process.stdin })
   .on('line', (line) => {
-    faults = { loseEvery: 0, delayMs: 0, ...JSON.parse(line) }
+    faults = { loseEvery: 0, delayMs: 0, swallows: false, ...JSON.parse(line) }
     print('set')
   })
   .on('close', () => process.exit())

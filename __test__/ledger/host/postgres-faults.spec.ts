@@ -187,6 +187,8 @@ live(
     afterwards(proxy.end)
     const name = fresh(proxy.url)
     const engine = closing(engineOf(name))
+    // Opened before the first answer is lost.
+    await engine.ledger.sessions()
     const acknowledged: string[] = []
     for (let n = 0; n < turns; n++) {
       await proxy.set({ loseEvery: 5 + (n % 5) })

@@ -174,8 +174,8 @@ export async function line(cluster: Cluster) {
   const count = (word: string) => child.lines.filter((it) => it === word).length
   return {
     url: `postgres://agent@/postgres?host=${folder}`,
-    /** From now on every n-th answer is lost, or each is late. */
-    set: async (faults: { loseEvery?: number; delayMs?: number }) => {
+    /** From now on every n-th answer is lost, or each is late, or nothing arrives on either side. */
+    set: async (faults: { loseEvery?: number; delayMs?: number; swallows?: boolean }) => {
       const least = count('set') + 1
       child.process.stdin?.write(`${JSON.stringify(faults)}\n`)
       while (count('set') < least) await new Promise((resolve) => setTimeout(resolve, 2))

@@ -58,6 +58,7 @@ fn of_server_only(fields: &LedgerFields) -> Result<(), InputError> {
         ("ledger.schema", fields.schema.is_some()),
         ("ledger.pool", fields.pool.is_some()),
         ("ledger.ssl", fields.ssl.is_some()),
+        ("ledger.timeoutMs", fields.timeout_ms.is_some()),
     ];
     match given.into_iter().find(|(_, is_given)| *is_given) {
         Some((path, _)) => Err(InputError::new(
@@ -100,6 +101,7 @@ fn postgres_options(
         ssl,
         authorities,
         lease_ms: fields.lease_ms,
+        timeout_ms: fields.timeout_ms,
         retention: retention.as_ref(),
     };
     PostgresOptions::read(given, environment).map_err(|problems| {

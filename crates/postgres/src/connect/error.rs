@@ -4,6 +4,7 @@
 
 use std::fmt::Display;
 use std::io;
+use std::time::Duration;
 
 use model::{StorageError, StorageErrorKind};
 use tokio_postgres::Error;
@@ -22,6 +23,12 @@ pub(crate) enum Failure {
     Refused(StorageError),
     /// The server or the connection failed.
     Server(Error),
+    /// The server did not answer in this time, and the connection was given up.
+    Unanswered(Duration),
+    /// No host accepted a connection in this time.
+    NotConnected(Duration),
+    /// No connection of the pool became free in this time.
+    Busy(Duration),
 }
 
 impl From<StorageError> for Failure {
@@ -108,6 +115,15 @@ fn remedy(state: &SqlState) -> (StorageErrorKind, &'static str) {
         _ if code.starts_with("XX") => (StorageErrorKind::Corrupt, "see the server's log"),
         _ => (StorageErrorKind::Io, "see the server's log, and try again"),
     }
+}
+
+/// The error of a statement whose time has passed while it did `doing`.
+pub(crate) fn late(doing: impl Display, what: &str, limit: Duration) -> StorageError {
+    let limit = limit.as_millis();
+    let message = format!(
+        "could not {doing}: {what} within {limit} ms; check that the server runs and is reachable, or raise `ledger.timeoutMs`"
+    );
+    StorageError::new(StorageErrorKind::Io, message)
 }
 
 /// The error for a stored value that this version cannot read.

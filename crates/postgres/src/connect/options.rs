@@ -15,11 +15,16 @@ use crate::connect::url::{self, Target};
 /// The options of a ledger in PostgreSQL, checked.
 #[derive(Clone)]
 pub struct PostgresOptions {
-    pub(crate) config: Config,
+    /// One for each host, in the order in which they are tried.
+    pub(crate) hosts: Vec<Config>,
     pub(crate) schema: String,
     pub(crate) pool: usize,
     /// How long a session remains leased to a process without a heartbeat.
     pub(crate) lease: Duration,
+    /// How long a try of a statement may wait for its answer.
+    pub(crate) timeout: Duration,
+    /// How long a new connection may take, for each host.
+    pub(crate) connect_timeout: Duration,
     pub(crate) tls: TlsOptions,
     /// How long the events of runs are stored; `None` where they are not.
     pub(crate) retention: Option<Retention>,
@@ -36,8 +41,8 @@ impl fmt::Debug for PostgresOptions {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("PostgresOptions")
-            .field("hosts", &self.config.get_hosts())
-            .field("database", &self.config.get_dbname())
+            .field("hosts", &self.hosts.iter().flat_map(Config::get_hosts).collect::<Vec<_>>())
+            .field("database", &self.hosts.first().and_then(Config::get_dbname))
             .field("schema", &self.schema)
             .field("pool", &self.pool)
             .finish_non_exhaustive()
@@ -59,6 +64,8 @@ pub struct PostgresFields<'a> {
     pub authorities: Option<&'a str>,
     /// How long a session remains leased, in milliseconds.
     pub lease_ms: Option<u64>,
+    /// How long a try of a statement may wait for its answer, in milliseconds.
+    pub timeout_ms: Option<u64>,
     /// How long the events of runs are stored; `None` where they are not.
     pub retention: Option<&'a Retention>,
 }
@@ -66,6 +73,10 @@ pub struct PostgresFields<'a> {
 impl PostgresOptions {
     /// The lease of a process without a heartbeat.
     const LEASE: Duration = Duration::from_secs(15);
+    const CONNECT: Duration = Duration::from_secs(10);
+    /// A statement of a run takes milliseconds; this is for a server that is overloaded.
+    const TIMEOUT: Duration = Duration::from_secs(15);
+    const TIMEOUTS_MS: std::ops::RangeInclusive<u64> = 100..=600_000;
     /// Commits of one process in flight.
     const POOL: u64 = 8;
     const MOST: u64 = 256;
@@ -103,6 +114,16 @@ impl PostgresOptions {
                 format!("`{pool}` is not a number of connections; pass 1 to {}", Self::MOST),
             ));
         }
+        if fields.timeout_ms.is_some_and(|timeout| !Self::TIMEOUTS_MS.contains(&timeout)) {
+            problems.push(InputError::new(
+                "ledger.timeoutMs",
+                format!(
+                    "is not a limit of time; pass {} to {} milliseconds",
+                    Self::TIMEOUTS_MS.start(),
+                    Self::TIMEOUTS_MS.end()
+                ),
+            ));
+        }
         let in_url = target.as_ref().and_then(|target| target.ssl);
         let message = match (fields.authorities, fields.ssl, in_url) {
             (Some(_), Some(false), _) => "has authorities and no TLS; leave one out",
@@ -114,20 +135,35 @@ impl PostgresOptions {
         if !message.is_empty() {
             problems.push(InputError::new("ledger.ssl", message));
         }
-        let Some(Target { mut config, ssl, .. }) = target.filter(|_| problems.is_empty()) else {
+        let Some(Target { mut hosts, ssl, connect_timeout }) =
+            target.filter(|_| problems.is_empty())
+        else {
             return Err(problems);
         };
-        let is_local = config.get_hosts().iter().all(is_local);
+        let is_local = hosts.iter().flat_map(Config::get_hosts).all(is_local);
         let encrypts = fields.ssl.or(ssl).unwrap_or(fields.authorities.is_some() || !is_local);
-        config.ssl_mode(if encrypts { SslMode::Require } else { SslMode::Disable });
+        for config in &mut hosts {
+            config.ssl_mode(if encrypts { SslMode::Require } else { SslMode::Disable });
+        }
+        let timeout = fields.timeout_ms.map_or(Self::TIMEOUT, Duration::from_millis);
         Ok(Self {
-            config,
+            hosts,
+            timeout,
+            connect_timeout: connect_timeout.unwrap_or_else(|| Self::CONNECT.min(timeout)),
             schema: schema.to_owned(),
             pool: usize::try_from(pool).unwrap_or(usize::MAX),
             lease: fields.lease_ms.map_or(Self::LEASE, Duration::from_millis),
             retention: fields.retention.cloned(),
             tls: TlsOptions { authorities: fields.authorities.map(ToOwned::to_owned) },
         })
+    }
+
+    /// The server, the database and the schema, the same for each handle with the same URL.
+    pub(crate) fn identity(&self) -> String {
+        let hosts = self.hosts.iter();
+        let hosts = hosts
+            .map(|it| format!("{:?}:{:?}/{:?}", it.get_hosts(), it.get_ports(), it.get_dbname()));
+        format!("{} {}", hosts.collect::<Vec<_>>().join(","), self.schema)
     }
 }
 

@@ -5,23 +5,17 @@
 use std::path::PathBuf;
 
 use base::config::Environment;
-use tokio_postgres::config::Host;
 
 /// The password of the first line of the file that is for this server.
 pub(crate) fn password(
     environment: &Environment,
-    host: &Host,
+    host: &str,
     port: u16,
     database: &str,
     user: &str,
 ) -> Option<String> {
     let lines = std::fs::read_to_string(password_file(environment)?).ok()?;
-    let host = match host {
-        Host::Tcp(name) => name.clone(),
-        #[cfg(unix)]
-        Host::Unix(path) => path.to_string_lossy().into_owned(),
-    };
-    let of = [host, port.to_string(), database.to_owned(), user.to_owned()];
+    let of = [host.to_owned(), port.to_string(), database.to_owned(), user.to_owned()];
     lines.lines().filter(|line| !line.starts_with('#')).find_map(|line| {
         let fields = fields(line);
         let [password] = fields.get(4..)? else { return None };

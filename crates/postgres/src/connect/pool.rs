@@ -1,90 +1,182 @@
 //! The connections of a process: at most as many as the options allow, opened when they are needed, used again.
 //!
-//! A connection that the server ended is dropped. It must never hand out one that another statement's transaction uses.
+//! A connection that the server ended is dropped, and so is one that was silent for too long. It must never hand out one that
+//! another statement's transaction uses.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::time::Duration;
 
-use tokio::sync::{Semaphore, SemaphorePermit};
+use base::clock::Clock;
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+use tokio::time::{Instant, timeout};
 use tokio_postgres::tls::MakeTlsConnect;
-use tokio_postgres::{Client, Connection, Error, Socket};
+use tokio_postgres::{Client, Connection, Socket};
 
 use crate::connect::error::{Failure, Stored, closed};
 use crate::connect::options::PostgresOptions;
 use crate::connect::tls::Tls;
 
+/// How long a statement over all rows of a ledger may take.
+pub(crate) const LONG: Duration = Duration::from_secs(600);
+
+tokio::task_local! {
+    /// How long a try may wait for its answer in this task, where that is not the option of the host.
+    pub(crate) static LIMIT: Duration;
+}
+
 pub(crate) struct Pool {
     options: PostgresOptions,
     tls: Tls,
-    idle: RefCell<Vec<Client>>,
+    clock: Clock,
+    idle: RefCell<Vec<Opened>>,
     permits: Semaphore,
 }
 
 /// The part of a connection that is driven.
 pub(crate) type PoolConnection = Connection<Socket, <Tls as MakeTlsConnect<Socket>>::Stream>;
 
+/// A connection, driven by a task that ends it at its deadline.
+struct Opened {
+    client: Client,
+    deadline: Rc<Deadline>,
+}
+
+/// When the answer that a connection waits for must be there.
+#[derive(Default)]
+struct Deadline {
+    at: Cell<Option<Instant>>,
+    is_set: Notify,
+    has_passed: Cell<bool>,
+}
+
+impl Deadline {
+    fn set(&self, at: Option<Instant>) {
+        self.at.set(at);
+        if at.is_some() {
+            self.is_set.notify_one();
+        }
+    }
+
+    /// Waits until it has passed. A deadline that is moved meanwhile costs no wake.
+    async fn passes(&self, clock: &Clock) {
+        loop {
+            match self.at.get() {
+                None => self.is_set.notified().await,
+                Some(at) if at > clock.instant() => tokio::time::sleep_until(at).await,
+                Some(_) => break,
+            }
+        }
+        self.has_passed.set(true);
+    }
+}
+
 /// A connection of the pool, returned when it is dropped.
 pub(crate) struct Pooled<'a> {
-    client: Option<Client>,
+    opened: Option<Opened>,
     pool: &'a Pool,
+    limit: Duration,
     _permit: SemaphorePermit<'a>,
 }
 
 impl Pool {
-    pub(crate) fn new(options: PostgresOptions) -> Stored<Rc<Self>> {
-        let tls = Tls::new(&options.tls)?;
+    pub(crate) fn new(options: PostgresOptions, tls: Tls) -> Rc<Self> {
         let permits = Semaphore::new(options.pool);
-        Ok(Rc::new(Self { options, tls, idle: RefCell::new(Vec::new()), permits }))
+        let clock = Clock::default();
+        Rc::new(Self { options, tls, clock, idle: RefCell::new(Vec::new()), permits })
     }
 
-    /// A connection, once one is free.
+    /// A connection, once one is free. It has the limit of time of this task for its answer from now on.
     pub(crate) async fn get(&self) -> Result<Pooled<'_>, Failure> {
-        let permit = self.permits.acquire().await.map_err(|_| closed())?;
+        let wait = self.options.timeout;
+        let permit = timeout(wait, self.permits.acquire()).await;
+        let permit = permit.map_err(|_| Failure::Busy(wait))?.map_err(|_| closed())?;
         let idle = loop {
-            let Some(client) = self.idle.borrow_mut().pop() else { break None };
-            if !client.is_closed() {
-                break Some(client);
+            let Some(opened) = self.idle.borrow_mut().pop() else { break None };
+            if !opened.client.is_closed() {
+                break Some(opened);
             }
         };
-        let client = match idle {
-            Some(client) => client,
+        let opened = match idle {
+            Some(opened) => opened,
             None => self.connect().await?,
         };
-        Ok(Pooled { client: Some(client), pool: self, _permit: permit })
+        let limit = LIMIT.try_with(|limit| *limit).unwrap_or(self.options.timeout);
+        opened.deadline.set(Some(self.clock.instant() + limit));
+        Ok(Pooled { opened: Some(opened), pool: self, limit, _permit: permit })
     }
 
     /// Closes the idle connections, and refuses to open others.
     pub(crate) fn close(&self) {
         self.permits.close();
+        self.forget_idle();
+    }
+
+    /// Closes the idle connections: a server that was silent on one may have lost them all.
+    fn forget_idle(&self) {
         self.idle.borrow_mut().clear();
     }
 
-    /// A new connection, which its owner drives.
-    pub(crate) async fn open(&self) -> Result<(Client, PoolConnection), Error> {
-        self.options.config.connect(self.tls.clone()).await
+    /// A new connection to the first host that accepts one, which its owner drives.
+    pub(crate) async fn open(&self) -> Result<(Client, PoolConnection), Failure> {
+        let mut failure = Failure::Refused(closed());
+        for config in &self.options.hosts {
+            let limit = self.options.connect_timeout;
+            match timeout(limit, config.connect(self.tls.clone())).await {
+                Ok(Ok(opened)) => return Ok(opened),
+                Ok(Err(error)) => failure = Failure::Server(error),
+                Err(_) => failure = Failure::NotConnected(limit),
+            }
+        }
+        Err(failure)
     }
 
-    async fn connect(&self) -> Result<Client, Error> {
+    async fn connect(&self) -> Result<Opened, Failure> {
         let (client, connection) = self.open().await?;
+        let deadline = Rc::new(Deadline::default());
+        let (cancel, tls) = (client.cancel_token(), self.tls.clone());
+        let (limit, own, clock) =
+            (self.options.connect_timeout, Rc::clone(&deadline), self.clock.clone());
         // It ends with its client, or with the server: the client reports why.
-        tokio::task::spawn_local(async move { drop(connection.await) });
-        Ok(client)
+        tokio::task::spawn_local(async move {
+            tokio::select! {
+                _ = connection => return,
+                () = own.passes(&clock) => {}
+            }
+            // The statement may hold locks: the server must not go on with it. One that is gone has none.
+            drop(timeout(limit, cancel.cancel_query(tls)).await);
+        });
+        Ok(Opened { client, deadline })
     }
 }
 
 impl Pooled<'_> {
     /// The client, also for a transaction.
     pub(crate) fn client(&mut self) -> Stored<&mut Client> {
-        self.client.as_mut().ok_or_else(closed)
+        self.opened.as_mut().map(|opened| &mut opened.client).ok_or_else(closed)
+    }
+
+    /// The failure of its statement: where its time has passed, that is why it failed.
+    pub(crate) fn failure(self, failure: Failure) -> Failure {
+        let has_passed =
+            self.opened.as_ref().is_some_and(|opened| opened.deadline.has_passed.get());
+        match failure {
+            Failure::Server(error) if has_passed && error.is_closed() => {
+                self.pool.forget_idle();
+                Failure::Unanswered(self.limit)
+            }
+            failure => failure,
+        }
     }
 }
 
 impl Drop for Pooled<'_> {
     fn drop(&mut self) {
-        if let Some(client) = self.client.take().filter(|client| !client.is_closed())
+        if let Some(opened) = self.opened.take().filter(|opened| !opened.client.is_closed())
             && !self.pool.permits.is_closed()
         {
-            self.pool.idle.borrow_mut().push(client);
+            opened.deadline.set(None);
+            self.pool.idle.borrow_mut().push(opened);
         }
     }
 }

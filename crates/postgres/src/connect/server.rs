@@ -9,13 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Error, Row};
+use tokio_postgres::{Client, Row};
 
 use crate::connect::announced::Announced;
-use crate::connect::error::{Failure, Stored, closed, is_passing, stored};
+use crate::connect::error::{Failure, Stored, closed, is_passing, late, stored};
 use crate::connect::held::Held;
 use crate::connect::options::PostgresOptions;
 use crate::connect::pool::{Pool, PoolConnection, Pooled};
+use crate::connect::tls::Tls;
 use crate::events::live::Live;
 use crate::memory::code_cache::CodeCache;
 
@@ -36,6 +37,8 @@ pub(crate) struct Server {
     /// The id of this open ledger among all processes.
     pub(crate) owner: String,
     pub(crate) lease_ms: i64,
+    /// How long a try of a statement may wait for its answer.
+    pub(crate) timeout: Duration,
     /// The turns that this process runs.
     pub(crate) held: Held,
     /// The runs of this process, and who waits for changes.
@@ -55,26 +58,29 @@ impl Server {
         owner: String,
         held: Held,
         live: Arc<Live>,
-    ) -> Stored<Self> {
+        tls: Tls,
+    ) -> Self {
         let schema = format!("\"{}\".", options.schema);
         let channel = options.schema.clone();
         let lease_ms = i64::try_from(options.lease.as_millis()).unwrap_or(i64::MAX);
-        let pool = Pool::new(options)?;
+        let timeout = options.timeout;
+        let pool = Pool::new(options, tls);
         let announced = Announced::default();
         let (is_closed, ended) = (Cell::new(false), Cell::new(0));
-        Ok(Self {
+        Self {
             pool,
             schema,
             channel,
             owner,
             lease_ms,
+            timeout,
             held,
             live,
             announced,
             ended,
             is_closed,
             codes: CodeCache::default(),
-        })
+        }
     }
 
     /// The statement with the schema in place of each `@` before a name. Others are operators.
@@ -118,16 +124,14 @@ impl Server {
         pauses: &'static [u64],
         mut attempt: impl AsyncFnMut(&mut Client, bool) -> Result<T, Failure>,
     ) -> Stored<T> {
-        let mut tries = Tries { server: self, doing, pauses: pauses.iter(), sent: false };
+        let pauses = pauses.iter();
+        let mut tries = Tries { server: self, doing, pauses, sent: false, was_late: false };
         loop {
             let mut pooled = tries.connection().await?;
             let sent = std::mem::replace(&mut tries.sent, true);
             match attempt(pooled.client()?, sent).await {
                 Ok(answer) => return Ok(answer),
-                Err(failure) => {
-                    drop(pooled);
-                    tries.again(failure).await?;
-                }
+                Err(failure) => tries.again(pooled.failure(failure)).await?,
             }
         }
     }
@@ -159,7 +163,7 @@ impl Server {
     }
 
     /// A connection beside the pool.
-    pub(crate) async fn connect_beside(&self) -> Result<(Client, PoolConnection), Error> {
+    pub(crate) async fn connect_beside(&self) -> Result<(Client, PoolConnection), Failure> {
         self.pool.open().await
     }
 
@@ -177,6 +181,8 @@ struct Tries<'a> {
     pauses: std::slice::Iter<'static, u64>,
     /// An earlier try may have taken effect.
     sent: bool,
+    /// An earlier try had no answer in its time.
+    was_late: bool,
 }
 
 impl<'a> Tries<'a> {
@@ -201,6 +207,20 @@ impl<'a> Tries<'a> {
         let error = match failure {
             Failure::Refused(error) => return Err(error),
             Failure::Server(error) => error,
+            // The connection may have been lost without a word: once more, over a new one.
+            Failure::Unanswered(_) if !self.was_late => {
+                self.was_late = true;
+                return Ok(());
+            }
+            Failure::Unanswered(limit) => {
+                return Err(late(self.doing, "the server did not answer", limit));
+            }
+            Failure::NotConnected(limit) => {
+                return Err(late(self.doing, "no server accepted a connection", limit));
+            }
+            Failure::Busy(limit) => {
+                return Err(late(self.doing, "no connection of the pool became free", limit));
+            }
         };
         match self.pauses.next() {
             Some(pause) if is_passing(&error) => {

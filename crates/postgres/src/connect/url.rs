@@ -18,8 +18,10 @@ const GONE: Duration = Duration::from_secs(30);
 
 /// A server, and whether the URL decides about TLS.
 pub(crate) struct Target {
-    pub(crate) config: Config,
+    /// One for each host.
+    pub(crate) hosts: Vec<Config>,
     pub(crate) ssl: Option<bool>,
+    pub(crate) connect_timeout: Option<Duration>,
 }
 
 const PARAMETERS: &str = "`host`, `port`, `user`, `dbname`, `sslmode`, `connect_timeout`, `application_name`, `target_session_attrs`, `options`";
@@ -172,12 +174,6 @@ impl Given {
             );
             return None;
         }
-        for host in &self.hosts {
-            config.host(host);
-        }
-        for port in &self.ports {
-            config.port(*port);
-        }
         let user =
             self.user.or_else(|| environment.get("PGUSER")).or_else(|| environment.get("USER"));
         let Some(user) = user else {
@@ -187,15 +183,19 @@ impl Given {
         let database = self.database.or_else(|| environment.get("PGDATABASE"));
         let database = database.unwrap_or_else(|| user.clone());
         let password = self.password.or_else(|| environment.get("PGPASSWORD")).or_else(|| {
-            let host = config.get_hosts().first()?;
-            password_file::password(environment, host, *self.ports.first()?, &database, &user)
+            password_file::password(
+                environment,
+                self.hosts.first()?,
+                *self.ports.first()?,
+                &database,
+                &user,
+            )
         });
         if let Some(password) = password {
             config.password(password);
         }
         config.user(user).dbname(database);
         config.application_name(self.application.as_deref().unwrap_or("agent-engine"));
-        config.connect_timeout(Duration::from_secs(self.timeout.unwrap_or(10)));
         // A machine that is gone without a word is noticed after this time.
         config.tcp_user_timeout(GONE).keepalives_idle(GONE);
         if let Some(options) = self.options {
@@ -204,6 +204,15 @@ impl Given {
         if self.primary || self.hosts.len() > 1 {
             config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         }
-        Some(Target { config, ssl: self.ssl })
+        let hosts = self.hosts.iter().enumerate().map(|(at, host)| {
+            let mut config = config.clone();
+            config.host(host);
+            if let Some(port) = self.ports.get(at).or(self.ports.first()) {
+                config.port(*port);
+            }
+            config
+        });
+        let connect_timeout = self.timeout.filter(|it| *it > 0).map(Duration::from_secs);
+        Some(Target { hosts: hosts.collect(), ssl: self.ssl, connect_timeout })
     }
 }

@@ -1,7 +1,8 @@
 //! The thread that owns the connections: it runs the jobs of this process, those of a session one after the other.
 //!
-//! A job is submitted by a call, not by the first poll of its answer, and dropping the answer does not cancel it. The thread
-//! ends when the ledger is dropped and its last job has ended. It must never be a thread of the engine's.
+//! A job is submitted by a call, not by the first poll of its answer, and dropping the answer does not cancel it. The ledger is
+//! opened in the background: jobs wait for that, and get the error of an opening that failed; the next job opens it again. The
+//! thread ends when the ledger is dropped and its last job has ended. It must never be a thread of the engine's.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -13,13 +14,16 @@ use std::time::Duration;
 
 use model::{PortFuture, StorageError, StorageErrorKind};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::LocalSet;
+use tokio::task::{JoinSet, LocalSet};
 
 use crate::connect::error::{Stored, closed};
+use crate::connect::pool::LIMIT;
 use crate::connect::server::Server;
 
 /// A duty under way.
 pub(crate) type Running = Pin<Box<dyn Future<Output = ()>>>;
+/// The opening of a ledger.
+pub(crate) type Opening = Pin<Box<dyn Future<Output = Stored<()>>>>;
 /// What a job returns. One type for all jobs, so that the queue, the answers and their channels are compiled once.
 type Returned = Stored<Box<dyn Any + Send>>;
 type Work = Box<dyn FnOnce(Rc<Server>) -> Pin<Box<dyn Future<Output = Returned>>> + Send>;
@@ -40,21 +44,36 @@ struct Job {
     call: Call,
 }
 
+impl Job {
+    fn refuse(self, error: StorageError) {
+        // Nobody may wait for the answer.
+        drop(self.call.answer.send(Err(error)));
+    }
+}
+
 /// The work of a job, and who waits for what it returns.
 struct Call {
     work: Work,
+    /// How long a try of its statements may wait for an answer, where that is not the option of the host.
+    limit: Option<Duration>,
     answer: oneshot::Sender<Returned>,
 }
 
 impl Call {
     async fn run(self, server: Rc<Server>) {
+        let limit = self.limit.unwrap_or(server.timeout);
+        let returned = LIMIT.scope(limit, (self.work)(server)).await;
         // Nobody may wait for the answer.
-        drop(self.answer.send((self.work)(server).await));
+        drop(self.answer.send(returned));
     }
 }
 
 /// What the thread does besides its jobs.
 pub(crate) struct Duties {
+    /// Opens the ledger.
+    pub(crate) open: fn(Rc<Server>) -> Opening,
+    /// Run from then on until the ledger is closed.
+    pub(crate) tasks: fn(&Rc<Server>) -> Vec<Running>,
     /// Runs every `every`.
     pub(crate) beat: fn(Rc<Server>) -> Running,
     pub(crate) every: Duration,
@@ -69,40 +88,26 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Starts the thread; `open` makes its server.
+    /// Starts the thread; `server` makes its server there.
     ///
     /// # Errors
-    /// What `open` fails with.
-    pub(crate) fn start<F>(
-        open: impl FnOnce() -> F + Send + 'static,
+    /// No thread can be started.
+    pub(crate) fn start(
+        server: impl FnOnce() -> Rc<Server> + Send + 'static,
         duties: Duties,
-    ) -> Stored<Self>
-    where
-        F: Future<Output = Stored<Rc<Server>>>,
-    {
+    ) -> Stored<Self> {
         let (jobs, queue) = mpsc::unbounded_channel();
-        let (opened, answer) = std::sync::mpsc::channel();
         let (end, ended) = oneshot::channel();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|_| no_thread())?;
         let run = move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let Ok(runtime) = runtime else {
-                drop(opened.send(Err(no_thread())));
-                return;
-            };
             LocalSet::new().block_on(&runtime, async move {
-                match open().await {
-                    Ok(server) => {
-                        drop(opened.send(Ok(())));
-                        serve(server, queue, duties).await;
-                        drop(end);
-                    }
-                    Err(error) => drop(opened.send(Err(error))),
-                }
+                serve(server(), queue, duties).await;
+                drop(end);
             });
         };
         let thread = std::thread::Builder::new().name("ledger-postgres".to_owned());
         thread.spawn(run).map_err(|_| no_thread())?;
-        answer.recv().unwrap_or_else(|_| Err(no_thread()))?;
         Ok(Self { jobs, ended })
     }
 
@@ -116,7 +121,7 @@ impl Worker {
     /// Submits a job.
     pub(crate) fn submit<T, F>(
         &self,
-        order: Order,
+        (order, limit): (Order, Option<Duration>),
         work: impl FnOnce(Rc<Server>) -> F + Send + 'static,
     ) -> PortFuture<'static, T>
     where
@@ -124,7 +129,7 @@ impl Worker {
         F: Future<Output = Stored<T>> + 'static,
     {
         let answered = self.send(
-            order,
+            (order, limit),
             Box::new(move |server| {
                 let running = work(server);
                 Box::pin(async move { Ok(Box::new(running.await?) as Box<dyn Any + Send>) })
@@ -136,9 +141,13 @@ impl Worker {
         })
     }
 
-    fn send(&self, order: Order, work: Work) -> Stored<oneshot::Receiver<Returned>> {
+    fn send(
+        &self,
+        (order, limit): (Order, Option<Duration>),
+        work: Work,
+    ) -> Stored<oneshot::Receiver<Returned>> {
         let (answer, answered) = oneshot::channel();
-        let call = Call { work, answer };
+        let call = Call { work, limit, answer };
         self.jobs.send(Job { order, call }).map_err(|_| closed())?;
         Ok(answered)
     }
@@ -161,41 +170,93 @@ fn cut_off() -> StorageError {
 type Waiting = Rc<RefCell<HashMap<String, VecDeque<Call>>>>;
 
 async fn serve(server: Rc<Server>, mut queue: mpsc::UnboundedReceiver<Job>, duties: Duties) {
-    let beats = tokio::task::spawn_local(beat(Rc::clone(&server), duties.beat, duties.every));
-    let waiting = Waiting::default();
-    let mut running = tokio::task::JoinSet::new();
-    loop {
+    let mut jobs = Jobs { server, waiting: Waiting::default(), running: JoinSet::new() };
+    let mut opening = JoinSet::new();
+    opening.spawn_local((duties.open)(Rc::clone(&jobs.server)));
+    let mut early = Vec::new();
+    let mut tasks = None;
+    let mut is_accepting = true;
+    while is_accepting || !early.is_empty() {
         tokio::select! {
             biased;
-            Some(_) = running.join_next(), if !running.is_empty() => {}
-            job = queue.recv() => {
-                let Some(Job { order, call }) = job else { break };
-                if order == Order::AfterAll {
-                    while running.join_next().await.is_some() {}
+            Some(_) = jobs.running.join_next(), if !jobs.running.is_empty() => {}
+            Some(opened) = opening.join_next(), if !opening.is_empty() => {
+                match opened.unwrap_or_else(|_| Err(cut_off())) {
+                    Ok(()) => {
+                        tasks = Some(background(&jobs.server, &duties));
+                        for job in early.drain(..) {
+                            jobs.begin(job).await;
+                        }
+                    }
+                    Err(error) => early.drain(..).for_each(|job: Job| job.refuse(error.clone())),
                 }
-                let Order::Of(key) = order else {
-                    running.spawn_local(call.run(Rc::clone(&server)));
-                    continue;
-                };
-                if let Some(waits) = waiting.borrow_mut().get_mut(&key) {
-                    waits.push_back(call);
-                    continue;
+            }
+            job = queue.recv(), if is_accepting => match job {
+                None => is_accepting = false,
+                Some(job) if tasks.is_some() => jobs.begin(job).await,
+                Some(job) => {
+                    early.push(job);
+                    if opening.is_empty() {
+                        opening.spawn_local((duties.open)(Rc::clone(&jobs.server)));
+                    }
                 }
-                waiting.borrow_mut().insert(key.clone(), VecDeque::new());
-                running.spawn_local(in_order(Rc::clone(&server), Rc::clone(&waiting), key, call));
             }
         }
     }
-    while running.join_next().await.is_some() {}
-    beats.abort();
-    (duties.end)(Rc::clone(&server)).await;
-    server.close();
+    jobs.end_all().await;
+    if let Some(mut tasks) = tasks {
+        tasks.abort_all();
+        (duties.end)(Rc::clone(&jobs.server)).await;
+    }
+    jobs.server.close();
+}
+
+/// Starts what runs besides the jobs.
+fn background(server: &Rc<Server>, duties: &Duties) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    for task in (duties.tasks)(server) {
+        tasks.spawn_local(task);
+    }
+    tasks.spawn_local(beat(Rc::clone(server), duties.beat, duties.every));
+    tasks
+}
+
+/// The jobs of an open ledger.
+struct Jobs {
+    server: Rc<Server>,
+    waiting: Waiting,
+    running: JoinSet<()>,
+}
+
+impl Jobs {
+    async fn begin(&mut self, Job { order, call }: Job) {
+        if order == Order::AfterAll {
+            self.end_all().await;
+        }
+        let Order::Of(key) = order else {
+            self.running.spawn_local(call.run(Rc::clone(&self.server)));
+            return;
+        };
+        if let Some(waits) = self.waiting.borrow_mut().get_mut(&key) {
+            waits.push_back(call);
+            return;
+        }
+        self.waiting.borrow_mut().insert(key.clone(), VecDeque::new());
+        let (server, waiting) = (Rc::clone(&self.server), Rc::clone(&self.waiting));
+        self.running.spawn_local(in_order(server, waiting, key, call));
+    }
+
+    /// Waits until all jobs have ended.
+    async fn end_all(&mut self) {
+        while self.running.join_next().await.is_some() {}
+    }
 }
 
 async fn beat(server: Rc<Server>, beat: fn(Rc<Server>) -> Running, every: Duration) {
     loop {
         tokio::time::sleep(every).await;
-        beat(Rc::clone(&server)).await;
+        // A heartbeat that is late is of no use: the next one is due.
+        LIMIT.scope(every.min(server.timeout), beat(Rc::clone(&server))).await;
     }
 }
 

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tokio::time::timeout;
 use tokio_postgres::AsyncMessage;
 use tokio_postgres::types::Type;
 
@@ -100,7 +101,8 @@ pub(crate) async fn listen(server: Rc<Server>) {
             };
             let text = format!("listen \"{}\"", server.channel);
             let ask = async {
-                if client.batch_execute(&text).await.is_ok() {
+                let listens = client.batch_execute(&text);
+                if matches!(timeout(server.timeout, listens).await, Ok(Ok(()))) {
                     std::future::pending::<()>().await;
                 }
             };

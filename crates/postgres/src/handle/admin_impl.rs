@@ -14,6 +14,7 @@ use model::{
 };
 
 use crate::connect::error::closed;
+use crate::connect::pool::LONG;
 use crate::connect::worker::Order;
 use crate::deletion::delete;
 use crate::events::commands;
@@ -114,7 +115,7 @@ impl LedgerAdmin for Postgres {
 
     fn delete(&self, mut deletion: Deletion) -> PortFuture<'_, LedgerDeletion> {
         let clock = self.clock.clone();
-        self.submit(None, move |server| async move {
+        self.submit_long(LONG, move |server| async move {
             let label = match &mut deletion {
                 Deletion::Session(label, _) => Some(label),
                 Deletion::Turns(selection, _) => selection.session_label.as_mut(),
@@ -192,11 +193,11 @@ impl LedgerAdmin for Postgres {
     }
 
     fn verify(&self) -> PortFuture<'_, LedgerReport> {
-        self.submit(None, |server| async move { verify::verify(&server).await })
+        self.submit_long(LONG, |server| async move { verify::verify(&server).await })
     }
 
     fn stats(&self) -> PortFuture<'_, LedgerStats> {
-        self.submit(None, |server| async move { stats::stats(&server).await })
+        self.submit_long(LONG, |server| async move { stats::stats(&server).await })
     }
 
     fn backup<'a>(&'a self, _: &'a Path) -> PortFuture<'a, LedgerBackup> {
@@ -213,9 +214,9 @@ impl LedgerAdmin for Postgres {
         format: LedgerFormat,
         label: Option<String>,
     ) -> PortFuture<'a, LedgerExport> {
-        let (to, id, clock) = (path.to_owned(), self.id.clone(), self.clock.clone());
-        self.submit(None, move |server| async move {
-            export::export(&server, &to, (format, label.as_deref()), (&id, &clock)).await
+        let (to, clock) = (path.to_owned(), self.clock.clone());
+        self.submit_long(LONG, move |server| async move {
+            export::export(&server, &to, (format, label.as_deref()), &clock).await
         })
     }
 
@@ -238,7 +239,7 @@ impl LedgerAdmin for Postgres {
 
     fn copy_step(&self, step: CopyStep) -> PortFuture<'_, CopyAnswer> {
         let clock = self.clock.clone();
-        self.submit(None, move |server| async move {
+        self.submit_long(LONG, move |server| async move {
             let doing = "copy the ledger";
             let perform = async |client: &tokio_postgres::Client| {
                 let rows = ServerRows::new(&server, client, &clock, &[]);

@@ -1,10 +1,11 @@
 //! The handle to an open ledger: opening it, submitting jobs to its thread, closing it.
 //!
-//! It must never block on the server, except while it opens.
+//! It must never block on the server.
 
 use std::future::Future;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use base::clock::Clock;
 use model::{PortFuture, StorageError};
@@ -13,6 +14,7 @@ use crate::connect::error::{Stored, closed};
 use crate::connect::held::Held;
 use crate::connect::options::PostgresOptions;
 use crate::connect::server::Server;
+use crate::connect::tls::Tls;
 use crate::connect::worker::{Duties, Order, Running, Worker};
 use crate::events::live::Live;
 use crate::events::{announce, commands, flush};
@@ -23,8 +25,10 @@ use crate::schema::migrate;
 pub struct Postgres {
     worker: Mutex<Option<Worker>>,
     pub(crate) clock: Clock,
-    /// The identity of the ledger, the same for every process.
+    /// The identity of the ledger in this process: the server, the database and the schema.
     pub(crate) id: String,
+    /// How long a try of a statement may wait for its answer.
+    pub(crate) timeout: Duration,
     pub(crate) held: Held,
     pub(crate) live: Arc<Live>,
     /// Itself, for a wait that must not keep the ledger open.
@@ -38,45 +42,41 @@ impl std::fmt::Debug for Postgres {
 }
 
 impl Postgres {
-    /// Opens the ledger, or creates its schema. Blocks on the server.
+    /// Opens the ledger, or creates its schema, in the background: the first call waits for it. A server that cannot be reached,
+    /// is too old or has another encoding, and a schema that is foreign or newer, are errors of each call until one can open it.
     ///
     /// # Errors
-    /// A server that cannot be reached, is too old or has another encoding; a schema that is foreign or newer.
+    /// Certificates that cannot be read.
     pub fn open(options: &PostgresOptions, clock: Clock) -> Result<Arc<Self>, StorageError> {
         let held = Held::default();
         let live = Live::new(options.retention.clone());
-        let (options, of, fresh) = (options.clone(), held.clone(), clock.new_id());
+        let tls = Tls::new(&options.tls)?;
+        let timeout = options.timeout;
+        let (id, options, of) = (options.identity(), options.clone(), held.clone());
         // Its number on this machine is for the host.
         let owner = format!("{}-{}", clock.new_id(), std::process::id());
         let duties = Duties {
+            open: |server| Box::pin(async move { migrate::open(&server).await }),
+            tasks: |server| {
+                vec![
+                    Box::pin(flush::run(Rc::clone(server))) as Running,
+                    Box::pin(announce::send(Rc::clone(server))),
+                    Box::pin(announce::listen(Rc::clone(server))),
+                    Box::pin(commands::run(Rc::clone(server))),
+                ]
+            },
             beat: |server| Box::pin(async move { drop(lease::renew(&server).await) }) as Running,
             every: options.lease / 3,
             end: |server| Box::pin(async move { drop(lease::free(&server).await) }) as Running,
         };
         let shared = Arc::clone(&live);
-        let (send, opened) = std::sync::mpsc::channel();
-        let open = move || async move {
-            let schema = options.schema.clone();
-            let server = Rc::new(Server::new(options, owner, of, shared)?);
-            let id = migrate::open(&server, &schema, &fresh).await?;
-            drop(send.send(id));
-            // They end with the thread.
-            for task in [
-                Box::pin(flush::run(Rc::clone(&server))) as Running,
-                Box::pin(announce::send(Rc::clone(&server))),
-                Box::pin(announce::listen(Rc::clone(&server))),
-                Box::pin(commands::run(Rc::clone(&server))),
-            ] {
-                tokio::task::spawn_local(task);
-            }
-            Ok(server)
-        };
-        let worker = Worker::start(open, duties)?;
-        let id = opened.recv().map_err(|_| closed())?;
+        let server = move || Rc::new(Server::new(options, owner, of, shared, tls));
+        let worker = Worker::start(server, duties)?;
         Ok(Arc::new_cyclic(|this| Self {
             worker: Mutex::new(Some(worker)),
             clock,
             id,
+            timeout,
             held,
             live,
             this: Weak::clone(this),
@@ -107,9 +107,34 @@ impl Postgres {
         T: Send + 'static,
         F: Future<Output = Stored<T>> + 'static,
     {
+        self.submit_within((order, None), work)
+    }
+
+    /// Like [`Postgres::submit`], for work whose statements may take this long.
+    pub(crate) fn submit_long<T, F>(
+        &self,
+        limit: Duration,
+        work: impl FnOnce(Rc<Server>) -> F + Send + 'static,
+    ) -> PortFuture<'static, T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Stored<T>> + 'static,
+    {
+        self.submit_within((Order::Now, Some(limit)), work)
+    }
+
+    fn submit_within<T, F>(
+        &self,
+        when: (Order, Option<Duration>),
+        work: impl FnOnce(Rc<Server>) -> F + Send + 'static,
+    ) -> PortFuture<'static, T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Stored<T>> + 'static,
+    {
         let worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
         match worker.as_ref() {
-            Some(worker) => worker.submit(order, work),
+            Some(worker) => worker.submit(when, work),
             None => Box::pin(std::future::ready(Err(closed()))),
         }
     }

@@ -28,6 +28,9 @@ const LOOK: Duration = Duration::from_millis(250);
 /// Between two statements that show others that somebody here follows runs.
 const SHOW: Duration = Duration::from_secs(5);
 
+/// The way of the answer of a query that the server has ended.
+const ANSWER: Duration = Duration::from_secs(1);
+
 impl LedgerRead for Postgres {
     fn session<'a>(&'a self, label: &'a str) -> PortFuture<'a, Option<SessionRow>> {
         let label = label.to_owned();
@@ -207,7 +210,9 @@ impl LedgerRead for Postgres {
         params: String,
         limits: QueryLimits,
     ) -> PortFuture<'_, QueryResult> {
-        self.submit(None, move |server| async move {
+        // The server ends it itself.
+        let limit = self.timeout.max(limits.time + ANSWER);
+        self.submit_long(limit, move |server| async move {
             query::query(&server, &sql, &params, limits).await
         })
     }

@@ -5,10 +5,12 @@
 
 use model::{StorageError, StorageErrorKind};
 use tokio_postgres::types::Type;
-use tokio_postgres::{Client, Transaction};
+use tokio_postgres::{Client, GenericClient, Transaction};
 
 use crate::connect::error::{Failure, Stored};
+use crate::connect::pool::{LIMIT, LONG};
 use crate::connect::server::{Param, Server};
+use base::clock::Clock;
 
 /// In the order of their numbers; a schema's version is how many it has.
 const MIGRATIONS: &[&str] = &[
@@ -28,19 +30,33 @@ const OLDEST: i32 = 150_000;
 /// Migrations of one schema wait for each other under this number and the schema's hash.
 const LOCK: i32 = 0x6c65_6467;
 
-/// Opens the schema, or creates it. Returns the ledger's id; `fresh` is the one of a new ledger.
+/// Opens the schema, or creates it.
 ///
 /// # Errors
 /// `ledger_newer`, `ledger_foreign`; any of storage.
-pub(crate) async fn open(server: &Server, schema: &str, fresh: &str) -> Stored<String> {
-    let opening = server.run_soon("open the ledger", async |client, _| {
+pub(crate) async fn open(server: &Server) -> Stored<()> {
+    const DOING: &str = "open the ledger";
+    let schema = &server.channel;
+    let known = server.run_soon(DOING, async |client, _| {
         check_server(client).await?;
-        let transaction = client.transaction().await?;
-        let id = migrate(server, &transaction, schema, fresh).await?;
-        transaction.commit().await?;
-        Ok(id)
+        known(server, client, schema).await
     });
-    opening.await
+    if known.await? == Some(newest()) {
+        return Ok(());
+    }
+    // A server that answers: a migration of many rows may take long, and others wait for it.
+    let fresh = Clock::default().new_id();
+    let migrating = server.run_soon(DOING, async |client, _| {
+        let transaction = client.transaction().await?;
+        migrate(server, &transaction, schema, &fresh).await?;
+        Ok(transaction.commit().await?)
+    });
+    LIMIT.scope(LONG, Box::pin(migrating)).await
+}
+
+/// How many migrations there are.
+fn newest() -> i32 {
+    i32::try_from(MIGRATIONS.len()).unwrap_or(i32::MAX)
 }
 
 async fn check_server(client: &Client) -> Result<(), Failure> {
@@ -58,40 +74,29 @@ async fn check_server(client: &Client) -> Result<(), Failure> {
     Err(Failure::Refused(StorageError::new(StorageErrorKind::Foreign, wrong)))
 }
 
-async fn migrate(
+/// The version of the ledger in a schema; `None` where it has none yet.
+async fn known(
     server: &Server,
-    transaction: &Transaction<'_>,
+    client: &impl GenericClient,
     schema: &str,
-    fresh: &str,
-) -> Result<String, Failure> {
-    let name: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 1] = [(&schema, Type::TEXT)];
-    let lock = format!("select pg_advisory_xact_lock({LOCK}, hashtext($1))");
-    transaction.query_typed(&lock, &name).await?;
-    let exists = "select exists (select from pg_namespace where nspname = $1),
-        exists (select from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = $1),
-        exists (select from pg_class c join pg_namespace n on n.oid = c.relnamespace
-          where n.nspname = $1 and c.relname = 'ledger')";
-    let row = transaction.query_typed_one(exists, &name).await?;
-    let (exists, has_tables, is_ledger): (bool, bool, bool) =
-        (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+) -> Result<Option<i32>, Failure> {
+    let name: [Param<'_>; 1] = [(&schema, Type::TEXT)];
+    let exists =
+        "select count(*) > 0, coalesce(bool_or(c.relname = 'ledger'), false) from pg_class c
+          join pg_namespace n on n.oid = c.relnamespace where n.nspname = $1";
+    let row = client.query_typed_one(exists, &name).await?;
+    let (has_tables, is_ledger): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);
     if has_tables && !is_ledger {
         return Err(Failure::Refused(StorageError::new(
             StorageErrorKind::Foreign,
             format!("schema `{schema}` has tables that are no ledger; name another schema"),
         )));
     }
-    if !exists {
-        transaction.batch_execute(&format!("create schema \"{schema}\"")).await?;
+    if !is_ledger {
+        return Ok(None);
     }
-    let known = if is_ledger {
-        let version = server.sql("select version, id from @ledger");
-        let row = transaction.query_typed_one(&version, &[]).await?;
-        Some((row.try_get::<_, i32>(0)?, row.try_get::<_, String>(1)?))
-    } else {
-        None
-    };
-    let (version, id) = known.unwrap_or_else(|| (0, fresh.to_owned()));
-    let newest = i32::try_from(MIGRATIONS.len()).unwrap_or(i32::MAX);
+    let row = client.query_typed_one(&server.sql("select version from @ledger"), &[]).await?;
+    let (version, newest) = (row.try_get::<_, i32>(0)?, newest());
     if version > newest {
         return Err(Failure::Refused(StorageError::new(
             StorageErrorKind::Newer,
@@ -100,9 +105,28 @@ async fn migrate(
             ),
         )));
     }
-    if version == newest {
-        return Ok(id);
+    Ok(Some(version))
+}
+
+async fn migrate(
+    server: &Server,
+    transaction: &Transaction<'_>,
+    schema: &str,
+    fresh: &str,
+) -> Result<(), Failure> {
+    let name: [Param<'_>; 1] = [(&schema, Type::TEXT)];
+    let lock = format!("select pg_advisory_xact_lock({LOCK}, hashtext($1))");
+    transaction.query_typed(&lock, &name).await?;
+    // Another process may have migrated it meanwhile.
+    let version = known(server, transaction, schema).await?;
+    if version == Some(newest()) {
+        return Ok(());
     }
+    let exists = "select from pg_namespace where nspname = $1";
+    if transaction.query_typed(exists, &name).await?.is_empty() {
+        transaction.batch_execute(&format!("create schema \"{schema}\"")).await?;
+    }
+    let version = version.unwrap_or_default();
     for migration in MIGRATIONS.iter().skip(usize::try_from(version).unwrap_or_default()) {
         transaction.batch_execute(&server.sql(migration)).await?;
     }
@@ -111,7 +135,7 @@ async fn migrate(
          on conflict (only_row) do update set version = excluded.version",
     );
     let params: [Param<'_>; 3] =
-        [(&id, Type::TEXT), (&newest, Type::INT4), (&env!("CARGO_PKG_VERSION"), Type::TEXT)];
+        [(&fresh, Type::TEXT), (&newest(), Type::INT4), (&env!("CARGO_PKG_VERSION"), Type::TEXT)];
     transaction.execute_typed(&note, &params).await?;
-    Ok(id)
+    Ok(())
 }

@@ -20,6 +20,7 @@ fn every_problem_of_the_options_is_found_and_none_repeats_the_password() {
         ssl: Some(false),
         authorities: Some("-----BEGIN"),
         lease_ms: None,
+        timeout_ms: Some(1),
     };
     let problems = PostgresOptions::read(fields, &Environment::fixed([])).unwrap_err();
     let texts: Vec<String> =
@@ -37,6 +38,7 @@ fn every_problem_of_the_options_is_found_and_none_repeats_the_password() {
             "ledger.schema: `pg_\"x` is not a schema's name; use 1 to 63 bytes without quotes, `@` and NUL",
             "ledger.schema: `pg_\"x` is a name of the server's own; use one without `pg_`",
             "ledger.pool: `0` is not a number of connections; pass 1 to 256",
+            "ledger.timeoutMs: is not a limit of time; pass 100 to 600000 milliseconds",
             "ledger.ssl: has authorities and no TLS; leave one out",
         ]
     );
@@ -71,7 +73,9 @@ fn a_server_on_another_machine_is_called_by_tls_and_one_on_this_machine_is_not()
         ("postgres://me@db.example/x?sslmode=disable", SslMode::Disable),
         ("postgres://me@localhost,db.example/x", SslMode::Require),
     ] {
-        assert_eq!(read(url, &none).config.get_ssl_mode(), mode, "{url}");
+        for config in read(url, &none).hosts {
+            assert_eq!(config.get_ssl_mode(), mode, "{url}");
+        }
     }
 }
 
@@ -80,11 +84,11 @@ fn a_url_is_completed_from_the_environment() {
     let environment =
         Environment::fixed([("PGUSER", "ann"), ("PGPASSWORD", "s3cret"), ("PGPORT", "6000")]);
     let options = read("postgresql:///shop?host=/run/pg", &environment);
-    assert_eq!(options.config.get_user(), Some("ann"));
-    assert_eq!(options.config.get_dbname(), Some("shop"));
-    assert_eq!(options.config.get_ports(), [6000]);
-    assert_eq!(options.config.get_hosts(), [Host::Unix("/run/pg".into())]);
-    assert_eq!(options.config.get_password(), Some(b"s3cret".as_slice()));
+    assert_eq!(options.hosts[0].get_user(), Some("ann"));
+    assert_eq!(options.hosts[0].get_dbname(), Some("shop"));
+    assert_eq!(options.hosts[0].get_ports(), [6000]);
+    assert_eq!(options.hosts[0].get_hosts(), [Host::Unix("/run/pg".into())]);
+    assert_eq!(options.hosts[0].get_password(), Some(b"s3cret".as_slice()));
     assert!(!format!("{options:?}").contains("s3cret"));
 }
 
@@ -97,7 +101,7 @@ fn the_password_of_a_server_comes_from_the_file_that_names_it() {
     let environment = Environment::fixed([("PGPASSFILE", file.to_str().unwrap())]);
     let password = |url: &str| {
         let options = read(url, &environment);
-        String::from_utf8(options.config.get_password().unwrap().to_vec()).unwrap()
+        String::from_utf8(options.hosts[0].get_password().unwrap().to_vec()).unwrap()
     };
     assert_eq!(password("postgres://ann@host/d%3Ab"), "a:b\\c:d");
     assert_eq!(password("postgres://ann@elsewhere/d"), "last");

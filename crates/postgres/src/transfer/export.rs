@@ -13,6 +13,7 @@ use crate::connect::error::Stored;
 use crate::connect::server::Server;
 use crate::journal::history;
 use crate::reading::sessions;
+use crate::rows::turn_read::get;
 use crate::transfer::rows::{self, ServerRows};
 
 /// Writes a session, or all of them without a label, to a new file.
@@ -20,7 +21,7 @@ pub(crate) async fn export(
     server: &Server,
     to: &Path,
     (format, label): (LedgerFormat, Option<&str>),
-    (ledger_id, clock): (&str, &Clock),
+    clock: &Clock,
 ) -> Stored<LedgerExport> {
     let writing = |error: io::Error| file(to, &error);
     if fs::symlink_metadata(to).is_ok() {
@@ -37,7 +38,7 @@ pub(crate) async fn export(
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.open(&draft).map_err(writing)?;
-    let written = write(server, &draft, (format, label), (ledger_id, clock)).await;
+    let written = write(server, &draft, (format, label), clock).await;
     let named = written.and_then(|report| {
         OpenOptions::new()
             .write(true)
@@ -59,7 +60,7 @@ async fn write(
     server: &Server,
     draft: &Path,
     (format, label): (LedgerFormat, Option<&str>),
-    (ledger_id, clock): (&str, &Clock),
+    clock: &Clock,
 ) -> Stored<LedgerExport> {
     // Before the snapshot, which holds a connection: the turns of a context never change.
     let thread = match (format, label) {
@@ -75,6 +76,9 @@ async fn write(
         }
         (LedgerFormat::Ledger | LedgerFormat::Pi | LedgerFormat::Myclaw, _) => Vec::new(),
     };
+    let id = server.row("read the ledger", "select id from @ledger", &[]).await?;
+    let id: Option<String> = id.map(|row| get(&row, "id")).transpose()?;
+    let ledger_id = id.as_deref().unwrap_or_default();
     let of = Export { format, label, ledger_id, now: clock.now_ms() };
     let exported = rows::reading(server, "export the ledger", async |client| {
         let rows = ServerRows::new(server, client, clock, &thread);

@@ -3,6 +3,7 @@
 use portable::{Record, Restore, Stored};
 use tokio_postgres::types::Type;
 
+use crate::connect::pool::LONG;
 use crate::handle::postgres::Postgres;
 use crate::transfer::rows::{self, ServerRows};
 use base::clock::Clock;
@@ -15,7 +16,7 @@ pub(crate) struct Target<'a> {
 impl portable::Target for Target<'_> {
     fn write(&self, done: &mut Restore, records: Vec<(u64, Record)>, last: bool) -> Stored<()> {
         let (begun, clock) = (done.clone(), self.ledger.clock.clone());
-        let write = self.ledger.submit(None, move |server| async move {
+        let write = self.ledger.submit_long(LONG, move |server| async move {
             rows::writing(&server, "import into the ledger", async |client| {
                 // Each try starts from a copy, because the transaction was rolled back.
                 let mut restore = begun.clone();

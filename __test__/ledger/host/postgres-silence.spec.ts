@@ -1,0 +1,133 @@
+// A server that accepts everything and never answers, through the API: opening, reads, runs and `close()` end within their time, typed,
+// and go on once it answers again. It must never assert a time: a wait without a limit would end by the limit of the test.
+
+import { spawn } from 'node:child_process'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { AgentEngine, type AgentEngineError, type PostgresLedgerOptions } from '../../../index.js'
+import { afterwards, closing } from '../../support/cleanup.js'
+import { context, scriptedEngine } from '../../support/engine.js'
+import { Cluster, hasCluster, line } from '../../support/ledger/cluster.js'
+
+const live = test.skipIf(!hasCluster)
+let server: Cluster
+beforeAll(async () => {
+  if (hasCluster) server = await new Cluster().start()
+})
+afterAll(() => server?.end())
+
+let schemas = 0
+async function silentLine(): Promise<{
+  options: PostgresLedgerOptions
+  silent(swallows: boolean): Promise<void>
+}> {
+  const proxy = await line(server)
+  afterwards(proxy.end)
+  const schema = `silence_${++schemas}`
+  return {
+    options: { url: proxy.url, schema, timeoutMs: 400 },
+    silent: (swallows) => proxy.set({ swallows }),
+  }
+}
+
+const failure = (call: Promise<unknown>) =>
+  call.then(
+    () => ['no error'],
+    ({ code, message }: AgentEngineError) => [code, message.replace(/; check .*$/s, '')],
+  )
+
+const ended = async (engine: AgentEngine, fields: object) => {
+  const { stopReason, persisted, persistError, error } = await engine.run(context(fields)).result
+  return [stopReason, persisted, persistError?.code ?? error?.detail.code]
+}
+
+const replies = Array.from({ length: 8 }, () => ({ text: 'done' }))
+
+live(
+  'a server that never accepts is an error of each call, and none of the constructor',
+  async () => {
+    const { options, silent } = await silentLine()
+    await silent(true)
+    const engine = closing(scriptedEngine(replies, { ledger: options }).engine)
+    const unopened = [
+      'storage_io',
+      'could not open the ledger: no server accepted a connection within 400 ms',
+    ]
+    expect(await failure(engine.ledger.sessions())).toEqual(unopened)
+    expect(await ended(engine, { runId: 'unopened' })).toEqual(['error', false, 'storage_io'])
+    expect(await failure(engine.recover())).toEqual(unopened)
+    // Closed while it opens.
+    await new AgentEngine({ ledger: options }).close()
+    await silent(false)
+    expect(await ended(engine, { runId: 'opened' })).toEqual(['end_turn', true, undefined])
+  },
+)
+
+live(
+  'a server that falls silent ends reads and runs typed, and they go on when it answers',
+  async () => {
+    const { options, silent } = await silentLine()
+    const { engine } = scriptedEngine(replies, { ledger: options })
+    closing(engine)
+    const reads = () => Promise.all(Array.from({ length: 6 }, () => engine.ledger.sessions()))
+    expect(await ended(engine, { runId: 'before' })).toEqual(['end_turn', true, undefined])
+    await reads()
+    await silent(true)
+    const unanswered = await failure(engine.ledger.sessions())
+    expect(unanswered[0]).toBe('storage_io')
+    expect(await ended(engine, { runId: 'silent' })).toEqual(['error', false, 'storage_io'])
+    await silent(false)
+    // The connections of before are lost: none of them is used again.
+    await reads()
+    expect(await ended(engine, { runId: 'after' })).toEqual(['end_turn', true, undefined])
+    const stored = `select run_id from ${options.schema}.turns where status = 'completed' order by 1`
+    expect(server.sql(stored)).toEqual(['after', 'before'])
+  },
+)
+
+live(
+  'a run in the middle of which the server falls silent ends typed, and so does close()',
+  async () => {
+    const { options, silent } = await silentLine()
+    const call = { text: 'I look', toolCalls: [{ id: 'c', name: 'look', arguments: {} }] }
+    const { engine } = scriptedEngine([call, { text: 'seen' }], { ledger: options })
+    const tool = {
+      name: 'look',
+      description: 'Looks.',
+      parameters: { type: 'object', properties: {} },
+      run: async () => {
+        await silent(true)
+        return 'a cat'
+      },
+    }
+    const { persisted, persistError, error } = await engine.run(
+      context({ runId: 'cut', tools: [tool] }),
+    ).result
+    expect([persisted, persistError?.code ?? error?.detail.code]).toEqual([false, 'storage_io'])
+    await engine.close()
+    // What it left is taken over when its lease has ended.
+    server.sql(`update ${options.schema}.sessions set expires_at = 0`)
+    await silent(false)
+    const next = closing(scriptedEngine(replies, { ledger: options }).engine)
+    expect((await next.recover()).map(({ runId }) => runId)).toEqual(['cut'])
+  },
+)
+
+live('a statement that waits for a lock is cancelled on the server', async () => {
+  const schema = `silence_${++schemas}`
+  const ledger = { url: server.url, schema, timeoutMs: 400 }
+  const engine = closing(scriptedEngine(replies, { ledger }).engine)
+  expect(await ended(engine, { runId: 'before' })).toEqual(['end_turn', true, undefined])
+  const holder = spawn('psql', [server.url, '-qX'], { stdio: ['pipe', 'pipe', 'inherit'] })
+  afterwards(() => holder.kill())
+  const held = new Promise((resolve) => holder.stdout.once('data', resolve))
+  holder.stdin.write(`begin; lock table ${schema}.turns; select 'locked';\n`)
+  await held
+  expect(await failure(engine.ledger.turns())).toEqual([
+    'storage_io',
+    'could not list the turns: the server did not answer within 400 ms',
+  ])
+  const waiting = `select pid from pg_stat_activity where wait_event_type = 'Lock'`
+  while (server.sql(waiting).length > 0) await new Promise((resolve) => setTimeout(resolve, 10))
+  holder.stdin.end('rollback;\n')
+  expect(await ended(engine, { runId: 'after' })).toEqual(['end_turn', true, undefined])
+})
