@@ -1,7 +1,7 @@
 // Proves that the published packages work: the main package and the one for this platform are packed, installed into an empty
 // project without a network, a compiler or any other package, and run. It must never build: the addon under test is the one in
 // the project's root.
-import { execFileSync } from 'node:child_process'
+import { execFile, execFileSync } from 'node:child_process'
 import {
   copyFileSync,
   cpSync,
@@ -19,8 +19,10 @@ import {
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, join, relative } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Conversation, shapeOf } from '../pi/agent/conversation.js'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const megabyte = 1024 * 1024
@@ -441,6 +443,35 @@ test.each(nodes)('the main path of every face runs on Node.js %s', (_, node) => 
       doctor: 'Node.js config keys model sandbox workspace ledger terminal',
     },
   })
+})
+
+test("pi's own coding agent runs on the installed agent as on its own core, in both versions on each Node.js", async () => {
+  for (const name of ['coding-agent.mjs', 'alias.mjs']) {
+    copyFileSync(join(root, '__test__', 'children', 'pi', name), join(project, name))
+  }
+  const converse = async (module: string, node: string, semantics = ''): Promise<Conversation> => {
+    const entry = pathToFileURL(join(root, 'node_modules', module, 'dist', 'index.js')).href
+    const alias = semantics === '' ? [] : ['--import', './alias.mjs']
+    const folder = mkdtempSync(join(temporary, 'conversation-'))
+    const env = { ...environment, PI_SEMANTICS: semantics }
+    const options = { cwd: project, env, maxBuffer: 16 * megabyte }
+    const args = [...alias, 'coding-agent.mjs', entry, folder]
+    const { stdout, stderr } = await promisify(execFile)(node, args, options)
+    expect(stderr).toBe('')
+    return shapeOf(stdout)
+  }
+  const versions = [
+    ['0.54', '@mariozechner/pi-coding-agent'],
+    ['0.73', 'pi-coding-agent-073'],
+  ] as const
+  for (const [semantics, module] of versions) {
+    const [theirs, ...ours] = await Promise.all([
+      converse(module, process.execPath),
+      ...nodes.map(([, node]) => converse(module, node, semantics)),
+    ])
+    expect(ours).toEqual(nodes.map(() => theirs))
+    expect(theirs?.file.length).toBeGreaterThan(90)
+  }
 })
 
 test('the program runs by its name, and as the only program of the package', () => {

@@ -2,7 +2,8 @@
 
 import { register } from 'node:module'
 
-const agent = new URL('../../../pi-agent.js', import.meta.url).href
+// In a checkout the package finds itself; in a project this is the installed one.
+const agent = import.meta.resolve('@nexus/agent-engine/pi-agent')
 const semantics = JSON.stringify(process.env.PI_SEMANTICS)
 const shim = `import { Agent } from ${JSON.stringify(agent)}
 Agent.defaultSemantics = ${semantics}

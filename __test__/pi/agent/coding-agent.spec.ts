@@ -1,49 +1,10 @@
 // pi's own coding agent, of 0.54 and of 0.73, on this package's agent and calls: a conversation of thirty turns has the events, the messages and the file that
-// it has on pi's own. It must never compare ids and times, which are chance, nor how much of an answer a snapshot of it had.
+// it has on pi's own. It must never call a model.
 
 import { expect, test } from 'vitest'
 import { folder } from '../../support/cleanup.js'
 import { child } from '../../support/processes/child.js'
-
-const IDS = new Set(['id', 'parentId', 'targetId', 'fromId', 'firstKeptEntryId'])
-
-interface Conversation {
-  events: any[]
-  messages: any[]
-  context: any[]
-  file: any[]
-  requests: string[]
-}
-
-/** A conversation with ids by their first use, and without times. */
-function shapeOf(json: string): Conversation {
-  const names = new Map<string, string>()
-  const named = (id: string) => {
-    if (!names.has(id)) names.set(id, `#${names.size}`)
-    return names.get(id)
-  }
-  const read = JSON.parse(json, (key, part) => {
-    if (['timestamp', 'responseId', 'cwd'].includes(key)) return undefined
-    const isEntry = typeof part === 'string' && /^[0-9a-f]{8}(?:-[0-9a-f-]+)?$/.test(part)
-    return IDS.has(key) && isEntry ? named(part) : part
-  })
-  return {
-    ...read,
-    events: read.events.map(eventOf),
-    // pi sends messages of one role one after the other, the engine joins them.
-    requests: read.requests.map((roles: string) => roles.replace(/(.)\1+/g, '$1')),
-  }
-}
-
-/** An event without the messages that grow. */
-function eventOf({ message, assistantMessageEvent, ...event }: any): unknown {
-  if (event.type === 'message_update') {
-    const { partial, ...inner } = assistantMessageEvent
-    return { ...event, ...inner, type: `update ${inner.type}` }
-  }
-  if (event.type === 'message_start') return { ...event, role: message.role }
-  return message === undefined ? event : { ...event, message }
-}
+import { type Conversation, shapeOf } from './conversation.js'
 
 async function conversation(module: string, semantics?: string): Promise<Conversation> {
   const alias = new URL('../../children/pi/alias.mjs', import.meta.url).href

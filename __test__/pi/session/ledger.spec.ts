@@ -7,7 +7,7 @@ import { SessionManager as Pi054 } from '@mariozechner/pi-coding-agent'
 import { SessionManager as Pi073 } from 'pi-coding-agent-073'
 import { describe, expect, test } from 'vitest'
 import { AgentEngine } from '../../../index.js'
-import { LedgerSessions } from '../../../pi-session.js'
+import { LedgerSessions, SessionManager } from '../../../pi-session.js'
 import { closing, folder } from '../../support/cleanup.js'
 import { scriptedEngine } from '../../support/engine.js'
 import { killable } from '../../support/processes/killable.js'
@@ -257,7 +257,7 @@ test('the pointer of the session follows the leaf, also back', async () => {
   expect((await ledger.verify()).problems).toEqual([])
 })
 
-test('the calls of a session are in the ledger, with their results', async () => {
+test('the calls of a session are in the ledger, with their results or without one', async () => {
   const { sessions, ledger } = storeAt(folder().file)
   const session = await sessions.create()
   const call = (id: string, name: string) => ({ type: 'toolCall', id, name, arguments: { a: 1 } })
@@ -279,13 +279,54 @@ test('the calls of a session are in the ledger, with their results', async () =>
   const again = await sessions.open(session.getSessionId())
   again.appendMessage(result('c2', 'read', true))
   await again.flush()
-  const { items } = await ledger.toolCalls({ sessionLabel: session.getLedgerSession() as string })
-  const rows = items.map(({ id, toolName, params, result, error, status }) => {
-    return { id, toolName, params, result, error, status }
-  })
-  expect(rows.sort((one, other) => one.id.localeCompare(other.id))).toEqual([
+  const rows = async () => {
+    const { items } = await ledger.toolCalls({ sessionLabel: session.getLedgerSession() as string })
+    const shown = items.map(({ id, toolName, params, result, error, status }) => {
+      return { id, toolName, params, result, error, status }
+    })
+    return shown.sort((one, other) => one.id.localeCompare(other.id))
+  }
+  const answered = [
     { id: 'c1', toolName: 'look', params: { a: 1 }, result: 'of look', status: 'completed' },
     { id: 'c2', toolName: 'read', params: { a: 1 }, error: 'of read', status: 'failed' },
+  ]
+  // The result of the third may still come.
+  expect(await rows()).toEqual(answered)
+  const last = again.getLeafId() as string
+  again.appendCustomEntry('note', { of: 'a tool' })
+  again.appendMessage(user('go on'))
+  again.appendMessage(assistant('yes'))
+  again.branch(last)
+  again.appendMessage(user('again'))
+  await again.flush()
+  const opened = { id: 'c3', toolName: 'open', params: { a: 1 } }
+  const interrupted = { ...opened, error: 'interrupted', status: 'failed' }
+  expect(await rows()).toEqual([...answered, interrupted])
+  // Another branch may have its result.
+  again.branch(last)
+  again.appendMessage(result('c3', 'open', false))
+  await again.flush()
+  const late = { ...opened, result: 'of open', status: 'completed' }
+  expect(await rows()).toEqual(expect.arrayContaining([...answered, interrupted, late]))
+  expect((await ledger.verify()).problems).toEqual([])
+})
+
+test('an imported file has a row for each call, with its result or without one', async () => {
+  const { path, file } = folder()
+  const { ledger } = storeAt(file)
+  const source = SessionManager.create(path, path)
+  const call = (id: string) => ({ type: 'toolCall', id, name: 'look', arguments: {} })
+  source.appendMessage(user('go'))
+  source.appendMessage({ ...assistant(''), content: [call('c1'), call('c2')] })
+  const content = [{ type: 'text', text: 'seen' }]
+  const seen = { role: 'toolResult', toolCallId: 'c1', toolName: 'look', content, isError: false }
+  source.appendMessage({ ...seen, timestamp: 1 })
+  source.appendMessage(user('go on'))
+  const sessionLabel = await source.saveTo(ledger)
+  const { items } = await ledger.toolCalls({ sessionLabel })
+  expect(items.map(({ id, status, error }) => [id, status, error])).toEqual([
+    ['c1', 'completed', undefined],
+    ['c2', 'failed', 'interrupted'],
   ])
 })
 

@@ -1,58 +1,95 @@
-// The calls of tools in a session of pi's, as rows of the ledger: each is stored with its result, whose turn is another one than the call's. It must never
-// have a call without a result.
+// The calls of tools in a session of pi's, as rows of the ledger: each is stored with its result, whose turn is another one than the call's, or with the first
+// message that follows on its branch instead of one. It must never have two rows of a call on one branch.
 
-import type { AssistantMessage, ToolResultMessage } from '../../../pi-ai.d.ts'
+import type { AssistantMessage, Message, ToolResultMessage, UserMessage } from '../../../pi-ai.d.ts'
 import type { SessionEntry } from '../../../pi-session.d.ts'
 import { callIdOf } from '../../pi-ai/signatures.ts'
 import { newTurnId } from './ids.ts'
 
 /** A call whose result may come. */
 interface Called {
+  id: string
+  toolName: string
   params: unknown
   startedAt: number
+  hasRow: boolean
 }
+
+/** A call that an entry ends: with its result, or without one. */
+interface Ended {
+  called: Called
+  result?: ToolResultMessage
+}
+
+/** What the end of a call has that no result came for, as the import of a file has it. */
+const INTERRUPTED = { status: 'failed', error: 'interrupted' }
 
 class SessionCalls {
   /** By the id that the provider gave it: the latest one. */
   #calls = new Map<string, Called>()
+  /** The calls of the last answer at or above an entry, where no message but results follows it. */
+  #open = new Map<string, readonly Called[]>()
 
-  /** Notes the calls of an answer. */
-  add(entry: SessionEntry): void {
+  /** Notes the calls of an entry, and returns those that it ends. */
+  add(entry: SessionEntry): Ended[] {
     const message = messageOf(entry)
-    if (message?.role !== 'assistant' || !Array.isArray(message.content)) return
-    for (const part of message.content) {
-      if (part?.type !== 'toolCall') continue
-      const startedAt = Date.parse(entry.timestamp) || 0
-      this.#calls.set(String(part.id), { params: part.arguments, startedAt })
+    const above = (entry.parentId === null ? undefined : this.#open.get(entry.parentId)) ?? []
+    const isOver = message?.role === 'user' || message?.role === 'assistant'
+    const open = isOver ? this.#called(entry, message) : above
+    if (open.length > 0) this.#open.set(entry.id, open)
+    const ended: Ended[] = []
+    if (isOver) {
+      for (const called of above) if (!called.hasRow) ended.push({ called })
+    } else if (message?.role === 'toolResult') {
+      const called = this.#calls.get(String(message.toolCallId))
+      if (called !== undefined) ended.push({ called, result: message })
     }
+    for (const { called } of ended) called.hasRow = true
+    return ended
   }
 
-  /** The row of the call that an entry answers; none for another entry, or where the call is not known. */
-  rowsOf(entry: SessionEntry): Record<string, unknown>[] {
-    const message = messageOf(entry)
-    if (message?.role !== 'toolResult') return []
-    const id = String(message.toolCallId)
-    const called = this.#calls.get(id)
-    if (called === undefined) return []
-    const text = textOf(message)
-    return [
-      {
-        id: callIdOf(id),
-        toolName: String(message.toolName),
-        params: isRecord(called.params) ? called.params : {},
-        ...(message.isError === true
-          ? { status: 'failed', error: text }
-          : { status: 'completed', result: text }),
-        startedAt: called.startedAt,
-        completedAt: Date.parse(entry.timestamp) || 0,
-        sequence: 0,
-        callId: newTurnId(Date.now()),
-      },
-    ]
+  #called(entry: SessionEntry, message: AssistantMessage | UserMessage): Called[] {
+    if (message.role !== 'assistant' || !Array.isArray(message.content)) return []
+    const calls: Called[] = []
+    for (const part of message.content) {
+      if (part?.type !== 'toolCall') continue
+      const id = String(part.id)
+      const startedAt = timeOf(entry)
+      const { name, arguments: params } = part
+      const called = { id, toolName: String(name), params, startedAt, hasRow: false }
+      this.#calls.set(id, called)
+      calls.push(called)
+    }
+    return calls
   }
 }
 
-function messageOf(entry: SessionEntry): AssistantMessage | ToolResultMessage | undefined {
+/** The rows of the calls that an entry has ended. */
+function rowsOf(entry: SessionEntry, ended: readonly Ended[]): Record<string, unknown>[] {
+  return ended.map(({ called, result }, sequence) => ({
+    id: callIdOf(called.id),
+    toolName: result === undefined ? called.toolName : String(result.toolName),
+    params: isRecord(called.params) ? called.params : {},
+    ...(result === undefined ? INTERRUPTED : outcomeOf(result)),
+    startedAt: called.startedAt,
+    ...(result !== undefined && { completedAt: timeOf(entry) }),
+    sequence,
+    callId: newTurnId(Date.now()),
+  }))
+}
+
+function outcomeOf(result: ToolResultMessage): Record<string, unknown> {
+  const text = textOf(result)
+  return result.isError === true
+    ? { status: 'failed', error: text }
+    : { status: 'completed', result: text }
+}
+
+function timeOf({ timestamp }: SessionEntry): number {
+  return Date.parse(timestamp) || 0
+}
+
+function messageOf(entry: SessionEntry): Message | undefined {
   return entry.type === 'message' ? entry.message : undefined
 }
 
@@ -66,4 +103,4 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-export { SessionCalls }
+export { rowsOf, SessionCalls }

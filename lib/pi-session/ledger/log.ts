@@ -2,7 +2,7 @@
 
 import type { Ledger } from '../../../index.d.ts'
 import type { SessionEntry, SessionHeader } from '../../../pi-session.d.ts'
-import { SessionCalls } from './calls.ts'
+import { rowsOf, SessionCalls } from './calls.ts'
 import { newTurnId } from './ids.ts'
 import { headerLine, sessionLine, turnLine } from './lines.ts'
 import { Spool } from './spool.ts'
@@ -53,9 +53,9 @@ class EntryLog {
   /** A kill loses nothing from now on; the ledger has it soon. */
   append(entry: SessionEntry): void {
     this.#leaf = newTurnId(Date.now())
-    this.#add(entry, this.#leaf)
+    const ended = this.#add(entry, this.#leaf)
     const parentOf = (id: string) => this.#parents.get(id)
-    const calls = this.#calls.rowsOf(entry)
+    const calls = rowsOf(entry, ended)
     this.#spool.append(turnLine(this.label, entry, this.#turns, parentOf, calls))
     this.#draining ??= this.#soon()
   }
@@ -85,11 +85,12 @@ class EntryLog {
     return this.#turns.get(entryId)
   }
 
-  #add(entry: SessionEntry, turnId: string): void {
+  /** The calls that the entry ends. */
+  #add(entry: SessionEntry, turnId: string): ReturnType<SessionCalls['add']> {
     const { id, parentId } = entry
-    this.#calls.add(entry)
     this.#turns.set(id, turnId)
     this.#parents.set(id, parentId)
+    return this.#calls.add(entry)
   }
 
   /** What is appended in one go is imported in one go. */

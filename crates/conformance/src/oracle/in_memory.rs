@@ -279,6 +279,35 @@ impl Memory {
         Ok(())
     }
 
+    /// Whether the pointer has moved.
+    pub(super) fn move_session(
+        &mut self,
+        label: &str,
+        turn: &str,
+        expected: Option<&str>,
+    ) -> Answer<bool> {
+        let session = self.sessions.get(label).ok_or(StorageErrorKind::UnknownSession)?;
+        self.ended(Some(turn))?;
+        let of_label = |id: &String| self.turns[id].session == label;
+        let pointed = self.moves.iter().filter(|(session, _)| session == label);
+        let mut borrowed = pointed.map(|(_, id)| id).filter(|id| !of_label(id));
+        let is_own = self.turns[turn].session == label;
+        if !is_own && !borrowed.any(|id| self.chain(Some(id)).iter().any(|above| above == turn)) {
+            return Err(StorageErrorKind::UnknownTurn);
+        }
+        if session.head.as_deref() == Some(turn) {
+            return Ok(false);
+        }
+        if expected.is_some() && session.head.as_deref() != expected {
+            return Err(StorageErrorKind::StaleHead);
+        }
+        if session.runs.is_some() {
+            return Err(StorageErrorKind::Locked);
+        }
+        self.point(label, turn);
+        Ok(true)
+    }
+
     pub(super) fn release(&mut self, turn: &TurnEnd, epoch: i64) {
         let label = &turn.header.session_label;
         if self.check(label, &turn.turn_id, epoch).is_ok() {

@@ -26,7 +26,7 @@ const CASES: u32 = 24;
 const STEPS: std::ops::Range<usize> = 30..70;
 
 /// The steps that every run of the proof must reach; `SELDOM` has those that need many sequences.
-const REACHED: [&str; 12] = [
+const REACHED: [&str; 13] = [
     "begin",
     "begin, busy",
     "commit",
@@ -34,6 +34,7 @@ const REACHED: [&str; 12] = [
     "compact in a run",
     "end",
     "fork",
+    "move",
     "record",
     "record, stale",
     "reopen",
@@ -41,8 +42,16 @@ const REACHED: [&str; 12] = [
     "write a turn",
 ];
 const MANY: u32 = 200;
-const SELDOM: [&str; 5] =
-    ["commit beside", "commit rebased", "commit with compaction", "end beside", "end rebased"];
+const SELDOM: [&str; 8] = [
+    "move to the head",
+    "move, busy",
+    "move, stale",
+    "commit beside",
+    "commit rebased",
+    "commit with compaction",
+    "end beside",
+    "end rebased",
+];
 
 /// Runs `cases` sequences, or the usual number, each on a fresh store; `block_on` runs a future to completion.
 ///

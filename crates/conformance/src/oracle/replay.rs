@@ -187,6 +187,7 @@ impl Replay {
                 prop_assert_eq!(answer, expected.map(|()| Some(id)));
                 Ok(())
             }
+            Step::Move { turn, label, off } => self.move_session(turn, label, off).await,
             Step::Release { run } => {
                 if let Some(run) = self.run_at(run).map(|index| &self.runs[index]) {
                     release(&self.fixture.ledger, &run.turn, run.epoch);
@@ -202,6 +203,31 @@ impl Replay {
             Step::Close => self.next_process(ProcessEnd::Closed).await,
             Step::Crash => self.next_process(ProcessEnd::Killed).await,
         }
+    }
+
+    async fn move_session(
+        &mut self,
+        turn: usize,
+        label: usize,
+        off: Option<usize>,
+    ) -> Result<(), TestCaseError> {
+        let label = format!("s{label}");
+        let id = self.turn_at(turn).unwrap_or_else(|| "nowhere".to_owned());
+        let head = self.memory.head(&label);
+        let from = off.map_or_else(|| head.clone(), |other| self.turn_at(other));
+        let answer = self.ledger().admin.move_session(&label, &id, from.as_deref()).await;
+        let expected = self.memory.move_session(&label, &id, from.as_deref());
+        match &expected {
+            Ok(false) => self.done.push("move to the head"),
+            Err(StorageErrorKind::Locked) => self.done.push("move, busy"),
+            Err(StorageErrorKind::StaleHead) => self.done.push("move, stale"),
+            other => self.did("move", other),
+        }
+        prop_assert_eq!(
+            answer.map(|row| row.thread_id).map_err(|error| error.kind),
+            expected.map(|_| Some(id))
+        );
+        Ok(())
     }
 
     async fn commit(

@@ -51,6 +51,12 @@ pub(super) enum Step {
         turn: usize,
         label: usize,
     },
+    /// A host's move of a session's pointer, from the head or, with `off`, from another turn.
+    Move {
+        turn: usize,
+        label: usize,
+        off: Option<usize>,
+    },
     /// A run that ends without its W4.
     Release {
         run: usize,
@@ -123,6 +129,7 @@ pub(super) fn any_step() -> impl Strategy<Value = Step> {
             .prop_map(|(run, session, cut)| Step::Compact { run, session, cut }),
         2 => (0..2_usize).prop_map(|session| Step::Uncompact { session }),
         2 => (any(), 0..6_usize).prop_map(|(turn, label)| Step::Fork { turn, label }),
+        3 => (any(), 0..6_usize, seldom()).prop_map(|(turn, label, off)| Step::Move { turn, label, off }),
         1 => any().prop_map(|run| Step::Release { run }),
         3 => any().prop_map(|turn| Step::Reopen { turn }),
         2 => Just(Step::Index),
