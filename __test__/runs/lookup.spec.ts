@@ -177,14 +177,21 @@ test('a run on an alias that ends before its turn is opened is found by a watch 
   for await (const { type } of first.events()) if (type === 'token') break
   const watched: string[] = []
   const watching = engine.ledger.watch('main')
+  let begin = () => {}
+  const begun = new Promise<void>((resolve) => {
+    begin = resolve
+  })
   const ended = (async () => {
     for await (const { runId, event } of watching) {
       watched.push(`${runId} ${event.type}`)
+      begin()
       if (runId === 'second' && event.type === 'stream_end') return
     }
   })()
   // It is awaited at the end: where the test has failed by then, the engine is closed under it.
   ended.catch(() => {})
+  // A watch begins with the runs that are open when it first reads.
+  await begun
   const second = engine.run(context({ runId: 'second', sessionLabel: 'support' }))
   while ((await engine.runInfo('second')) === null) await new Promise(setImmediate)
   expect((await engine.runs({ session: 'main' })).items.map(({ runId }) => runId)).toEqual([
