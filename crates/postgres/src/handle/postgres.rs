@@ -17,6 +17,7 @@ use crate::connect::worker::{Duties, Order, Running, Worker};
 use crate::events::live::Live;
 use crate::events::{announce, commands, flush};
 use crate::journal::lease;
+use crate::queue::budgets;
 use crate::schema::migrate;
 
 /// A handle to a ledger in PostgreSQL.
@@ -59,6 +60,7 @@ impl Postgres {
             let schema = options.schema.clone();
             let server = Rc::new(Server::new(options, owner, of, shared)?);
             let id = migrate::open(&server, &schema, &fresh).await?;
+            budgets::settle_lost(&server).await?;
             drop(send.send(id));
             // They end with the thread.
             for task in [

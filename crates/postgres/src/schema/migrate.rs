@@ -20,6 +20,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/060_memory.sql"),
     include_str!("migrations/070_layers_and_links.sql"),
     include_str!("migrations/080_transfer.sql"),
+    include_str!("migrations/085_lost_calls.sql"),
 ];
 
 /// The oldest server that the statements run on.
