@@ -366,12 +366,17 @@ async function recorded() {
   return { ...made, server }
 }
 
-const contexts = async (engine: AgentEngine) =>
-  (
-    await engine.ledger.query(
-      "SELECT content, context_json, blocks_json FROM agent_messages WHERE role = 'user' ORDER BY created_at, content",
-    )
-  ).rows
+const contexts = async (engine: AgentEngine) => {
+  const { rows } = await engine.ledger.query(
+    "SELECT turn_id, id, context_json FROM messages WHERE role = 'user' ORDER BY created_at, id",
+  )
+  const read = rows.map(async ({ turn_id, id, context_json }) => {
+    const turn = await engine.ledger.turn(String(turn_id))
+    const message = turn?.messages.find((it) => it.id === id)
+    return { context_json, content: message?.content, blocks: message?.blocks }
+  })
+  return Promise.all(read)
+}
 
 test('layers and injected texts survive an export and an import', async () => {
   const { engine } = await recorded()

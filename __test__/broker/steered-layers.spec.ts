@@ -12,12 +12,15 @@ const time = '2026-11-23T06:45:12+01:00'
 /** The recorded layers of the user's messages, by name and source. */
 async function recorded(engine: AgentEngine): Promise<unknown[]> {
   const { rows } = await engine.ledger.query(
-    "SELECT content, context_json FROM agent_messages WHERE role = 'user' ORDER BY sequence",
+    "SELECT turn_id, id, context_json FROM messages WHERE role = 'user' ORDER BY sequence",
   )
-  return rows.map(({ content, context_json }) => {
+  const read = rows.map(async ({ turn_id, id, context_json }) => {
+    const turn = await engine.ledger.turn(String(turn_id))
+    const content = turn?.messages.find((it) => it.id === id)?.content
     const layers: ContextLayer[] | null = JSON.parse(String(context_json))
     return [content, layers?.map(({ name, source }) => [name, source]) ?? null]
   })
+  return Promise.all(read)
 }
 
 /** The text of a tag, with its nonce as `N`. */

@@ -2,7 +2,7 @@
 // index a list uses is tested in the core. It must never read a table.
 
 import { describe, expect, test } from 'vitest'
-import type { AgentEngine, AgentEngineOptions } from '../../../index.js'
+import type { AgentEngine, AgentEngineOptions, Ledger } from '../../../index.js'
 import { salvageLedger } from '../../../index.js'
 import { closing, folder } from '../../support/cleanup.js'
 import { context, engineAt } from '../../support/engine.js'
@@ -170,19 +170,31 @@ describe('metadata finds', () => {
   })
 })
 
-test('metadata is exported, imported and salvaged', async () => {
-  const { engine, ledger, file, path } = opened()
-  await turn(engine, { sessionLabel: 's', metadata })
-  await ledger.updateSession('s', { metadata: { owner: 'me', n: 1 } })
-  await ledger.export(`${path}/out.jsonl`)
-  const copy = opened()
-  await copy.ledger.import(`${path}/out.jsonl`)
-  await engine.close()
-  await salvageLedger(file, `${path}/fresh.db`)
-  const salvaged = closing(engineAt(server.url, { ledger: { path: `${path}/fresh.db` } }))
-  for (const read of [copy.ledger, salvaged.ledger]) {
+describe('the metadata of another ledger', () => {
+  const written = async () => {
+    const made = opened()
+    await turn(made.engine, { sessionLabel: 's', metadata })
+    await made.ledger.updateSession('s', { metadata: { owner: 'me', n: 1 } })
+    return made
+  }
+  const expectSame = async (read: Ledger) => {
     expect((await read.turns()).items.map((it) => it.metadata)).toEqual([metadata])
     expect((await read.session('s'))?.metadata).toEqual({ owner: 'me', n: 1 })
     expect((await read.verify()).problems).toEqual([])
   }
+
+  test('is exported and imported', async () => {
+    const { ledger, path } = await written()
+    await ledger.export(`${path}/out.jsonl`)
+    const copy = opened()
+    await copy.ledger.import(`${path}/out.jsonl`)
+    await expectSame(copy.ledger)
+  })
+
+  test('is salvaged', async () => {
+    const { engine, file, path } = await written()
+    await engine.close()
+    await salvageLedger(file, `${path}/fresh.db`)
+    await expectSame(closing(engineAt(server.url, { ledger: { path: `${path}/fresh.db` } })).ledger)
+  })
 })

@@ -53,10 +53,6 @@ export const ofTheFile: Record<string, string> = {
 
 /** Tests of other specs that are about the file, or show a difference that does not happen each time. */
 export const testsOfTheFile: Record<string, Record<string, string>> = {
-  'broker/agents/discarded-budgets': {
-    'a turn that is discarded leaves neither an account of its budget nor a reservation':
-      'reads tables that only the file has',
-  },
   'broker/agents/kills': {
     '1 brokers whose agents give tasks, killed at any step': 'reads tables that only the file has',
     '3 brokers whose agents give tasks, killed at any step': 'reads tables that only the file has',
@@ -71,7 +67,6 @@ export const testsOfTheFile: Record<string, Record<string, string>> = {
       'reads tables that only the file has',
     'a run without a broker records its layers, also where its turn is written at its end':
       'reads tables that only the file has',
-    'a fork has the layers of its turns': 'reads tables that only the file has',
     'a secure deletion leaves nothing of layers and events in the file':
       'bytes of the file after a secure deletion',
   },
@@ -101,23 +96,12 @@ export const testsOfTheFile: Record<string, Record<string, string>> = {
     'a schedule sends its message at its time, and again, as a message of the system':
       'a column of the file: a truth value is a number there',
   },
-  'broker/steered-layers': {
-    'a message that is steered into a running turn passes `context.layers`, with its own layers only':
-      'reads tables that only the file has',
-    'the event of a steered message is recorded with it, and a message without one has no layers':
-      'reads tables that only the file has',
-  },
-  'engine/approvals/permissions': {
-    'an entry of `permissionsGranted` covers a call: the name of the tool':
-      'reads tables that only the file has',
-    'an entry of `permissionsGranted` covers a call: a pattern that its argument matches':
-      'reads tables that only the file has',
-  },
   'ledger/host/deletion': {
     'a secure deletion leaves no byte of it in the file or its log':
       'bytes of the file after a secure deletion',
   },
   'ledger/host/metadata': {
+    'the metadata of another ledger > is salvaged': 'salvage of the file',
     'metadata finds > turns, sessions and their usage, with and without an index, in two engines of the file':
       'indexes of metadata: a server indexes every key',
   },
@@ -147,20 +131,6 @@ export const testsOfTheFile: Record<string, Record<string, string>> = {
     'turns form a thread: parent, depth, tokens of the thread, ancestry and the log of the pointer':
       'reads tables that only the file has',
   },
-  'ledger/run-end': {
-    'the end of a run > an answer': 'reads tables that only the file has',
-    'the end of a run > the output cap': 'reads tables that only the file has',
-    'the end of a run > the iteration cap': 'reads tables that only the file has',
-    'the end of a run > an error with nothing said': 'reads tables that only the file has',
-    'the end of a run > an error after a text': 'reads tables that only the file has',
-    'the end of a run > an error after a tool ran': 'reads tables that only the file has',
-    'the end of a run > an error after a tool ran and failed':
-      'reads tables that only the file has',
-    'the end of a run > an error after a call of a tool that is not there':
-      'reads tables that only the file has',
-    'the end of a run > the time limit with nothing said': 'reads tables that only the file has',
-    'the end of a run > the time limit after a text': 'reads tables that only the file has',
-  },
   'ledger/search': {
     'a commit indexes nothing, and a search finds everything > a message is found immediately, and in the index when there are enough':
       'reads tables that only the file has',
@@ -172,7 +142,6 @@ export const testsOfTheFile: Record<string, Record<string, string>> = {
   'ledger/transfer/jsonl': {
     'damage > an unreadable turn is reported, and the others are exported':
       'reads tables that only the file has',
-    'export and import > give the same ledger, row for row': 'reads tables that only the file has',
     'export and import > have the decisions about the calls of a turn, with nothing left to decide':
       'reads tables that only the file has',
     'damage > of any one line (noise) costs that line alone': 'reads tables that only the file has',
@@ -214,40 +183,6 @@ export const testsOfTheFile: Record<string, Record<string, string>> = {
 
 /** What a server has not got yet: each of these tests must fail there, so that the list says when one works. */
 export const waiting: Record<string, Record<string, string>> = {
-  'broker/agents/budgets': {
-    'what a process had reserved when it was killed is spent, at its maximum':
-      'what a killed process had reserved is not settled',
-  },
-  'broker/context': {
-    'layers and injected texts survive an export and an import': 'export and import',
-  },
-  'ledger/host/deletion': {
-    'a deleted session > leaves its turns in no session, unless they are deleted too':
-      'a label of a deleted session is taken',
-  },
-  'ledger/host/metadata': {
-    'metadata is exported, imported and salvaged': 'export and import',
-  },
-  'ledger/lists': {
-    'names of sessions > a fork at a tool call continues from its results and does not change its turn':
-      'forks at a tool call',
-  },
-  'ledger/memory/extraction': {
-    'a model finds the facts of a turn; they have its turn and its scope, and its call is in the usage':
-      'calls of the memory are not in the usage',
-  },
-  'ledger/memory/providers': {
-    'the calls for vectors are in the usage of the ledger, searches included, and budgets limit them':
-      'calls of the memory are not in the usage',
-  },
-  'ledger/transfer/jsonl': {
-    'export and import > random ledgers are exported and imported unchanged, and whole':
-      'a turn with two calls of one id is refused',
-  },
-  'ledger/write-turn': {
-    'writeTurn > follows the head without a named parent, and refuses a stale or unknown one':
-      'an unknown parent has another code',
-  },
 }
 
 /** The specs of `npm test`: those that show most for their time. `POSTGRES_SPECS=all` runs all. */

@@ -1,7 +1,8 @@
 // The content of a ledger, read only through the API, so that two ledgers can be compared. It must leave out only the journal of
-// running turns, and fields that each file creates itself.
+// running turns, and fields that each ledger creates itself.
 
 import type { AgentEngine } from '../../../index.js'
+import { onPostgres } from './on-postgres.js'
 
 const TABLES: Record<string, string> = {
   sessions: 'SELECT * FROM sessions ORDER BY label',
@@ -14,10 +15,29 @@ const TABLES: Record<string, string> = {
   approvals: 'SELECT * FROM approvals ORDER BY id',
 }
 
+/** The same of a server, whose rows have bodies: the turns and sessions as the API returns them. */
+const SERVER_TABLES: Record<string, string> = {
+  log: TABLES.log as string,
+  layers:
+    'SELECT turn_id, sequence, id, role, created_at, context_json FROM messages ORDER BY turn_id, sequence',
+  approvals: 'SELECT * FROM approvals ORDER BY id',
+}
+
+async function readTurnsAndSessions({ ledger }: AgentEngine): Promise<Record<string, unknown[]>> {
+  const { rows } = await ledger.query(
+    "SELECT id FROM turns WHERE status <> 'streaming' ORDER BY id",
+  )
+  const turns = await Promise.all(rows.map(({ id }) => ledger.turn(String(id))))
+  const { rows: labels } = await ledger.query('SELECT label FROM sessions ORDER BY label')
+  const sessions = await Promise.all(labels.map(({ label }) => ledger.session(String(label))))
+  // A lost child changes its parent in this field alone.
+  return { turns: turns.map((turn) => ({ ...turn, hasChildren: undefined })), sessions }
+}
+
 /** Every row of every table that a turn leaves. */
 export async function dump(engine: AgentEngine): Promise<Record<string, unknown[]>> {
-  const dumped: Record<string, unknown[]> = {}
-  for (const [name, sql] of Object.entries(TABLES)) {
+  const dumped = onPostgres ? await readTurnsAndSessions(engine) : {}
+  for (const [name, sql] of Object.entries(onPostgres ? SERVER_TABLES : TABLES)) {
     const { rows, truncated } = await engine.ledger.query(sql)
     if (truncated !== null) throw new Error(`\`${name}\` does not fit an answer`)
     // The checksum depends on the other fields, and on the parent of an imported turn. Each file numbers its own turns.

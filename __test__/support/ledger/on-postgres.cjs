@@ -41,7 +41,7 @@ function rewritten(json) {
 const relations = {
   runs: `select id as turn_id, run_id, session_label, epoch, completed_at as ended_at,
     (status = 'streaming')::int as in_journal from turns where is_run`,
-  session_history: 'select id, session_label, thread_id from session_moves',
+  session_history: 'select id, session_label, thread_id, changed_at from session_moves',
   session_leases: 'select label as session_label, epoch, owner from sessions where epoch > 0',
   session_waits: 'select session_label, owner from waits',
   session_commands: 'select id, session_label from commands where taken is null',

@@ -6,6 +6,13 @@ use model::{StorageError, StorageErrorKind};
 /// The result of everything in this crate.
 pub type Stored<T> = Result<T, StorageError>;
 
+/// The error of a ledger that was moved to `place`.
+#[must_use]
+pub fn moved(place: &str) -> StorageError {
+    let message = format!("the ledger was moved to {place}; open that one");
+    StorageError::new(StorageErrorKind::Moved, message)
+}
+
 /// An error of the file system while `doing` something.
 pub(crate) fn file(doing: &str, error: &std::io::Error) -> StorageError {
     use std::io::ErrorKind;

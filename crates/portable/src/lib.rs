@@ -21,7 +21,7 @@ mod restore;
 mod rows;
 mod tree;
 
-pub use self::error::Stored;
+pub use self::error::{Stored, moved};
 pub use self::export::{Export, export};
 pub use self::import::{Target, import};
 pub use self::record::{MessageNotes, MessageRecord, Moved, SessionRecord, TurnRecord};

@@ -2,7 +2,7 @@
 
 use crate::store::Fixture;
 use crate::turns::{compaction, short_turn, turn};
-use model::{StopReason, StorageErrorKind, TurnStatus};
+use model::{OnStaleHead, StopReason, StorageErrorKind, ToolCallRecord, TurnStatus};
 
 pub async fn a_stale_head_writes_nothing(fixture: Fixture) {
     fixture.commit(turn("t1", "main", None)).await.unwrap();
@@ -47,6 +47,28 @@ pub async fn an_unknown_parent_is_refused_by_name(fixture: Fixture) {
     assert_eq!(error.kind, StorageErrorKind::UnknownTurn);
     assert!(error.message.contains("`missing`"), "{}", error.message);
     assert_eq!(fixture.counts().await, [0, 0, 0, 0, 0]);
+}
+
+pub async fn another_head_is_refused_before_an_unknown_parent(fixture: Fixture) {
+    fixture.commit(turn("t1", "main", None)).await.unwrap();
+    let mut orphan = turn("t2", "main", Some("missing"));
+    orphan.on_stale_head = OnStaleHead::Refuse;
+    let error = fixture.commit(orphan).await.unwrap_err();
+    assert_eq!(error.kind, StorageErrorKind::StaleHead);
+}
+
+pub async fn two_calls_of_one_provider_id_have_ids_of_their_own(fixture: Fixture) {
+    let mut twice = turn("t1", "main", None);
+    twice.tool_calls[0].call_id.clear();
+    let again = ToolCallRecord { sequence: 1, ..twice.tool_calls[0].clone() };
+    twice.tool_calls.push(again);
+    twice.tool_call_count = 2;
+    fixture.commit(twice).await.unwrap();
+    let stored = fixture.ledger.read.turn("t1").await.unwrap().unwrap();
+    let calls = stored.tool_calls.iter().map(|it| (it.id.as_str(), it.sequence));
+    assert_eq!(calls.collect::<Vec<_>>(), [("call_0", 0), ("call_0", 1)]);
+    assert_ne!(stored.tool_calls[0].call_id, stored.tool_calls[1].call_id);
+    assert!(fixture.ledger.admin.verify().await.unwrap().ok);
 }
 
 pub async fn a_compaction_becomes_the_head_even_when_its_run_failed(fixture: Fixture) {

@@ -10,8 +10,8 @@ use crate::turns::{NOW, begin, ending, noise, short_turn, turn};
 use model::{
     AgentSent, AgentTask, Block, DeleteSessionOptions, DeleteTurnsOptions, Deletion, Dispatch,
     DispatchFilter, DispatchKind, DispatchStatus, LedgerDeletion, LedgerPorts, Metadata,
-    NewAgentMessage, PruneOptions, QueueLimits, QueueMode, SearchOptions, SessionFilter,
-    SpendingLimits, StorageErrorKind, SubagentLimits, TurnFilter,
+    MetadataChange, NewAgentMessage, PruneOptions, QueueLimits, QueueMode, SearchOptions,
+    SessionChange, SessionFilter, SpendingLimits, StorageErrorKind, SubagentLimits, TurnFilter,
 };
 
 /// Numbers that are the same in each run of a test.
@@ -27,6 +27,24 @@ impl Dice {
 
 fn json_of<T: serde::de::DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
+}
+
+pub async fn the_label_of_a_deleted_session_is_free(fixture: Fixture) {
+    let ledger = &fixture.ledger;
+    fixture.commit(short_turn("t1", "main", None)).await.unwrap();
+    let taken = ledger.admin.fork_at("t1", Some("main"), None).await.unwrap_err();
+    assert_eq!(taken.kind, StorageErrorKind::Constraint);
+    delete_session(ledger, "main", false).await;
+    let forked = ledger.admin.fork_at("t1", Some("main"), None).await.unwrap();
+    assert_eq!(forked.thread_id.as_deref(), Some("t1"));
+    delete_session(ledger, "main", false).await;
+    let none = SessionChange { metadata: MetadataChange::None };
+    let made = ledger.admin.create_session("main".to_owned(), none.clone()).await.unwrap();
+    assert_eq!((made.thread_id, made.status.as_str()), (None, "active"));
+    let taken = ledger.admin.create_session("main".to_owned(), none).await.unwrap_err();
+    assert_eq!(taken.kind, StorageErrorKind::Constraint);
+    fixture.commit(short_turn("t2", "main", None)).await.unwrap();
+    assert!(ledger.admin.verify().await.unwrap().ok);
 }
 
 /// A word that only the turn's messages have.

@@ -3,8 +3,8 @@
 use crate::store::Fixture;
 use crate::turns::{NOW, short_turn, turn};
 use model::{
-    Page, PageOptions, SearchOptions, SessionFilter, StorageErrorKind, ToolCallFilter, UsageBy,
-    UsageFilter,
+    CallPurpose, MemoryCall, Page, PageOptions, SearchOptions, SessionFilter, SpentBy,
+    StorageErrorKind, TokenUsage, ToolCallFilter, UsageBy, UsageFilter,
 };
 
 fn options<T: serde::de::DeserializeOwned>(json: serde_json::Value) -> T {
@@ -119,6 +119,69 @@ pub async fn a_search_finds_messages_newest_first_and_no_tool_results(fixture: F
     assert_eq!(found("don*", serde_json::json!({ "limit": 1 })).await.0, ["t5-m3 done t5"]);
     for absent in ["content", "hm", "don", "done ask", "\" OR *", "", "done NOT t5 x"] {
         assert_eq!(found(absent, serde_json::json!({})).await, (vec![], None), "{absent}");
+    }
+}
+
+pub async fn the_calls_of_the_memory_are_in_the_usage_and_in_what_was_spent(fixture: Fixture) {
+    let ledger = &fixture.ledger;
+    let day = 86_400_000;
+    let mut of_turn = short_turn("t1", "agent:a:main", None);
+    of_turn.header.started_at = day;
+    fixture.commit(of_turn).await.unwrap();
+    for (label, model, nanos, at) in [
+        ("agent:a:main", "claude", Some(500_000_000), day),
+        ("agent:a:main", "claude", None, day + 1),
+        ("other", "vectors", None, 2 * day),
+    ] {
+        let used = MemoryCall {
+            session_label: label.to_owned(),
+            provider: "anthropic".to_owned(),
+            model: model.to_owned(),
+            purpose: CallPurpose::Extract,
+            usage: TokenUsage::new(10, 1, 0, 0, 0),
+            nanos,
+            at,
+        };
+        ledger.memory.used(used).await.unwrap();
+    }
+    let used = |filter: serde_json::Value| {
+        let (ledger, filter) = (ledger.clone(), options::<UsageFilter>(filter));
+        async move {
+            let page = ledger.read.usage(filter).await.unwrap();
+            keys(page, |row| {
+                let (turns, calls, total) =
+                    (row.turns, row.memory_calls, row.memory_usage.total_tokens);
+                format!("{} {turns} {calls} {total} {:?}", row.key, row.memory_cost)
+            })
+        }
+    };
+    let both = ["agent:a:main 1 2 22 Some(0.5)", "other 0 1 11 None"];
+    assert_eq!(used(serde_json::json!({ "by": "session" })).await.0, both);
+    let first = used(serde_json::json!({ "by": "session", "limit": 1 })).await;
+    assert_eq!(first.0, both[..1]);
+    let rest = used(serde_json::json!({ "by": "session", "limit": 1, "after": first.1 })).await;
+    assert_eq!(rest, (vec![both[1].to_owned()], None));
+    let agents = used(serde_json::json!({ "by": "agent" })).await.0;
+    assert_eq!(agents, ["a 1 2 22 Some(0.5)"]);
+    let models = used(serde_json::json!({ "by": "model", "limit": 1 })).await;
+    assert_eq!(models.0, ["anthropic/claude 1 2 22 Some(0.5)"]);
+    let rest = used(serde_json::json!({ "by": "model", "after": models.1 })).await.0;
+    assert_eq!(rest, ["anthropic/vectors 0 1 11 None"]);
+    let rest = used(serde_json::json!({ "by": "model", "after": "anthropic/vectors" })).await.0;
+    assert_eq!(rest, <[String; 0]>::default());
+    let days = used(serde_json::json!({ "by": "day" })).await.0;
+    assert_eq!(days, ["1970-01-02 1 2 22 Some(0.5)", "1970-01-03 0 1 11 None"]);
+    let turns = used(serde_json::json!({ "by": "turn" })).await.0;
+    assert_eq!(turns, ["t1 1 0 0 None"]);
+    for (by, tokens) in [
+        (SpentBy::Turn("t1".to_owned()), 127),
+        (SpentBy::Session("agent:a:main".to_owned()), 149),
+        (SpentBy::Agent("a".to_owned()), 149),
+        (SpentBy::Between(day, 3 * day), 160),
+        (SpentBy::Between(2 * day, 3 * day), 11),
+    ] {
+        let spent = ledger.journal.spent(by).await.unwrap();
+        assert_eq!(spent.tokens, tokens);
     }
 }
 

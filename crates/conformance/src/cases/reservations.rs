@@ -68,3 +68,18 @@ pub async fn results_are_stored_with_the_reservation_of_the_next_call_or_without
     fixture.next_process(ProcessEnd::Closed).await;
     assert_left(&fixture.ledger, 85).await;
 }
+
+pub async fn what_a_killed_process_had_reserved_is_spent_at_its_maximum(mut fixture: Fixture) {
+    let reserved = fixture.ledger.journal.reserve(call("c1", 60)).await.unwrap();
+    assert_eq!(reserved, Some(Ok(())));
+    fixture.next_process(ProcessEnd::Killed).await;
+    assert_left(&fixture.ledger, 30).await;
+    let reserved = fixture.ledger.journal.reserve(call("c2", 10)).await.unwrap();
+    assert_eq!(reserved, Some(Ok(())));
+    // What it would have used in the end counts no more.
+    for id in ["c1", "c2"] {
+        fixture.ledger.journal.settle(id.to_owned(), CallCost { tokens: 5, nanos: 2 });
+    }
+    fixture.next_process(ProcessEnd::Closed).await;
+    assert_left(&fixture.ledger, 25).await;
+}

@@ -6,7 +6,6 @@ use rusqlite::Connection;
 
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
-use model::{StorageError, StorageErrorKind};
 
 const DOING: &str = "read where the ledger was moved";
 const WRITING: &str = "note where the ledger was moved";
@@ -18,10 +17,7 @@ const WRITING: &str = "note where the ledger was moved";
 pub(crate) fn refuse(connection: &Connection) -> Stored<()> {
     match sql::optional::<String>(connection, "SELECT place FROM moved", (), DOING)? {
         None => Ok(()),
-        Some(place) => Err(StorageError::new(
-            StorageErrorKind::Moved,
-            format!("the ledger was moved to {place}; open that one"),
-        )),
+        Some(place) => Err(portable::moved(&place)),
     }
 }
 

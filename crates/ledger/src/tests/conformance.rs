@@ -86,7 +86,7 @@ impl Store for File {
             self.ledger = Ledger::open(&options(&path), Clock::set(&self.times)).unwrap();
             // This process held the leases and is alive, so the rows get the pid of a dead one.
             let change = set(&[("pid", "2147483647")]);
-            let dead = ["session_leases", "deliveries", "runs"]
+            let dead = ["session_leases", "deliveries", "runs", "budget_reservations"]
                 .map(|table| format!("UPDATE {table} SET {change} WHERE owner IS NOT NULL"));
             let core = self.ledger.core().unwrap();
             let buried = core.writer.submit(move |connection| {

@@ -47,6 +47,8 @@ pub(crate) struct Server {
     pub(crate) announced: Announced,
     /// Ended turns since expired events were deleted.
     pub(crate) ended: Cell<u32>,
+    /// Whether calls of this process may be reserved.
+    pub(crate) has_reserved: Cell<bool>,
     /// The codes of the memory's vectors.
     pub(crate) codes: CodeCache,
     is_closed: Cell<bool>,
@@ -78,6 +80,7 @@ impl Server {
             live,
             announced,
             ended,
+            has_reserved: Cell::new(false),
             is_closed,
             codes: CodeCache::default(),
         }

@@ -23,7 +23,7 @@ use crate::handle::unsupported::missing;
 use crate::journal::{commit, history};
 use crate::maintenance::{stats, verify};
 use crate::reading::sessions;
-use crate::sessions::{aliases, changes, moves, personas};
+use crate::sessions::{aliases, changes, fork_at, moves, personas};
 use crate::transfer::rows::{self, ServerRows};
 use crate::transfer::{export, target};
 use portable::copy;
@@ -39,9 +39,6 @@ impl LedgerAdmin for Postgres {
         label: Option<&'a str>,
         call: Option<&'a str>,
     ) -> PortFuture<'a, SessionRow> {
-        if call.is_some() {
-            return missing("forks at a tool call", "fork at the end of a turn");
-        }
         let label = match label {
             Some(label) => model::session_label("label", label).map_err(|error| {
                 StorageError::new(StorageErrorKind::Constraint, error.to_string()).at("label")
@@ -52,9 +49,13 @@ impl LedgerAdmin for Postgres {
             Ok(label) => label,
             Err(error) => return Box::pin(std::future::ready(Err(error))),
         };
-        let turn_id = turn_id.to_owned();
+        let (turn_id, call) = (turn_id.to_owned(), call.map(ToOwned::to_owned));
+        let clock = self.clock.clone();
         self.submit(Some(&label.clone()), move |server| async move {
-            sessions::fork(&server, &turn_id, &label).await
+            match call {
+                None => sessions::fork(&server, &turn_id, &label).await,
+                Some(call) => fork_at::fork_at(&server, &clock, (&turn_id, &call), &label).await,
+            }
         })
     }
 

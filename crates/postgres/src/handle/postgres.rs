@@ -19,6 +19,7 @@ use crate::connect::worker::{Duties, Order, Running, Worker};
 use crate::events::live::Live;
 use crate::events::{announce, commands, flush};
 use crate::journal::lease;
+use crate::queue::budgets;
 use crate::schema::migrate;
 
 /// A handle to a ledger in PostgreSQL.
@@ -56,7 +57,12 @@ impl Postgres {
         // Its number on this machine is for the host.
         let owner = format!("{}-{}", clock.new_id(), std::process::id());
         let duties = Duties {
-            open: |server| Box::pin(async move { migrate::open(&server).await }),
+            open: |server| {
+                Box::pin(async move {
+                    migrate::open(&server).await?;
+                    budgets::settle_lost(&server).await
+                })
+            },
             tasks: |server| {
                 vec![
                     Box::pin(flush::run(Rc::clone(server))) as Running,

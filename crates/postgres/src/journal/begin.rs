@@ -38,7 +38,7 @@ pub(crate) async fn begin(
     let context = OpeningBody { context: opening.context.clone(), target: opening.target.clone() };
     let context = body::encode(&context)?;
     let messages = Messages::of(&opening.messages, &opening.settings.layers)?;
-    let reserving = reservation.map(Reserving::of);
+    let reserving = reservation.map(|it| Reserving::of(server, it));
     let identity = Identity::of(&opening.header.session_label);
     let of = &opening.header;
     let role = of.role.as_str();

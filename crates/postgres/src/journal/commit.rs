@@ -65,7 +65,7 @@ pub(crate) async fn commit(
         if turn.epoch.is_some() { outcome.checksum } else { header.checksum ^ outcome.checksum };
     let steered = turn.queue.iter().flat_map(|queue| &queue.layers);
     let messages = Messages::of(&turn.messages, turn.settings.layers.iter().chain(steered))?;
-    let (calls, owners) = (Calls::of(&turn.tool_calls)?, owners(turn));
+    let (calls, owners) = (Calls::of(&turn.tool_calls, clock)?, owners(turn));
     let parts = Parts { header, outcome, checksum, messages, calls, owners };
     let sql = statement(server, turn.epoch.is_some(), events.is_some(), !parts.owners.is_empty());
     let committed = server.run("commit a turn", async |client, may_be_done| {
@@ -99,7 +99,7 @@ pub(crate) async fn commit(
             if let Some(receipt) = receipt {
                 return Ok(receipt);
             }
-            head = look(server, client, turn, &position).await?;
+            head = look(server, client, turn, (&position, head.as_deref())).await?;
         }
         let label = &turn.header.session_label;
         let message = format!(
@@ -439,7 +439,8 @@ async fn committed(
     Ok(Some(CommitReceipt { turn_id: turn.turn_id.clone(), head, stale_head: None }))
 }
 
-/// The session's head after a statement that wrote nothing.
+/// The session's head after a statement that wrote nothing, for which it was `expected`. Another head decides before a parent that
+/// does not exist.
 ///
 /// # Errors
 /// `stale_writer` if the lease is lost, `unknown_turn` if the parent does not exist.
@@ -447,7 +448,7 @@ async fn look(
     server: &Server,
     client: &Client,
     turn: &TurnEnd,
-    position: &Position,
+    (position, expected): (&Position, Option<&str>),
 ) -> Result<Option<String>, Failure> {
     let sql = server.sql(
         "select s.head, $2::bigint is null or coalesce(s.epoch = $2 and s.owner = $3 and s.running = $4, false) as leased,
@@ -466,8 +467,11 @@ async fn look(
     if !get::<bool>(row, "leased")? {
         return Err(stale_writer(&turn.header.session_label).into());
     }
+    let head: Option<String> = get(row, "head")?;
     match &position.parent {
-        Some(parent) if !get::<bool>(row, "parent")? => Err(unknown_turn(parent).into()),
-        _ => Ok(get(row, "head")?),
+        Some(parent) if head.as_deref() == expected && !get::<bool>(row, "parent")? => {
+            Err(unknown_turn(parent).into())
+        }
+        _ => Ok(head),
     }
 }

@@ -8,9 +8,10 @@ use tokio_postgres::types::Type;
 use crate::connect::error::Stored;
 use crate::connect::server::{Param, Server};
 use crate::events::{announce, waiting};
+use crate::queue::budgets;
 use model::TurnLease;
 
-/// Renews the leases of all turns that run, in one statement.
+/// Renews the leases of all turns that run, in one statement, and what their calls have reserved.
 pub(crate) async fn renew(server: &Server) -> Stored<()> {
     if server.live.has_broker() {
         announce::show(server).await;
@@ -18,7 +19,7 @@ pub(crate) async fn renew(server: &Server) -> Stored<()> {
     waiting::renew(server).await?;
     let (labels, epochs) = server.held.all();
     if labels.is_empty() {
-        return Ok(());
+        return budgets::renew(server).await;
     }
     let sql = server.sql(
         "update @sessions s set expires_at = @now_ms() + $4 from unnest($1::text[], $2::int8[]) as h (label, epoch)
@@ -34,7 +35,8 @@ pub(crate) async fn renew(server: &Server) -> Stored<()> {
         client.execute_typed(&sql, &params).await?;
         Ok(())
     });
-    renewed.await
+    let (renewed, reserved) = tokio::join!(renewed, budgets::renew(server));
+    renewed.and(reserved)
 }
 
 /// Frees the session of a turn that ended without a commit. A lease of another process stays as it is.

@@ -31,7 +31,7 @@ pub(crate) async fn record(
         .map_or(Ok(Vec::new()), |parking| approvals::requested(&parking.requested))?;
     let events = events.filter(|events| !events.is_empty());
     let sql = statement(server, step, events.is_some(), reservation.is_some());
-    let reserving = reservation.map(Reserving::of);
+    let reserving = reservation.map(|it| Reserving::of(server, it));
     let messages = Messages::of(&step.messages, &step.layers)?;
     let calls = Calls::of_steps(&step.calls)?;
     let mut params: Vec<Param<'_>> = vec![

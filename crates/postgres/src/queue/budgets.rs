@@ -27,10 +27,14 @@ pub(crate) struct Reserving<'a> {
     ids: Vec<&'a str>,
     spent: (Vec<Option<i64>>, Vec<Option<i64>>),
     max: (Vec<Option<i64>>, Vec<Option<i64>>),
+    owner: &'a str,
+    lease_ms: i64,
 }
 
 impl<'a> Reserving<'a> {
-    pub(crate) fn of(reservation: &'a Reservation) -> Self {
+    /// The reservation is the process's, which renews it with its heartbeat from now on.
+    pub(crate) fn of(server: &'a Server, reservation: &'a Reservation) -> Self {
+        server.has_reserved.set(true);
         let Reservation { call_id, most, accounts } = reservation;
         let column = |of: fn(&model::ReservedAccount) -> Option<u64>| -> Vec<Option<i64>> {
             accounts.iter().map(|it| of(it).map(signed)).collect()
@@ -41,16 +45,18 @@ impl<'a> Reserving<'a> {
             ids: accounts.iter().map(|it| it.id.as_str()).collect(),
             spent: (column(|it| Some(it.spent.tokens)), column(|it| Some(it.spent.nanos))),
             max: (column(|it| it.max_tokens), column(|it| it.max_nanos)),
+            owner: &server.owner,
+            lease_ms: server.lease_ms,
         }
     }
 
     /// The function that reserves, with the parameters from `first` on. It has one row.
     pub(crate) fn call(first: usize) -> String {
-        let params: Vec<String> = (first..first + 8).map(|n| format!("${n}")).collect();
+        let params: Vec<String> = (first..first + 10).map(|n| format!("${n}")).collect();
         format!("@reserve({})", params.join(", "))
     }
 
-    pub(crate) fn params(&self) -> [Param<'_>; 8] {
+    pub(crate) fn params(&self) -> [Param<'_>; 10] {
         [
             (&self.call_id, Type::TEXT),
             (&self.most.0, Type::INT8),
@@ -60,6 +66,8 @@ impl<'a> Reserving<'a> {
             (&self.spent.1, Type::INT8_ARRAY),
             (&self.max.0, Type::INT8_ARRAY),
             (&self.max.1, Type::INT8_ARRAY),
+            (&self.owner, Type::TEXT),
+            (&self.lease_ms, Type::INT8),
         ]
     }
 }
@@ -79,7 +87,7 @@ pub(crate) async fn reserve(
     server: &Server,
     reservation: &Reservation,
 ) -> Stored<Result<(), Overdrawn>> {
-    let reserving = Reserving::of(reservation);
+    let reserving = Reserving::of(server, reservation);
     let text = format!("select * from {}", Reserving::call(1));
     let row = server.row("reserve a budget", &text, &reserving.params()).await?;
     row.as_ref().map_or(Ok(Ok(())), reserved)
@@ -92,8 +100,30 @@ pub(crate) async fn reserve_again(
     reservation: &Reservation,
 ) -> Result<Reserved, Failure> {
     let text = server.sql(&format!("select * from {}", Reserving::call(1)));
-    let row = client.query_typed_one(&text, &Reserving::of(reservation).params()).await?;
+    let row = client.query_typed_one(&text, &Reserving::of(server, reservation).params()).await?;
     Ok(Some(reserved(&row)?))
+}
+
+/// Settles what processes had reserved that have ended: their calls are spent, at their maximum.
+pub(crate) async fn settle_lost(server: &Server) -> Stored<()> {
+    server.rows("settle lost calls", "select @settle_lost(null)", &[]).await.map(drop)
+}
+
+/// Renews what this process has reserved, and settles what others have lost, if it has reserved anything since the last time.
+pub(crate) async fn renew(server: &Server) -> Stored<()> {
+    if !server.has_reserved.replace(false) {
+        return Ok(());
+    }
+    // Until a statement says that there is none.
+    let renew =
+        "update @budget_reservations set expires_at = @now_ms() + $2 where owner = $1 returning 1";
+    let params: [Param<'_>; 2] = [(&server.owner, Type::TEXT), (&server.lease_ms, Type::INT8)];
+    let renewed = server.rows("renew reservations", renew, &params).await;
+    if renewed.as_ref().map_or(true, |rows| !rows.is_empty()) {
+        server.has_reserved.set(true);
+    }
+    renewed?;
+    settle_lost(server).await
 }
 
 /// Settles a call at what it has used.

@@ -2,8 +2,8 @@
 //!
 //! It must never show a run in no session as one.
 
-use tokio_postgres::Row;
 use tokio_postgres::types::Type;
+use tokio_postgres::{Client, Row};
 
 use crate::connect::error::{Failure, Stored};
 use crate::connect::server::{Param, Server};
@@ -20,6 +20,12 @@ pub(crate) const COLUMNS: &str = "label, head, persona_id, agent_id, created_at,
     parent_turn_id, spawn_tool_call_id, task_description, task_status, origin, origin_session_id, metadata, routing_key";
 /// A session is there once its first turn is open.
 pub(crate) const IS_THERE: &str = "(not opening or exists (select from @turns t where t.session_label = label and t.status = 'streaming'))";
+/// Takes the row `s` of a deleted session, whose label is free, for a new one.
+pub(crate) const TAKE_FREE: &str = "on conflict (label) do update set head = excluded.head, persona_id = excluded.persona_id,
+       agent_id = excluded.agent_id, created_at = excluded.created_at, updated_at = excluded.updated_at, opening = false,
+       metadata = excluded.metadata, metadata_values = excluded.metadata_values
+     where s.opening and s.head is null and s.running is null and s.parked is null
+       and not exists (select from @turns o where o.session_label = s.label and o.status = 'streaming')";
 pub(crate) const IS_SESSION: &str = "label !~ '^run:[0-9A-HJKMNP-TV-Z]{26}$'";
 
 pub(crate) fn session_row(row: &Row) -> Stored<SessionRow> {
@@ -160,43 +166,55 @@ pub(crate) async fn as_of(server: &Server, label: &str, time: i64) -> Stored<Opt
 /// # Errors
 /// `unknown_turn`, also for one that still runs; `storage_constraint` when the label is taken.
 pub(crate) async fn fork(server: &Server, turn_id: &str, label: &str) -> Stored<SessionRow> {
+    let made = server.run("fork a turn", async |client, may_be_done| {
+        insert_fork(server, client, (turn_id, turn_id), label, may_be_done).await
+    });
+    made.await
+}
+
+/// Inserts the session that begins at `head`, with the persona of the ended turn `turn_id`.
+pub(crate) async fn insert_fork(
+    server: &Server,
+    client: &Client,
+    (turn_id, head): (&str, &str),
+    label: &str,
+    may_be_done: bool,
+) -> Result<SessionRow, Failure> {
     let identity = Identity::of(label);
     let sql = server.sql(&format!(
         "with made as (
            insert into @sessions as s (label, head, persona_id, agent_id, created_at, updated_at, opening)
-           select $1, t.id, coalesce(main.id, $3, f.persona_id, 'default'), coalesce($4, main.id, f.agent_id, 'default'), @now_ms(), @now_ms(), false
+           select $1, $5, coalesce(main.id, $3, f.persona_id, 'default'), coalesce($4, main.id, f.agent_id, 'default'), @now_ms(), @now_ms(), false
            from @turns t left join @sessions f on f.label = t.session_label
              left join @personas main on main.main_session_label = $1 where t.id = $2 and t.status <> 'streaming'
              and not exists (select from @session_aliases where alias = $1)
-           on conflict do nothing returning {COLUMNS}),
+           {TAKE_FREE} returning {COLUMNS}),
          moved as (
            insert into @session_moves (session_label, thread_id, changed_at) select label, head, created_at from made)
          select {COLUMNS} from made"
     ));
-    let params: [Param<'_>; 4] = [
+    let params: [Param<'_>; 5] = [
         (&label, Type::TEXT),
         (&turn_id, Type::TEXT),
         (&identity.persona, Type::TEXT),
         (&identity.agent, Type::TEXT),
+        (&head, Type::TEXT),
     ];
-    let made = server.run("fork a turn", async |client, may_be_done| {
-        if let Some(row) = client.query_typed(&sql, &params).await?.first() {
-            return Ok(session_row(row)?);
-        }
-        let parent = server.sql("select from @turns where id = $1 and status <> 'streaming'");
-        if client.query_typed(&parent, &[(&turn_id, Type::TEXT)]).await?.is_empty() {
-            return Err(Failure::Refused(unknown_turn(turn_id)));
-        }
-        let taken =
-            server.sql(&format!("select {COLUMNS} from @sessions where label = $1 and head = $2"));
-        let of: [Param<'_>; 2] = [(&label, Type::TEXT), (&turn_id, Type::TEXT)];
-        if may_be_done && let Some(row) = client.query_typed(&taken, &of).await?.first() {
-            return Ok(session_row(row)?);
-        }
-        let message = format!("session `{label}` exists already; pass another label, or none");
-        Err(Failure::Refused(StorageError::new(StorageErrorKind::Constraint, message).at("label")))
-    });
-    made.await
+    if let Some(row) = client.query_typed(&sql, &params).await?.first() {
+        return Ok(session_row(row)?);
+    }
+    let parent = server.sql("select from @turns where id = $1 and status <> 'streaming'");
+    if client.query_typed(&parent, &[(&turn_id, Type::TEXT)]).await?.is_empty() {
+        return Err(Failure::Refused(unknown_turn(turn_id)));
+    }
+    let taken =
+        server.sql(&format!("select {COLUMNS} from @sessions where label = $1 and head = $2"));
+    let of: [Param<'_>; 2] = [(&label, Type::TEXT), (&head, Type::TEXT)];
+    if may_be_done && let Some(row) = client.query_typed(&taken, &of).await?.first() {
+        return Ok(session_row(row)?);
+    }
+    let message = format!("session `{label}` exists already; pass another label, or none");
+    Err(Failure::Refused(StorageError::new(StorageErrorKind::Constraint, message).at("label")))
 }
 
 /// Points the session at the turn before its last compaction; `None` if its thread has no compaction.

@@ -2,6 +2,7 @@
 //!
 //! It must never decide whether a row may be written.
 
+use base::clock::Clock;
 use tokio_postgres::types::Type;
 
 use crate::connect::error::{Stored, damaged};
@@ -103,10 +104,16 @@ impl Calls {
         Ok(columns)
     }
 
-    pub(crate) fn of(calls: &[ToolCallRecord]) -> Stored<Self> {
+    /// A call without an id gets one.
+    pub(crate) fn of(calls: &[ToolCallRecord], clock: &Clock) -> Stored<Self> {
         let mut columns = Self::default();
         for call in calls {
-            columns.push(call, None, None)?;
+            if call.call_id.is_empty() {
+                let call = ToolCallRecord { call_id: clock.new_id(), ..call.clone() };
+                columns.push(&call, None, None)?;
+            } else {
+                columns.push(call, None, None)?;
+            }
         }
         Ok(columns)
     }

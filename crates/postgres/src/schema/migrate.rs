@@ -22,6 +22,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/060_memory.sql"),
     include_str!("migrations/070_layers_and_links.sql"),
     include_str!("migrations/080_transfer.sql"),
+    include_str!("migrations/085_lost_calls.sql"),
     include_str!("migrations/090_runs.sql"),
 ];
 

@@ -7,7 +7,7 @@ use tokio_postgres::types::Type;
 use crate::connect::error::Stored;
 use crate::connect::server::{Param, Server};
 use crate::journal::pointer::{Identity, unknown_session};
-use crate::reading::sessions::{IS_THERE, session};
+use crate::reading::sessions::{IS_THERE, TAKE_FREE, session};
 use model::{
     MetadataChange, SessionChange, SessionRow, StorageError, StorageErrorKind, names_no_session,
 };
@@ -28,11 +28,11 @@ pub(crate) async fn create(
     if names_no_session(label) {
         return Err(refused("would be a run in no session"));
     }
-    let text = "insert into @sessions (label, persona_id, agent_id, created_at, updated_at, opening, metadata, metadata_values)
+    let text = format!("insert into @sessions as s (label, persona_id, agent_id, created_at, updated_at, opening, metadata, metadata_values)
         select $1, coalesce(main.id, $2, 'default'), coalesce($3, main.id, 'default'), @now_ms(), @now_ms(), false, $4, $4::jsonb
         from (select) as one left join @personas main on main.main_session_label = $1
         where not exists (select from @session_aliases where alias = $1)
-        on conflict (label) do nothing returning 1";
+        {TAKE_FREE} returning 1");
     let identity = Identity::of(label);
     let metadata = text_of(&with.metadata);
     let params: [Param<'_>; 4] = [
@@ -41,7 +41,7 @@ pub(crate) async fn create(
         (&identity.agent, Type::TEXT),
         (&metadata, Type::TEXT),
     ];
-    let made = server.row("create a session", text, &params).await?;
+    let made = server.row("create a session", &text, &params).await?;
     made.ok_or_else(|| refused("exists already"))?;
     session(server, label).await?.ok_or_else(|| unknown_session(label))
 }

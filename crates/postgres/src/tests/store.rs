@@ -128,7 +128,7 @@ impl Store for Schema {
             if end == ProcessEnd::Killed {
                 // Its thread goes on, as a server goes on with the connections of a killed process.
                 let dead = "update @sessions set owner = null; update @deliveries set owner = null;
-                    update @runs set expires_at = 0";
+                    update @runs set expires_at = 0; update @budget_reservations set expires_at = 0";
                 Self::batch(&self.ledger, dead.to_owned()).await;
             } else {
                 self.ledger.close().await.unwrap();

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 
 use base::clock::Clock;
-use model::{Approval, CompactionResult, Metadata, SessionRow, StorageError, StorageErrorKind};
+use model::{Approval, CompactionResult, Metadata, SessionRow};
 use portable::{Answer, Mark, Moved, Parent, Rows, SessionRecord, Stored, There, TurnRecord};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error, Row};
@@ -209,9 +209,7 @@ impl Rows for ServerRows<'_> {
                 let row = self.row("select moved_to from @ledger", &[]).await?;
                 let to: Option<String> =
                     row.map(|row| get(&row, "moved_to")).transpose()?.flatten();
-                let message =
-                    format!("the ledger was moved to {}; open that one", to.unwrap_or_default());
-                return Err(StorageError::new(StorageErrorKind::Moved, message));
+                return Err(portable::moved(&to.unwrap_or_default()));
             }
             Ok(())
         })
@@ -299,7 +297,15 @@ impl Rows for ServerRows<'_> {
     }
 
     fn insert<'a>(&'a self, turn: &'a TurnRecord, parent: Option<&'a Parent>) -> Answer<'a, ()> {
-        Box::pin(self.write_turn(turn, parent))
+        Box::pin(async move {
+            self.write_turn(turn, parent).await?;
+            if self.server.live.memory.get().is_some() {
+                let note =
+                    "insert into @memory_pending (turn_id) values ($1) on conflict do nothing";
+                self.rows(note, &[(&turn.id, Type::TEXT)]).await?;
+            }
+            Ok(())
+        })
     }
 
     fn compaction<'a>(&'a self, turn: &'a str, result: &'a CompactionResult) -> Answer<'a, ()> {

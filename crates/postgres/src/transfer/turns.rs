@@ -84,8 +84,9 @@ impl ServerRows<'_> {
             permissions_used: turn.permissions_used.clone(),
         })?;
         let calls: Vec<AgentToolCall> =
-            turn.tool_calls.iter().map(|it| self.call(it, &ids)).collect();
-        let (messages, calls) = (Messages::of_records(&turn.messages)?, Calls::of(&calls)?);
+            turn.tool_calls.iter().map(|it| Self::call(it, &ids)).collect();
+        let (messages, calls) =
+            (Messages::of_records(&turn.messages)?, Calls::of(&calls, self.clock)?);
         let usage = turn.usage;
         let usage = [
             usage.input_tokens,
@@ -144,22 +145,14 @@ impl ServerRows<'_> {
         params.extend(messages.params());
         params.extend(calls.params());
         self.rows(&text, &params).await?;
-        self.write_approvals(turn).await?;
-        if self.server.live.memory.get().is_some() {
-            let note = "insert into @memory_pending (turn_id) values ($1) on conflict do nothing";
-            self.rows(note, &[(&turn.id, Type::TEXT)]).await?;
-        }
-        Ok(())
+        self.write_approvals(turn).await
     }
 
-    /// A call as it is stored: it has an id, and names no message that the turn does not have.
-    fn call(&self, call: &AgentToolCall, messages: &HashSet<&str>) -> AgentToolCall {
+    /// A call as it is stored: it names no message that the turn does not have.
+    fn call(call: &AgentToolCall, messages: &HashSet<&str>) -> AgentToolCall {
         let mut call = call.clone();
         if !messages.contains(call.message_id.as_str()) {
             call.message_id.clear();
-        }
-        if call.call_id.is_empty() {
-            call.call_id = self.clock.new_id();
         }
         call
     }
