@@ -38,18 +38,65 @@ class PlainReader {
   /** The characters of the copied texts. */
   size = 0
 
-  /** `known` itself, where JSON of `value` is the same as JSON of `known`, which is plain data; else a copy of `value`. */
+  /**
+   * `known` itself, where JSON of `value` is the same as JSON of `known`, which is plain data; else a copy of `value`. One function that calls itself, because
+   * the compiler of V8 puts several that call each other into each other, which takes longer than a run.
+   */
   read(value: unknown, known: unknown, depth = 0): unknown {
     if (typeof value !== 'object' || value === null) return this.#leaf(value, known)
     if (depth > MAX_DEPTH || isProxy(value)) return this.#unusual(value)
-    const before = typeof known === 'object' && known !== null ? known : undefined
-    if (isArray(value)) {
-      if ('toJSON' in value) return this.#unusual(value)
-      return this.#list(value, isArray(before) ? before : undefined, depth + 1)
+    const isList = isArray(value)
+    if ((!isList && getPrototypeOf(value) !== PLAIN) || 'toJSON' in value) {
+      return this.#unusual(value)
     }
-    if (getPrototypeOf(value) !== PLAIN || 'toJSON' in value) return this.#unusual(value)
-    const fields = isArray(before) ? undefined : before
-    return this.#object(value as Properties, fields as Properties | undefined, depth + 1)
+    const isKind = typeof known === 'object' && known !== null && isArray(known) === isList
+    if (isList) {
+      const list = isKind ? (known as readonly unknown[]) : undefined
+      const { length } = value
+      let copy: unknown[] | undefined = list?.length === length ? undefined : []
+      for (let index = 0; index < length; index++) {
+        const given: unknown = value[index]
+        const before = list?.[index]
+        const isSame = given === before && typeof given !== 'object'
+        const now = isSame ? before : this.read(given, before, depth + 1)
+        if (copy === undefined) {
+          if (now === before) continue
+          copy = list?.slice(0, index) ?? []
+        }
+        copy.push(now)
+      }
+      return copy ?? list
+    }
+    const fields = isKind ? (known as Properties) : undefined
+    let copy: Properties | undefined = fields === undefined ? {} : undefined
+    let same = 0
+    // The prototype is the plain one without enumerable properties, so these are own properties.
+    for (const key in value) {
+      // In a copy this key would set the prototype.
+      if (key === '__proto__') return this.#unusual(value)
+      const given = (value as Properties)[key]
+      if (given === undefined) {
+        // JSON omits the field, which is a difference if the earlier value had it.
+        if (copy === undefined && fields !== undefined && Object.hasOwn(fields, key)) {
+          copy = fieldsBefore(key, value as Properties, fields)
+        }
+        continue
+      }
+      const before = fields?.[key]
+      const isSame = given === before && typeof given !== 'object'
+      const now = isSame ? before : this.read(given, before, depth + 1)
+      if (copy === undefined) {
+        if (now === before) {
+          same++
+          continue
+        }
+        copy = fieldsBefore(key, value as Properties, fields)
+      }
+      copy[key] = now
+    }
+    if (copy !== undefined || fields === undefined) return copy
+    for (const _ in fields) same--
+    return same === 0 ? fields : fieldsBefore(undefined, value as Properties, fields)
   }
 
   #unusual<Value>(value: Value): Value {
@@ -73,56 +120,6 @@ class PlainReader {
       default:
         return value
     }
-  }
-
-  #list(value: readonly unknown[], known: readonly unknown[] | undefined, depth: number): unknown {
-    const { length } = value
-    let copy: unknown[] | undefined = known?.length === length ? undefined : []
-    for (let index = 0; index < length; index++) {
-      const before = known?.[index]
-      const now = this.#inner(value[index], before, depth)
-      if (copy === undefined) {
-        if (now === before) continue
-        copy = known?.slice(0, index) ?? []
-      }
-      copy.push(now)
-    }
-    return copy ?? known
-  }
-
-  #object(value: Properties, known: Properties | undefined, depth: number): unknown {
-    let copy: Properties | undefined = known === undefined ? {} : undefined
-    let same = 0
-    // The prototype is the plain one without enumerable properties, so these are own properties.
-    for (const key in value) {
-      // In a copy this key would set the prototype.
-      if (key === '__proto__') return this.#unusual(value)
-      const given = value[key]
-      if (given === undefined) {
-        // JSON omits the field, which is a difference if the earlier value had it.
-        if (copy === undefined && known !== undefined && Object.hasOwn(known, key)) {
-          copy = fieldsBefore(key, value, known)
-        }
-        continue
-      }
-      const before = known?.[key]
-      const now = this.#inner(given, before, depth)
-      if (copy === undefined) {
-        if (now === before) {
-          same++
-          continue
-        }
-        copy = fieldsBefore(key, value, known)
-      }
-      copy[key] = now
-    }
-    if (copy !== undefined || known === undefined) return copy
-    for (const _ in known) same--
-    return same === 0 ? known : fieldsBefore(undefined, value, known)
-  }
-
-  #inner(value: unknown, known: unknown, depth: number): unknown {
-    return value === known && typeof value !== 'object' ? known : this.read(value, known, depth)
   }
 }
 

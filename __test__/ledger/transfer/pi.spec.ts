@@ -44,6 +44,29 @@ async function historyOf(engine: AgentEngine, label: string): Promise<[string, s
 }
 
 describe('a session of pi', () => {
+  test('has a row for each call, with its result or without one', async () => {
+    const { path, file } = folder()
+    const engine = open(file)
+    const said = [
+      user('go', 1),
+      assistant([call('c1'), call('c2')], 2),
+      toolResult('c1', 'seen', 3),
+      user('go on', 4),
+    ]
+    const entries = said.map((message, at) => {
+      const parentId = at === 0 ? null : `e${at - 1}`
+      return { type: 'message', id: `e${at}`, parentId, timestamp: time(at), message }
+    })
+    await engine.ledger.import(write(join(path, 'calls.jsonl'), [header(3), ...entries]), {
+      format: 'pi',
+    })
+    const { items } = await engine.ledger.toolCalls({ sessionLabel: `pi:${header().id}` })
+    expect(items.map(({ id, status, error }) => [id, status, error]).sort()).toEqual([
+      ['c1', 'completed', undefined],
+      ['c2', 'failed', 'interrupted'],
+    ])
+  })
+
   test('has the same context as in pi, its origin, and its turns', async () => {
     const { path, file } = folder()
     const engine = open(file)

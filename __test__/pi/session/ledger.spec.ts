@@ -7,7 +7,7 @@ import { SessionManager as Pi054 } from '@mariozechner/pi-coding-agent'
 import { SessionManager as Pi073 } from 'pi-coding-agent-073'
 import { describe, expect, test } from 'vitest'
 import { AgentEngine } from '../../../index.js'
-import { LedgerSessions, SessionManager } from '../../../pi-session.js'
+import { LedgerSessions } from '../../../pi-session.js'
 import { closing, folder } from '../../support/cleanup.js'
 import { scriptedEngine } from '../../support/engine.js'
 import { killable } from '../../support/processes/killable.js'
@@ -309,25 +309,6 @@ test('the calls of a session are in the ledger, with their results or without on
   const late = { ...opened, result: 'of open', status: 'completed' }
   expect(await rows()).toEqual(expect.arrayContaining([...answered, interrupted, late]))
   expect((await ledger.verify()).problems).toEqual([])
-})
-
-test('an imported file has a row for each call, with its result or without one', async () => {
-  const { path, file } = folder()
-  const { ledger } = storeAt(file)
-  const source = SessionManager.create(path, path)
-  const call = (id: string) => ({ type: 'toolCall', id, name: 'look', arguments: {} })
-  source.appendMessage(user('go'))
-  source.appendMessage({ ...assistant(''), content: [call('c1'), call('c2')] })
-  const content = [{ type: 'text', text: 'seen' }]
-  const seen = { role: 'toolResult', toolCallId: 'c1', toolName: 'look', content, isError: false }
-  source.appendMessage({ ...seen, timestamp: 1 })
-  source.appendMessage(user('go on'))
-  const sessionLabel = await source.saveTo(ledger)
-  const { items } = await ledger.toolCalls({ sessionLabel })
-  expect(items.map(({ id, status, error }) => [id, status, error])).toEqual([
-    ['c1', 'completed', undefined],
-    ['c2', 'failed', 'interrupted'],
-  ])
 })
 
 test('a session that is not there is refused, and so is one that is there already', async () => {
