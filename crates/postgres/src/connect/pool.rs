@@ -3,11 +3,13 @@
 //! A connection that the server ended is dropped, and so is one that was silent for too long. It must never hand out one that
 //! another statement's transaction uses.
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
 use base::clock::Clock;
+use model::{StorageError, StorageErrorKind};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout};
 use tokio_postgres::tls::MakeTlsConnect;
@@ -120,8 +122,17 @@ impl Pool {
     /// A new connection to the first host that accepts one, which its owner drives.
     pub(crate) async fn open(&self) -> Result<(Client, PoolConnection), Failure> {
         let mut failure = Failure::Refused(closed());
-        for config in &self.options.hosts {
-            let limit = self.options.connect_timeout;
+        let limit = self.options.connect_timeout;
+        let mut hosts = Cow::Borrowed(&self.options.hosts);
+        if let Some(source) = &self.options.password {
+            let password = timeout(limit, source()).await;
+            let why = || format!("it gave none within {} ms", limit.as_millis());
+            let password = password.unwrap_or_else(|_| Err(why())).map_err(no_password)?;
+            for config in hosts.to_mut() {
+                config.password(&password);
+            }
+        }
+        for config in hosts.iter() {
             match timeout(limit, config.connect(self.tls.clone())).await {
                 Ok(Ok(opened)) => return Ok(opened),
                 Ok(Err(error)) => failure = Failure::Server(error),
@@ -148,6 +159,11 @@ impl Pool {
         });
         Ok(Opened { client, deadline })
     }
+}
+
+fn no_password(why: String) -> StorageError {
+    let message = format!("`ledger.password` gave no password: {why}; check the function");
+    StorageError::new(StorageErrorKind::Io, message)
 }
 
 impl Pooled<'_> {
