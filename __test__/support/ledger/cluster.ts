@@ -184,8 +184,13 @@ export async function line(cluster: Cluster) {
   const count = (word: string) => child.lines.filter((it) => it === word).length
   return {
     url: `postgres://agent@/postgres?host=${folder}`,
-    /** From now on every n-th answer is lost, or each is late, or nothing arrives on either side. */
-    set: async (faults: { loseEvery?: number; delayMs?: number; swallows?: boolean }) => {
+    /** From now on every n-th answer is lost, or each is late, or nothing arrives on either side; or all connections end once. */
+    set: async (faults: {
+      loseEvery?: number
+      delayMs?: number
+      swallows?: boolean
+      cuts?: boolean
+    }) => {
       const least = count('set') + 1
       child.process.stdin?.write(`${JSON.stringify(faults)}\n`)
       while (count('set') < least) await new Promise((resolve) => setTimeout(resolve, 2))

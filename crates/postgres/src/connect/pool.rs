@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use base::clock::Clock;
 use model::{StorageError, StorageErrorKind};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout};
+use tokio_postgres::error::SqlState;
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, Connection, Socket};
 
@@ -21,6 +23,9 @@ use crate::connect::tls::Tls;
 
 /// How long a statement over all rows of a ledger may take.
 pub(crate) const LONG: Duration = Duration::from_secs(600);
+
+/// The time in which a server that is reached answers for a statement that was cancelled.
+const CANCELLED: Duration = Duration::from_secs(2);
 
 tokio::task_local! {
     /// How long a try may wait for its answer in this task, where that is not the option of the host.
@@ -150,12 +155,21 @@ impl Pool {
             (self.options.connect_timeout, Rc::clone(&deadline), self.clock.clone());
         // It ends with its client, or with the server: the client reports why.
         tokio::task::spawn_local(async move {
+            let mut connection = pin!(connection);
             tokio::select! {
-                _ = connection => return,
+                _ = &mut connection => return,
                 () = own.passes(&clock) => {}
             }
-            // The statement may hold locks: the server must not go on with it. One that is gone has none.
-            drop(timeout(limit, cancel.cancel_query(tls)).await);
+            // The statement may hold locks: the server must not go on with it. While it can still answer, whether the statement
+            // took effect is certain.
+            let ends = async {
+                drop(timeout(limit, cancel.cancel_query(tls)).await);
+                tokio::time::sleep(limit.min(CANCELLED)).await;
+            };
+            tokio::select! {
+                _ = connection => {}
+                () = ends => {}
+            }
         });
         Ok(Opened { client, deadline })
     }
@@ -177,7 +191,10 @@ impl Pooled<'_> {
         let has_passed =
             self.opened.as_ref().is_some_and(|opened| opened.deadline.has_passed.get());
         match failure {
-            Failure::Server(error) if has_passed && error.is_closed() => {
+            Failure::Server(error)
+                if has_passed
+                    && (error.is_closed() || error.code() == Some(&SqlState::QUERY_CANCELED)) =>
+            {
                 self.pool.forget_idle();
                 Failure::Unanswered(self.limit)
             }
@@ -188,7 +205,9 @@ impl Pooled<'_> {
 
 impl Drop for Pooled<'_> {
     fn drop(&mut self) {
-        if let Some(opened) = self.opened.take().filter(|opened| !opened.client.is_closed())
+        let is_usable =
+            |opened: &Opened| !opened.client.is_closed() && !opened.deadline.has_passed.get();
+        if let Some(opened) = self.opened.take().filter(is_usable)
             && !self.pool.permits.is_closed()
         {
             opened.deadline.set(None);
