@@ -1010,8 +1010,16 @@ export interface PostgresLedgerOptions {
   schema?: string | undefined
   /** The most connections of this engine. Default 8. */
   pool?: number | undefined
-  /** `false`: no TLS. `true`: TLS, also to this machine. `ca`: certificates of more authorities, as PEM text. */
-  ssl?: boolean | { ca: string } | undefined
+  /**
+   * The password, in place of the URL's and the environment's. A function is called for each new connection, so that passwords that expire
+   * work; for the target of a copy, for each part of it.
+   */
+  password?: string | (() => string | Promise<string>) | undefined
+  /**
+   * `false`: no TLS. `true`: TLS, also to this machine. Else PEM texts: `ca` has certificates of more authorities, `cert` and `key` are those
+   * by which the server knows this client.
+   */
+  ssl?: boolean | { ca?: string | undefined; cert?: string | undefined; key?: string | undefined } | undefined
   /** See {@link LedgerOptions.journal}. */
   journal?: 'full' | 'final' | undefined
   /** How long a session remains leased to a process whose heartbeat has stopped, in milliseconds. Default 15,000. */

@@ -3,6 +3,7 @@
 // It prints medians and asserts none.
 //
 //     node bench/postgres/run.mjs [reps]     # 3; a private server by crates/postgres/serve.sh, with fsync on
+//     node bench/postgres/run.mjs --only wake
 
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -14,7 +15,8 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { floor, logged, script } from './floor.mjs'
 
-const reps = Number(process.argv[2] ?? 3)
+const isWakeOnly = process.argv[2] === '--only' && process.argv[3] === 'wake'
+const reps = isWakeOnly ? 0 : Number(process.argv[2] ?? 3)
 const { AgentEngine, scriptedProvider } = createRequire(import.meta.url)(
   process.env.NEXUS_ENGINE ?? '../../index.js',
 )
@@ -48,10 +50,16 @@ function sql(text, schema = 'public') {
   return done.stdout.trim()
 }
 
+/** The engine, once its ledger is open. */
+async function opened(engine) {
+  await engine.ledger.sessions({ limit: 1 })
+  return engine
+}
+
 /** Turns in `processes` processes, with `sessions` sessions over all of them. */
 async function engines(processes, sessions, turns) {
   const schema = `bench_${schemas++}`
-  await new AgentEngine({ ledger: { url, schema } }).close()
+  await opened(new AgentEngine({ ledger: { url, schema } })).then((engine) => engine.close())
   const workers = await Promise.all(
     Array.from({ length: processes }, async (_, n) => {
       const args = [
@@ -169,7 +177,7 @@ async function oneTurn() {
 /** From the end of a turn in one process to the moment when another one has it, in milliseconds. */
 async function wakeUps() {
   const schema = `bench_${schemas++}`
-  const engine = new AgentEngine({ ledger: { url, schema } })
+  const engine = await opened(new AgentEngine({ ledger: { url, schema } }))
   const seen = []
   const following = (async () => {
     for await (const { event } of engine.ledger.watch('w-0')) {
@@ -195,10 +203,8 @@ async function wakeUps() {
   return { p50: waits[100], p95: waits[190] }
 }
 
-try {
-  sql('alter system set fsync = on')
-  sql('alter system set full_page_writes = on')
-  sql('select pg_reload_conf()')
+/** Everything but the wake-ups. */
+async function figures() {
   const { schema, counts, text } = await oneTurn()
   console.log('a turn', JSON.stringify(counts))
   const file = join(folder, 'turn.sql')
@@ -244,6 +250,13 @@ try {
   )
   const content = 4 * 54 + 9 * 45
   console.log('size', JSON.stringify({ bytesPerTurn: Number(size), content }))
+}
+
+try {
+  sql('alter system set fsync = on')
+  sql('alter system set full_page_writes = on')
+  sql('select pg_reload_conf()')
+  if (!isWakeOnly) await figures()
   console.log('wake-up, ms', JSON.stringify(await wakeUps()))
   console.log(
     'load',

@@ -84,6 +84,20 @@ function readServers(given: unknown, functions: Map<number, HostFunction>): unkn
   return servers
 }
 
+/** The ledger as JSON for the native side: the number of a password function stands for it. Adds the function to `functions`. */
+function readLedger(given: unknown, functions: Map<number, HostFunction>): unknown {
+  if (!isObject(given) || Array.isArray(given)) return given
+  const { password, ...fields } = readFields(given, 'ledger', CODE, 'ledger.')
+  if (password === undefined || password === null) return fields
+  if (typeof password === 'string') return { ...fields, password }
+  if (typeof password !== 'function')
+    throw refusal(CODE, 'ledger.password', 'is not a string or a function')
+  const get = () => password.call(given)
+  const number = FIRST_SERVER + functions.size
+  functions.set(number, { get, whose: { profileId: 'ledger' } })
+  return { ...fields, password: number }
+}
+
 /** Calls a key function. Never rejects. */
 async function requestKey({ get, whose }: KeyFunction, about: Refused): Promise<KeyAnswer> {
   try {
@@ -106,4 +120,4 @@ async function requestKey({ get, whose }: KeyFunction, about: Refused): Promise<
 }
 
 export type { HostFunction }
-export { readProfiles, readServers, requestKey }
+export { readLedger, readProfiles, readServers, requestKey }

@@ -19,7 +19,7 @@ import {
   refuseList as refuseListAt,
   refuseLost,
 } from '../values/reader.ts'
-import { type HostFunction, readProfiles, readServers } from './key-functions.ts'
+import { type HostFunction, readLedger, readProfiles, readServers } from './key-functions.ts'
 import { type Recovery, readRecovery } from './recovery.ts'
 import { Toolsets } from './toolsets.ts'
 
@@ -70,8 +70,16 @@ function readOptions(given: unknown, refuse: Refuse = throwing): ReadOptions {
     ? noted(refuse, () => readFields(options.providers, 'providers', CODE, 'providers.'))
     : options.providers
   const mcp = noted(refuse, () => readServers(options.mcp, functions))
+  const ledger = noted(refuse, () => readLedger(options.ledger, functions))
   const memory = noted(refuse, () => readMemory(options.memory), { crossing: undefined })
-  const crossing = { ...options, authProfiles: profiles, providers, mcp, memory: memory.crossing }
+  const crossing = {
+    ...options,
+    authProfiles: profiles,
+    providers,
+    mcp,
+    ledger,
+    memory: memory.crossing,
+  }
   const json = noted(refuse, () => toJson(crossing, 'options', () => CODE), '{}')
   refuseLists(JSON.parse(json), refuse)
   return {

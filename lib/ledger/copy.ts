@@ -4,7 +4,7 @@
 import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type * as types from '../../index.d.ts'
-import { AgentEngineError, refusal } from '../values/errors.ts'
+import { AgentEngineError, messageOf, refusal } from '../values/errors.ts'
 import { type Fields, readFields } from '../values/reader.ts'
 
 const CODE = 'invalid_options'
@@ -16,6 +16,18 @@ const BLOCKING = ['openTurns', 'queueItems', 'deliveries', 'dispatches']
 type Part = types.LedgerCopy & { next: number | null }
 type Request = (args: Fields, signal: unknown) => Promise<Part>
 
+/** The password of the target: a text, or what a function returns. */
+async function passwordOf(given: unknown): Promise<unknown> {
+  if (typeof given !== 'function') return given
+  try {
+    const password: unknown = await given()
+    if (typeof password === 'string') return password
+  } catch (error) {
+    throw refusal(CODE, 'target.password', messageOf(error, 'it'))
+  }
+  throw refusal(CODE, 'target.password', 'gave no password; return a string')
+}
+
 /** Copies the ledger behind `request`. */
 export async function copyLedger(
   request: Request,
@@ -23,7 +35,12 @@ export async function copyLedger(
   options: unknown,
 ): Promise<types.LedgerCopy> {
   const { cutOver, drainMs, onProgress, signal } = read(options)
-  const to = readFields(target, 'target', CODE, 'target.')
+  const { password, ...to } = readFields(target, 'target', CODE, 'target.')
+  // Each part has connections of its own.
+  const withPassword = async () => ({
+    ...to,
+    ...(password !== undefined && { password: await passwordOf(password) }),
+  })
   if (typeof to.path === 'string' && to.path !== '') to.path = resolve(to.path)
   let problems: types.TransferProblem[] = []
   let moved = false
@@ -52,7 +69,10 @@ export async function copyLedger(
   }
   const run = async (phase: string) => {
     for (let after: number | null = 0; after !== null; ) {
-      const part: Part = await request({ to, phase, after, until, moved }, signal)
+      const part: Part = await request(
+        { to: await withPassword(), phase, after, until, moved },
+        signal,
+      )
       after = part.next
       sums.turns += part.turns
       sums.skippedTurns += part.skippedTurns

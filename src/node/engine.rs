@@ -145,8 +145,9 @@ impl NativeEngine {
         };
         // Last, so that a wrong option leaves no file behind.
         let path = ledger.as_ref().and_then(|fields| fields.path.clone());
-        let ledger =
-            ledger.map(|fields| backend::open(fields, &environment, &clock)).transpose()?;
+        let ledger = ledger
+            .map(|fields| backend::open(fields, &environment, &clock, Some(&host)))
+            .transpose()?;
         let protected = path.map(|path| protect(path.into()));
         let port = ledger.as_ref();
         let tasks = hub.tasks().sibling();

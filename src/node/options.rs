@@ -76,6 +76,8 @@ pub(super) struct LedgerFields {
     #[serde(default)]
     pub(super) ssl: Option<SslFields>,
     #[serde(default)]
+    pub(super) password: Option<PasswordFields>,
+    #[serde(default)]
     pub(super) synchronous: Option<SynchronousName>,
     #[serde(default)]
     pub(super) journal: Option<JournalName>,
@@ -89,16 +91,30 @@ pub(super) struct LedgerFields {
 
 /// `ledger.ssl` of the engine's options.
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "a boolean, or an object of `ca`")]
+#[serde(untagged, expecting = "a boolean, or an object of `ca`, `cert` and `key`")]
 pub(super) enum SslFields {
     Switch(bool),
-    Authorities(AuthorityFields),
+    Certificates(CertificateFields),
 }
 
+/// `ledger.password` of the engine's options.
 #[derive(Deserialize)]
+#[serde(untagged, expecting = "a string or a function")]
+pub(super) enum PasswordFields {
+    Text(String),
+    /// The number of a function of the host.
+    Function(u32),
+}
+
+#[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct AuthorityFields {
-    pub(super) ca: String,
+pub(super) struct CertificateFields {
+    #[serde(default)]
+    pub(super) ca: Option<String>,
+    #[serde(default)]
+    pub(super) cert: Option<String>,
+    #[serde(default)]
+    pub(super) key: Option<String>,
 }
 
 #[derive(Deserialize, Clone, Copy)]

@@ -6,14 +6,17 @@ import { createInterface } from 'node:readline'
 import { print } from '../broker/setup.mjs'
 
 const [to, at] = process.argv.slice(2)
-let faults = { loseEvery: 0, delayMs: 0, swallows: false }
+let faults = { loseEvery: 0, delayMs: 0, swallows: false, cuts: false }
 let answers = 0
+const ends = new Set()
 const server = createServer((client) => {
   const upstream = connect(to)
   const close = () => {
+    ends.delete(close)
     client.destroy()
     upstream.destroy()
   }
+  ends.add(close)
   for (const socket of [client, upstream]) socket.on('error', close).on('close', close)
   // What it swallows, either side waits for.
   client.on('data', (chunk) => faults.swallows || upstream.write(chunk))
@@ -31,7 +34,9 @@ const server = createServer((client) => {
 server.listen(at, () => print('open'))
 createInterface({ input: process.stdin })
   .on('line', (line) => {
-    faults = { loseEvery: 0, delayMs: 0, swallows: false, ...JSON.parse(line) }
+    faults = { loseEvery: 0, delayMs: 0, swallows: false, cuts: false, ...JSON.parse(line) }
+    // The server notices nothing while it waits for a lock.
+    if (faults.cuts) for (const end of ends) end()
     print('set')
   })
   .on('close', () => process.exit())

@@ -19,13 +19,15 @@ let schemas = 0
 async function silentLine(): Promise<{
   options: PostgresLedgerOptions
   silent(swallows: boolean): Promise<void>
+  set(faults: { cuts: boolean }): Promise<void>
 }> {
   const proxy = await line(server)
   afterwards(proxy.end)
   const schema = `silence_${++schemas}`
   return {
-    options: { url: proxy.url, schema, timeoutMs: 400 },
+    options: { url: proxy.url, schema, timeoutMs: 1_000 },
     silent: (swallows) => proxy.set({ swallows }),
+    set: proxy.set,
   }
 }
 
@@ -50,7 +52,7 @@ live(
     const engine = closing(scriptedEngine(replies, { ledger: options }).engine)
     const unopened = [
       'storage_io',
-      'could not open the ledger: no server accepted a connection within 400 ms',
+      'could not open the ledger: no server accepted a connection within 1000 ms',
     ]
     expect(await failure(engine.ledger.sessions())).toEqual(unopened)
     expect(await ended(engine, { runId: 'unopened' })).toEqual(['error', false, 'storage_io'])
@@ -112,22 +114,52 @@ live(
   },
 )
 
-live('a statement that waits for a lock is cancelled on the server', async () => {
-  const schema = `silence_${++schemas}`
-  const ledger = { url: server.url, schema, timeoutMs: 400 }
-  const engine = closing(scriptedEngine(replies, { ledger }).engine)
-  expect(await ended(engine, { runId: 'before' })).toEqual(['end_turn', true, undefined])
+/** Another client locks a table until `release()` is called. */
+async function locks(table: string, mode = 'access exclusive'): Promise<() => void> {
   const holder = spawn('psql', [server.url, '-qX'], { stdio: ['pipe', 'pipe', 'inherit'] })
   afterwards(() => holder.kill())
   const held = new Promise((resolve) => holder.stdout.once('data', resolve))
-  holder.stdin.write(`begin; lock table ${schema}.turns; select 'locked';\n`)
+  holder.stdin.write(`begin; lock table ${table} in ${mode} mode; select 'locked';\n`)
   await held
+  return () => holder.stdin.end('rollback;\n')
+}
+
+/** Waits until so many statements wait for locks. */
+async function waiting(count: number): Promise<void> {
+  const all = `select pid from pg_stat_activity where wait_event_type = 'Lock'`
+  while (server.sql(all).length !== count) await new Promise((resolve) => setTimeout(resolve, 10))
+}
+
+live(
+  'a turn that the server opens after its connection was lost is the run that began it',
+  async () => {
+    const { options, set } = await silentLine()
+    const engine = closing(
+      scriptedEngine(replies, { ledger: { ...options, timeoutMs: 30_000 } }).engine,
+    )
+    expect(await ended(engine, { runId: 'before' })).toEqual(['end_turn', true, undefined])
+    // Reads are not locked, so that the second try finds no turn of the first one.
+    const release = await locks(`${options.schema}.turns`, 'share')
+    const run = ended(engine, { runId: 'lost' })
+    await waiting(1)
+    await set({ cuts: true })
+    await waiting(2)
+    release()
+    expect(await run).toEqual(['end_turn', true, undefined])
+  },
+)
+
+live('a statement that waits for a lock is cancelled on the server', async () => {
+  const schema = `silence_${++schemas}`
+  const ledger = { url: server.url, schema, timeoutMs: 1_000 }
+  const engine = closing(scriptedEngine(replies, { ledger }).engine)
+  expect(await ended(engine, { runId: 'before' })).toEqual(['end_turn', true, undefined])
+  const release = await locks(`${schema}.turns`)
   expect(await failure(engine.ledger.turns())).toEqual([
     'storage_io',
-    'could not list the turns: the server did not answer within 400 ms',
+    'could not list the turns: the server did not answer within 1000 ms',
   ])
-  const waiting = `select pid from pg_stat_activity where wait_event_type = 'Lock'`
-  while (server.sql(waiting).length > 0) await new Promise((resolve) => setTimeout(resolve, 10))
-  holder.stdin.end('rollback;\n')
+  await waiting(0)
+  release()
   expect(await ended(engine, { runId: 'after' })).toEqual(['end_turn', true, undefined])
 })

@@ -54,6 +54,12 @@ export function ownedFolder(): string {
   return folder
 }
 
+/** A file that the servers' user alone reads. */
+export function ownedFile(path: string, text: string): void {
+  writeFileSync(path, text, { mode: 0o600 })
+  if (isRoot) run(['chown', 'postgres', path])
+}
+
 async function until(holds: () => boolean, child: ChildProcess): Promise<void> {
   while (!holds()) {
     if (child.exitCode !== null) throw new Error(`a server ended with ${child.exitCode}`)
@@ -71,6 +77,7 @@ function daemon(command: string[]): ChildProcess {
 export class Cluster {
   readonly folder = ownedFolder()
   #server: ChildProcess | undefined
+  #port = '5432'
 
   /** A new server, or a standby of `primary`. */
   constructor(primary?: Cluster) {
@@ -84,16 +91,19 @@ export class Cluster {
   }
 
   get url(): string {
-    return `postgres://agent@/postgres?host=${this.folder}`
+    return `postgres://agent@/postgres?host=${this.folder}&port=${this.#port}`
   }
 
-  async start(): Promise<this> {
+  /** Starts it, with settings in place of the usual ones. */
+  async start(others: readonly string[] = []): Promise<this> {
+    this.#port = others.find((it) => it.startsWith('port='))?.slice(5) ?? this.#port
     const settings = [
       'listen_addresses=',
       `unix_socket_directories=${this.folder}`,
       'fsync=off',
       'full_page_writes=off',
       'max_connections=200',
+      ...others,
     ]
     const server = daemon([
       join(bin ?? '', 'postgres'),
@@ -102,7 +112,7 @@ export class Cluster {
       ...settings.flatMap((setting) => ['-c', setting]),
     ])
     this.#server = server
-    const ready = ['-q', '-h', this.folder, '-U', 'agent', '-d', 'postgres']
+    const ready = ['-q', '-h', this.folder, '-p', this.#port, '-U', 'agent', '-d', 'postgres']
     await until(() => spawnSync(join(bin ?? '', 'pg_isready'), ready).status === 0, server)
     return this
   }
@@ -174,8 +184,13 @@ export async function line(cluster: Cluster) {
   const count = (word: string) => child.lines.filter((it) => it === word).length
   return {
     url: `postgres://agent@/postgres?host=${folder}`,
-    /** From now on every n-th answer is lost, or each is late, or nothing arrives on either side. */
-    set: async (faults: { loseEvery?: number; delayMs?: number; swallows?: boolean }) => {
+    /** From now on every n-th answer is lost, or each is late, or nothing arrives on either side; or all connections end once. */
+    set: async (faults: {
+      loseEvery?: number
+      delayMs?: number
+      swallows?: boolean
+      cuts?: boolean
+    }) => {
       const least = count('set') + 1
       child.process.stdin?.write(`${JSON.stringify(faults)}\n`)
       while (count('set') < least) await new Promise((resolve) => setTimeout(resolve, 2))

@@ -20,5 +20,7 @@ mod transfer;
 #[cfg(test)]
 mod tests;
 
-pub use self::connect::options::{PostgresFields, PostgresOptions};
+pub use self::connect::options::{
+    Password, PasswordFuture, PasswordSource, PostgresFields, PostgresOptions,
+};
 pub use self::handle::postgres::Postgres;

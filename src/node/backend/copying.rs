@@ -87,7 +87,7 @@ pub(crate) async fn part(from: LedgerPorts, part: CopyPart) -> Answer {
         return json(&PartDone { done, next: None });
     }
     // Opening waits for a disk or a server.
-    let open = move || open::open(to, &Environment::process(), &Clock::default());
+    let open = move || open::open(to, &Environment::process(), &Clock::default(), None);
     let opened = tokio::task::spawn_blocking(open).await;
     let to =
         opened.map_err(|_| StorageError::new(StorageErrorKind::Closed, "the engine closes"))??;

@@ -4,17 +4,19 @@
 //! Nothing else in this module names a backend. It must never leave a file behind for a wrong option.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::node::options::{
-    AuthorityFields, EventFields, LedgerFields, SslFields, SynchronousName,
+    CertificateFields, EventFields, LedgerFields, PasswordFields, SslFields, SynchronousName,
 };
 use base::clock::Clock;
 use base::config::{Environment, LOG_BOUND_VARIABLE};
 use base::error::EngineError;
 use ledger::{Ledger, LedgerOptions, LedgerSalvage, Synchronous};
 use model::{InputError, LedgerPorts, StorageError, StorageErrorKind};
-use postgres::{Postgres, PostgresFields, PostgresOptions};
+use postgres::{Password, Postgres, PostgresFields, PostgresOptions};
+use provider::KeyHost;
 
 /// A shorter lease could expire by chance; a longer one would block a session for too long.
 const LEASES_MS: std::ops::RangeInclusive<u64> = 300..=600_000;
@@ -39,7 +41,7 @@ pub(crate) fn check(fields: &LedgerFields, environment: &Environment) -> Result<
         }
         (None, Some(url)) => {
             of_file_only(fields)?;
-            postgres_options(fields, url, environment)?;
+            postgres_options(fields, url, environment, None)?;
         }
     }
     if fields.lease_ms.is_some_and(|lease| !LEASES_MS.contains(&lease)) {
@@ -58,6 +60,7 @@ fn of_server_only(fields: &LedgerFields) -> Result<(), InputError> {
         ("ledger.schema", fields.schema.is_some()),
         ("ledger.pool", fields.pool.is_some()),
         ("ledger.ssl", fields.ssl.is_some()),
+        ("ledger.password", fields.password.is_some()),
         ("ledger.timeoutMs", fields.timeout_ms.is_some()),
     ];
     match given.into_iter().find(|(_, is_given)| *is_given) {
@@ -87,11 +90,24 @@ fn postgres_options(
     fields: &LedgerFields,
     url: &str,
     environment: &Environment,
+    keys: Option<&Arc<dyn KeyHost>>,
 ) -> Result<PostgresOptions, InputError> {
-    let (ssl, authorities) = match &fields.ssl {
-        None => (None, None),
-        Some(SslFields::Switch(ssl)) => (Some(*ssl), None),
-        Some(SslFields::Authorities(AuthorityFields { ca })) => (None, Some(ca.as_str())),
+    let none = CertificateFields::default();
+    let (ssl, certificates) = match &fields.ssl {
+        None => (None, &none),
+        Some(SslFields::Switch(ssl)) => (Some(*ssl), &none),
+        Some(SslFields::Certificates(given)) => (None, given),
+    };
+    let password = match (&fields.password, keys) {
+        (Some(PasswordFields::Text(text)), _) => Some(Password::Text(text.clone())),
+        (Some(PasswordFields::Function(number)), Some(keys)) => {
+            let (keys, number) = (Arc::clone(keys), *number);
+            Some(Password::Source(Arc::new(move || {
+                let asked = keys.key(number, false, None);
+                Box::pin(async move { Ok(asked.await?.expose().to_owned()) })
+            })))
+        }
+        (Some(PasswordFields::Function(_)) | None, _) => None,
     };
     let retention = EventFields::retention(fields.events.as_ref())?;
     let given = PostgresFields {
@@ -99,7 +115,10 @@ fn postgres_options(
         schema: fields.schema.as_deref(),
         pool: fields.pool,
         ssl,
-        authorities,
+        authorities: certificates.ca.as_deref(),
+        certificate: certificates.cert.as_deref(),
+        key: certificates.key.as_deref(),
+        password: password.as_ref(),
         lease_ms: fields.lease_ms,
         timeout_ms: fields.timeout_ms,
         retention: retention.as_ref(),
@@ -112,14 +131,16 @@ fn postgres_options(
     })
 }
 
-/// Opens the ledger of these options, which were checked.
+/// Opens the ledger of these options, which were checked. `keys` has the functions of the host.
 pub(crate) fn open(
     fields: LedgerFields,
     environment: &Environment,
     clock: &Clock,
+    keys: Option<&Arc<dyn KeyHost>>,
 ) -> Result<LedgerPorts, EngineError> {
     if let Some(url) = &fields.url {
-        let options = postgres_options(&fields, url, environment).map_err(EngineError::option)?;
+        let options =
+            postgres_options(&fields, url, environment, keys).map_err(EngineError::option)?;
         return Ok(LedgerPorts::of(&Postgres::open(&options, clock.clone())?));
     }
     let synchronous = match fields.synchronous {

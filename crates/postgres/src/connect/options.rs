@@ -3,6 +3,8 @@
 //! It must never print a password.
 
 use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base::config::Environment;
@@ -26,15 +28,33 @@ pub struct PostgresOptions {
     /// How long a new connection may take, for each host.
     pub(crate) connect_timeout: Duration,
     pub(crate) tls: TlsOptions,
+    /// Where the password of each new connection comes from, if not from `hosts`.
+    pub(crate) password: Option<PasswordSource>,
     /// How long the events of runs are stored; `None` where they are not.
     pub(crate) retention: Option<Retention>,
 }
 
-/// Whether a connection is encrypted, and what its certificate is checked against.
+/// Whether a connection is encrypted, what its certificate is checked against, and what the server checks.
 #[derive(Clone, Default)]
 pub(crate) struct TlsOptions {
     /// More authorities, beside the bundled ones: a PEM text.
     pub(crate) authorities: Option<String>,
+    /// The certificate of this client with its chain, and its key: PEM texts.
+    pub(crate) identity: Option<(String, String)>,
+}
+
+/// A password, or why there is none.
+pub type PasswordFuture = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
+/// Asks the host for the password of a new connection.
+pub type PasswordSource = Arc<dyn Fn() -> PasswordFuture + Send + Sync>;
+
+/// A password beside the URL.
+#[derive(Clone)]
+pub enum Password {
+    /// The same one for each connection.
+    Text(String),
+    /// One for each new connection.
+    Source(PasswordSource),
 }
 
 impl fmt::Debug for PostgresOptions {
@@ -62,6 +82,12 @@ pub struct PostgresFields<'a> {
     pub ssl: Option<bool>,
     /// The certificates of more authorities: a PEM text.
     pub authorities: Option<&'a str>,
+    /// The certificate of this client, and its key: PEM texts.
+    pub certificate: Option<&'a str>,
+    /// The key of the certificate.
+    pub key: Option<&'a str>,
+    /// The password, in place of the URL's and the environment's.
+    pub password: Option<&'a Password>,
     /// How long a session remains leased, in milliseconds.
     pub lease_ms: Option<u64>,
     /// How long a try of a statement may wait for its answer, in milliseconds.
@@ -125,10 +151,14 @@ impl PostgresOptions {
             ));
         }
         let in_url = target.as_ref().and_then(|target| target.ssl);
-        let message = match (fields.authorities, fields.ssl, in_url) {
-            (Some(_), Some(false), _) => "has authorities and no TLS; leave one out",
-            (Some(_), None, Some(false)) => {
-                "has authorities, and the URL has `sslmode=disable`; leave one out"
+        let has_certificates = fields.authorities.or(fields.certificate).is_some();
+        let message = match (has_certificates, fields.ssl, in_url) {
+            (true, Some(false), _) => "has certificates and no TLS; leave one out",
+            (true, None, Some(false)) => {
+                "has certificates, and the URL has `sslmode=disable`; leave one out"
+            }
+            _ if fields.certificate.is_some() != fields.key.is_some() => {
+                "has one of `cert` and `key`; pass both"
             }
             _ => "",
         };
@@ -141,9 +171,12 @@ impl PostgresOptions {
             return Err(problems);
         };
         let is_local = hosts.iter().flat_map(Config::get_hosts).all(is_local);
-        let encrypts = fields.ssl.or(ssl).unwrap_or(fields.authorities.is_some() || !is_local);
+        let encrypts = fields.ssl.or(ssl).unwrap_or(has_certificates || !is_local);
         for config in &mut hosts {
             config.ssl_mode(if encrypts { SslMode::Require } else { SslMode::Disable });
+            if let Some(Password::Text(password)) = fields.password {
+                config.password(password);
+            }
         }
         let timeout = fields.timeout_ms.map_or(Self::TIMEOUT, Duration::from_millis);
         Ok(Self {
@@ -154,7 +187,17 @@ impl PostgresOptions {
             pool: usize::try_from(pool).unwrap_or(usize::MAX),
             lease: fields.lease_ms.map_or(Self::LEASE, Duration::from_millis),
             retention: fields.retention.cloned(),
-            tls: TlsOptions { authorities: fields.authorities.map(ToOwned::to_owned) },
+            tls: TlsOptions {
+                authorities: fields.authorities.map(ToOwned::to_owned),
+                identity: fields
+                    .certificate
+                    .zip(fields.key)
+                    .map(|(certificate, key)| (certificate.to_owned(), key.to_owned())),
+            },
+            password: match fields.password {
+                Some(Password::Source(source)) => Some(Arc::clone(source)),
+                Some(Password::Text(_)) | None => None,
+            },
         })
     }
 

@@ -3,13 +3,17 @@
 //! A connection that the server ended is dropped, and so is one that was silent for too long. It must never hand out one that
 //! another statement's transaction uses.
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
 use base::clock::Clock;
+use model::{StorageError, StorageErrorKind};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout};
+use tokio_postgres::error::SqlState;
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, Connection, Socket};
 
@@ -19,6 +23,9 @@ use crate::connect::tls::Tls;
 
 /// How long a statement over all rows of a ledger may take.
 pub(crate) const LONG: Duration = Duration::from_secs(600);
+
+/// The time in which a server that is reached answers for a statement that was cancelled.
+const CANCELLED: Duration = Duration::from_secs(2);
 
 tokio::task_local! {
     /// How long a try may wait for its answer in this task, where that is not the option of the host.
@@ -120,8 +127,17 @@ impl Pool {
     /// A new connection to the first host that accepts one, which its owner drives.
     pub(crate) async fn open(&self) -> Result<(Client, PoolConnection), Failure> {
         let mut failure = Failure::Refused(closed());
-        for config in &self.options.hosts {
-            let limit = self.options.connect_timeout;
+        let limit = self.options.connect_timeout;
+        let mut hosts = Cow::Borrowed(&self.options.hosts);
+        if let Some(source) = &self.options.password {
+            let password = timeout(limit, source()).await;
+            let why = || format!("it gave none within {} ms", limit.as_millis());
+            let password = password.unwrap_or_else(|_| Err(why())).map_err(no_password)?;
+            for config in hosts.to_mut() {
+                config.password(&password);
+            }
+        }
+        for config in hosts.iter() {
             match timeout(limit, config.connect(self.tls.clone())).await {
                 Ok(Ok(opened)) => return Ok(opened),
                 Ok(Err(error)) => failure = Failure::Server(error),
@@ -139,15 +155,29 @@ impl Pool {
             (self.options.connect_timeout, Rc::clone(&deadline), self.clock.clone());
         // It ends with its client, or with the server: the client reports why.
         tokio::task::spawn_local(async move {
+            let mut connection = pin!(connection);
             tokio::select! {
-                _ = connection => return,
+                _ = &mut connection => return,
                 () = own.passes(&clock) => {}
             }
-            // The statement may hold locks: the server must not go on with it. One that is gone has none.
-            drop(timeout(limit, cancel.cancel_query(tls)).await);
+            // The statement may hold locks: the server must not go on with it. While it can still answer, whether the statement
+            // took effect is certain.
+            let ends = async {
+                drop(timeout(limit, cancel.cancel_query(tls)).await);
+                tokio::time::sleep(limit.min(CANCELLED)).await;
+            };
+            tokio::select! {
+                _ = connection => {}
+                () = ends => {}
+            }
         });
         Ok(Opened { client, deadline })
     }
+}
+
+fn no_password(why: String) -> StorageError {
+    let message = format!("`ledger.password` gave no password: {why}; check the function");
+    StorageError::new(StorageErrorKind::Io, message)
 }
 
 impl Pooled<'_> {
@@ -161,7 +191,10 @@ impl Pooled<'_> {
         let has_passed =
             self.opened.as_ref().is_some_and(|opened| opened.deadline.has_passed.get());
         match failure {
-            Failure::Server(error) if has_passed && error.is_closed() => {
+            Failure::Server(error)
+                if has_passed
+                    && (error.is_closed() || error.code() == Some(&SqlState::QUERY_CANCELED)) =>
+            {
                 self.pool.forget_idle();
                 Failure::Unanswered(self.limit)
             }
@@ -172,7 +205,9 @@ impl Pooled<'_> {
 
 impl Drop for Pooled<'_> {
     fn drop(&mut self) {
-        if let Some(opened) = self.opened.take().filter(|opened| !opened.client.is_closed())
+        let is_usable =
+            |opened: &Opened| !opened.client.is_closed() && !opened.deadline.has_passed.get();
+        if let Some(opened) = self.opened.take().filter(is_usable)
             && !self.pool.permits.is_closed()
         {
             opened.deadline.set(None);

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 use model::{StorageError, StorageErrorKind};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
@@ -48,8 +48,17 @@ impl Tls {
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|error| StorageError::new(StorageErrorKind::Io, error.to_string()))?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+            .with_root_certificates(roots);
+        let config = match &options.identity {
+            None => config.with_no_client_auth(),
+            Some((certificate, key)) => {
+                let chain = CertificateDer::pem_slice_iter(certificate.as_bytes());
+                let chain: Vec<_> = chain.collect::<Result<_, _>>().map_err(|_| no_identity())?;
+                let key =
+                    PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|_| no_identity())?;
+                config.with_client_auth_cert(chain, key).map_err(|_| no_identity())?
+            }
+        };
         Ok(Self { config: Arc::new(config) })
     }
 }
@@ -57,6 +66,12 @@ impl Tls {
 fn no_certificate() -> StorageError {
     let message = "`ledger.ssl.ca` has no certificate of an authority; pass its PEM text";
     StorageError::new(StorageErrorKind::Io, message).at("ledger.ssl.ca")
+}
+
+fn no_identity() -> StorageError {
+    let message =
+        "`ledger.ssl` has no certificate in `cert`, or not its key in `key`; pass their PEM texts";
+    StorageError::new(StorageErrorKind::Io, message).at("ledger.ssl.cert")
 }
 
 /// The TLS of a connection to one host.

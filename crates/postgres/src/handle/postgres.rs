@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use base::clock::Clock;
-use model::{PortFuture, StorageError};
+use model::{PortFuture, StorageError, StorageErrorKind};
 
 use crate::connect::error::{Stored, closed};
 use crate::connect::held::Held;
@@ -60,7 +60,11 @@ impl Postgres {
             open: |server| {
                 Box::pin(async move {
                     migrate::open(&server).await?;
-                    budgets::settle_lost(&server).await
+                    match budgets::settle_lost(&server).await {
+                        // A role that only reads leaves them to one that writes.
+                        Err(error) if error.kind == StorageErrorKind::ReadOnly => Ok(()),
+                        settled => settled,
+                    }
                 })
             },
             tasks: |server| {

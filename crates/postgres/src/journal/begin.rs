@@ -73,14 +73,18 @@ pub(crate) async fn begin(
     if let Some(reserving) = &reserving {
         params.extend(reserving.params());
     }
+    let done = async |client: &Client| -> Result<_, Failure> {
+        let Some(epoch) = opened(server, client, opening).await? else { return Ok(None) };
+        let reserved = match reservation {
+            // A call that is reserved already stays so.
+            Some(reservation) => budgets::reserve_again(server, client, reservation).await?,
+            None => None,
+        };
+        Ok(Some((Opened::Leased(epoch), reserved)))
+    };
     let opened = server.run("open a turn", async |client, may_be_done| {
-        if may_be_done && let Some(epoch) = opened(server, client, opening).await? {
-            let reserved = match reservation {
-                // A call that is reserved already stays so.
-                Some(reservation) => budgets::reserve_again(server, client, reservation).await?,
-                None => None,
-            };
-            return Ok((Opened::Leased(epoch), reserved));
+        if may_be_done && let Some(opened) = done(client).await? {
+            return Ok(opened);
         }
         for _ in 0..TRIES {
             let rows = match client.query_typed(&sql, &params).await {
@@ -95,6 +99,10 @@ pub(crate) async fn begin(
             if let Some(row) = rows.first() {
                 let reserved = reserving.as_ref().map(|_| budgets::reserved(row)).transpose()?;
                 return Ok((Opened::Leased(get(row, "epoch")?), reserved));
+            }
+            // The server may have gone on with an earlier try after its connection was lost.
+            if may_be_done && let Some(opened) = done(client).await? {
+                return Ok(opened);
             }
             if let Some(reason) = reason(server, client, opening).await? {
                 return Ok((reason, None));

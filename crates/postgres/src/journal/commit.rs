@@ -99,6 +99,10 @@ pub(crate) async fn commit(
             if let Some(receipt) = receipt {
                 return Ok(receipt);
             }
+            // The server may have gone on with an earlier try after its connection was lost.
+            if may_be_done && let Some(receipt) = committed(server, client, turn).await? {
+                return Ok(receipt);
+            }
             head = look(server, client, turn, (&position, head.as_deref())).await?;
         }
         let label = &turn.header.session_label;

@@ -19,6 +19,9 @@ fn every_problem_of_the_options_is_found_and_none_repeats_the_password() {
         pool: Some(0),
         ssl: Some(false),
         authorities: Some("-----BEGIN"),
+        certificate: None,
+        key: None,
+        password: None,
         lease_ms: None,
         timeout_ms: Some(1),
     };
@@ -39,7 +42,7 @@ fn every_problem_of_the_options_is_found_and_none_repeats_the_password() {
             "ledger.schema: `pg_\"x` is a name of the server's own; use one without `pg_`",
             "ledger.pool: `0` is not a number of connections; pass 1 to 256",
             "ledger.timeoutMs: is not a limit of time; pass 100 to 600000 milliseconds",
-            "ledger.ssl: has authorities and no TLS; leave one out",
+            "ledger.ssl: has certificates and no TLS; leave one out",
         ]
     );
     let fields = PostgresFields {
@@ -49,7 +52,7 @@ fn every_problem_of_the_options_is_found_and_none_repeats_the_password() {
     };
     let problems = PostgresOptions::read(fields, &Environment::fixed([])).unwrap_err();
     let problems: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
-    assert_eq!(problems, ["has authorities, and the URL has `sslmode=disable`; leave one out"]);
+    assert_eq!(problems, ["has certificates, and the URL has `sslmode=disable`; leave one out"]);
     let fields = PostgresFields {
         retention: None,
         url: "mysql://me:s3cret@host/db",

@@ -32,6 +32,14 @@ pub struct HostKey {
     pub expires_at: Option<i64>,
 }
 
+impl HostKey {
+    /// The key as a text, for a connection that needs it.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        self.key.expose_secret()
+    }
+}
+
 /// The result of the host's callback; the text of an error is redacted before it is shown.
 pub type KeyFuture = Pin<Box<dyn Future<Output = Result<HostKey, String>> + Send>>;
 
