@@ -75,7 +75,7 @@ fn copy(
     let now = clock.now_ms();
     Ok(TurnRecord {
         query_message_ids: of_role(Role::User).collect(),
-        response_message_id: of_role(Role::Assistant).last(),
+        response_message_id: of_role(Role::Assistant).next_back(),
         run_id: format!("fork-{}", turn.id),
         id: id.to_owned(),
         turn_type: "normal".to_owned(),
