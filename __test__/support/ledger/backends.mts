@@ -182,8 +182,7 @@ export const testsOfTheFile: Record<string, Record<string, string>> = {
 }
 
 /** What a server has not got yet: each of these tests must fail there, so that the list says when one works. */
-export const waiting: Record<string, Record<string, string>> = {
-}
+export const waiting: Record<string, Record<string, string>> = {}
 
 /** The specs of `npm test`: those that show most for their time. `POSTGRES_SPECS=all` runs all. */
 export const selection = [
