@@ -5,7 +5,7 @@ import { spawn } from 'node:child_process'
 import { expect, test } from 'vitest'
 import { AgentEngine, type ScriptedReply, type StreamEvent } from '../../index.js'
 import { afterwards, closing, folder } from '../support/cleanup.js'
-import { context, readAll, scriptedEngine } from '../support/engine.js'
+import { begun, context, readAll, scriptedEngine } from '../support/engine.js'
 import { leasesEnd } from '../support/ledger/named.js'
 import { refusal, sqlite3 } from '../support/ledger/sqlite3.js'
 import { killable } from '../support/processes/killable.js'
@@ -182,6 +182,7 @@ test('another process follows a run while it is under way, and reads it after', 
   closing(engine)
   const run = engine.run(context({ runId: 'shared' }))
   const reading = readAll(run)
+  await begun(run)
   const children = [0, 7, 30].map((afterSeq) => ({
     afterSeq,
     child: killable('recovery/events.mjs', [

@@ -4,7 +4,7 @@
 import { expect, test } from 'vitest'
 import { AgentEngine, type ScriptedReply, type StreamEvent } from '../../index.js'
 import { closing, folder } from '../support/cleanup.js'
-import { context, scriptedEngine } from '../support/engine.js'
+import { begun, context, scriptedEngine } from '../support/engine.js'
 import { expectGapless } from '../support/events.js'
 import { killable } from '../support/processes/killable.js'
 import { noise } from '../support/values/incompressible.js'
@@ -73,6 +73,7 @@ test('random runs have the same events for every reader, wherever and whenever i
     const { engine, provider } = scriptedEngine(replies, { ledger: { path: file } })
     const run = engine.run(context({ tools: tools as never, runId, sessionLabel: runId }))
     const watching = engine.ledger.watch(runId)
+    await begun(run)
     const elsewhere = killable('recovery/events.mjs', [file, 'attach', JSON.stringify({ runId })])
     await elsewhere.line('"attaching"')
     const attached = all(engine.attach(runId))

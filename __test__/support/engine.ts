@@ -73,6 +73,11 @@ export async function readAll(run: AgentRun): Promise<StreamEvent[]> {
   return events
 }
 
+/** Waits for the first event of a run, which is delivered once the run is stored: other processes know it from then on. */
+export async function begun(run: AgentRun): Promise<void> {
+  for await (const _ of run.events()) return
+}
+
 /** The text of the token events. */
 export function textOf(events: StreamEvent[]): string {
   return events.map((event) => (event.type === 'token' ? event.text : '')).join('')
