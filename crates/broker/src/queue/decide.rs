@@ -51,11 +51,14 @@ pub fn decide(
     if is_suspended {
         return Decision::Wait(None);
     }
-    let interrupt = pending.iter().find(|it| it.mode == QueueMode::Interrupt);
+    // One that waits for another try interrupts nothing before its time.
+    let interrupts = || pending.iter().filter(|it| it.mode == QueueMode::Interrupt);
+    let interrupt = interrupts().find(|it| it.not_before <= now);
+    let next_interrupt = interrupts().map(|it| it.not_before).min();
     match run {
         SessionRun::Running { is_ending: true, .. } => Decision::Wait(None),
         SessionRun::Running { .. } | SessionRun::Parked if interrupt.is_some() => Decision::Abort,
-        SessionRun::Parked => Decision::Wait(None),
+        SessionRun::Parked => Decision::Wait(next_interrupt),
         SessionRun::Running { principal, is_steerable, .. } => {
             let steers = |it: &&QueueItem| {
                 matches!(it.mode, QueueMode::Steer | QueueMode::SteerBacklog)
@@ -66,11 +69,17 @@ pub fn decide(
             if is_steerable && !steered.is_empty() {
                 return Decision::Steer(steered);
             }
-            Decision::Wait(None)
+            Decision::Wait(next_interrupt)
         }
         SessionRun::Idle => match interrupt {
             Some(interrupt) => Decision::Start(backlog(pending, interrupt)),
-            None => start(pending, debounce_ms, now),
+            None => match start(pending, debounce_ms, now) {
+                // An interrupt does not wait for what is before it.
+                Decision::Wait(Some(at)) => {
+                    Decision::Wait(next_interrupt.min(Some(at)).or(Some(at)))
+                }
+                decision => decision,
+            },
         },
     }
 }

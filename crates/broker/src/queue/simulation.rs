@@ -165,10 +165,12 @@ impl World {
         let item = |id: &String| pending.iter().find(|it| it.id == *id).unwrap();
         let items: Vec<&QueueItem> = ids.iter().map(item).collect();
         let first = items[0];
-        let interrupts = items.iter().any(|it| it.mode == QueueMode::Interrupt);
+        let now = self.now;
+        let is_due = |it: &QueueItem| it.mode == QueueMode::Interrupt && it.not_before <= now;
+        let interrupts = items.iter().any(|it| is_due(it));
         assert!(items.iter().all(|it| it.principal == first.principal));
         if !interrupts {
-            assert!(pending.iter().all(|it| it.mode != QueueMode::Interrupt));
+            assert!(!pending.iter().any(is_due));
             assert!(items.len() == 1 || items.iter().all(|it| it.mode == QueueMode::Collect));
             assert!(items.iter().all(|it| it.route == first.route));
             let steers = pending.iter().any(|it| it.mode == QueueMode::Steer);
