@@ -61,15 +61,18 @@ pub fn decide(
         SessionRun::Parked => Decision::Wait(next_interrupt),
         SessionRun::Running { principal, is_steerable, .. } => {
             let steers = |it: &&QueueItem| {
-                matches!(it.mode, QueueMode::Steer | QueueMode::SteerBacklog)
+                is_steerable
+                    && matches!(it.mode, QueueMode::Steer | QueueMode::SteerBacklog)
                     && it.principal == principal
-                    && it.not_before <= now
             };
-            let steered = ids(pending.iter().filter(steers));
-            if is_steerable && !steered.is_empty() {
+            let steering = || pending.iter().filter(steers);
+            let steered = ids(steering().filter(|it| it.not_before <= now));
+            if !steered.is_empty() {
                 return Decision::Steer(steered);
             }
-            Decision::Wait(next_interrupt)
+            Decision::Wait(
+                next_interrupt.into_iter().chain(steering().map(|it| it.not_before)).min(),
+            )
         }
         SessionRun::Idle => match interrupt {
             Some(interrupt) => Decision::Start(backlog(pending, interrupt)),
@@ -96,11 +99,11 @@ fn start(pending: &[QueueItem], debounce_ms: i64, now: i64) -> Decision {
     // A message that was to steer a run which then ended is the next to run.
     let steering = pending.iter().find(|it| it.mode == QueueMode::Steer);
     let Some(first) = steering.or(pending.first()) else { return Decision::Wait(None) };
-    if first.not_before > now && first.mode != QueueMode::Collect {
-        return Decision::Wait(Some(first.not_before));
-    }
     if first.mode != QueueMode::Collect || first.is_system {
-        return Decision::Start(vec![first.id.clone()]);
+        return match first.not_before {
+            due if due > now => Decision::Wait(Some(due)),
+            _ => Decision::Start(vec![first.id.clone()]),
+        };
     }
     let shares = |it: &&QueueItem| {
         let alike = it.route == first.route && it.principal == first.principal;

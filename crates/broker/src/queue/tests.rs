@@ -159,6 +159,23 @@ fn a_message_that_waits_for_another_try_holds_back_the_later_ones() {
 }
 
 #[test]
+fn a_system_message_that_is_tried_again_waits_in_every_mode() {
+    for mode in [QueueMode::Queue, QueueMode::Collect, QueueMode::Steer, QueueMode::Interrupt] {
+        let pending = [QueueItem { is_system: true, ..after(500, item("a", mode)) }];
+        assert_eq!(next(&pending, SessionRun::Idle, 499), Decision::Wait(Some(500)), "{mode:?}");
+        assert_eq!(next(&pending, SessionRun::Idle, 500), Decision::Start(ids(&["a"])));
+    }
+}
+
+#[test]
+fn a_message_that_is_tried_again_enters_a_run_at_its_time() {
+    let pending = [after(500, item("a", QueueMode::Steer))];
+    assert_eq!(next(&pending, RUNNING, 499), Decision::Wait(Some(500)));
+    assert_eq!(next(&pending, RUNNING, 500), Decision::Steer(ids(&["a"])));
+    assert_eq!(next(&pending, COMPACTING, 499), Decision::Wait(None));
+}
+
+#[test]
 fn a_suspended_queue_does_nothing() {
     let pending = [item("a", QueueMode::Interrupt)];
     for run in [SessionRun::Idle, RUNNING, SessionRun::Parked] {
