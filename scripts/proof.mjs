@@ -97,9 +97,9 @@ const proofs = {
   },
   queue: {
     about:
-      'the rules of a queue against 100,000 random histories of sends, ends, crashes and clock steps',
+      'the rules of a queue against a naive reference, over 100,000 random histories of sends, offers, ends, cancels, crashes and clock steps',
     env: { PROPTEST_CASES: '100000' },
-    command: core('every_message_ends_exactly_once'),
+    command: core('a_queue_does_what_its_reference_does'),
   },
   agents: {
     about:

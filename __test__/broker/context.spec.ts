@@ -245,33 +245,42 @@ for (const [what, layers, why] of wrong) {
   })
 }
 
-test('a host that does not answer for 30 seconds fails the message', async () => {
-  const server = await echoing()
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
-  try {
-    let asked = () => {}
-    const waits = new Promise<void>((resolve) => {
-      asked = resolve
-    })
-    const { broker } = brokerAt(server.url, {
-      context: {
-        layers: () => {
-          asked()
+const silent = {
+  '`context.layers`': (waits: () => Promise<never>) => ({ context: { layers: waits } }),
+  'toolset `house`': (waits: () => Promise<never>) => ({
+    agents: { main: { ...agent, toolset: 'house' } },
+    toolsets: { house: waits },
+  }),
+}
+for (const [name, optionsOf] of Object.entries(silent)) {
+  test(`a host whose ${name} does not answer for 30 seconds fails the message, and its session is free`, async () => {
+    const server = await echoing()
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    try {
+      const asked: (() => void)[] = []
+      const { broker } = brokerAt(
+        server.url,
+        optionsOf(() => {
+          asked.shift()?.()
           return new Promise(() => {})
-        },
-      },
-    })
-    const { result } = broker.execute({ to, message: 'a' })
-    await waits
-    vi.advanceTimersByTime(30_000)
-    await expect(result).rejects.toMatchObject({
-      code: 'not_delivered',
-      message: expect.stringContaining('`context.layers` did not answer within 30 s'),
-    })
-  } finally {
-    vi.useRealTimers()
-  }
-})
+        }),
+      )
+      // The second one shows that the session is not busy for ever.
+      for (const message of ['a', 'b']) {
+        const waits = new Promise<void>((resolve) => void asked.push(resolve))
+        const { result } = broker.execute({ to, message })
+        await waits
+        vi.advanceTimersByTime(30_000)
+        await expect(result).rejects.toMatchObject({
+          code: 'not_delivered',
+          message: expect.stringContaining(`${name} did not answer within 30 s`),
+        })
+      }
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+}
 
 test('a steered message enters the turn with its event', async () => {
   const { server, next } = await askedServer()

@@ -86,17 +86,28 @@ test('a message is poisoned after seven failures of its own, and the queue goes 
   const { server, next } = await askedServer()
   // No request of the first message is ever answered, which is no failure of the provider.
   const agents = { main: { model: 'test-model', provider: 'test', timeoutMs: 1_000 } }
-  const { broker } = brokerAt(server.url, { agents })
+  const { broker, engine } = brokerAt(server.url, { agents })
   const poisoned = broker.execute({ to, message: 'a' })
   const behind = broker.execute({ to, message: 'b' })
+  const pauses: number[] = []
   const failed = new Promise<QueuedMessage>((resolve) => {
     broker.on('queue', ({ items: [item] }) => {
+      if (item?.status === 'pending') pauses.push(item.notBefore)
       if (item?.status === 'failed') resolve(item)
     })
   })
   for (let tries = 0; tries < 7; tries++) expect((await next()).texts).toEqual(['a'])
   expect(await failed).toMatchObject({ status: 'failed', reason: 'poisoned', tries: 6 })
   expect((await poisoned.result).stopReason).toBe('timeout')
+  // Each try begins after the pause that the one before it has left, which grows to ten seconds.
+  const runs = 'SELECT created_at, ended_at FROM runs WHERE ended_at IS NOT NULL ORDER BY n'
+  const { rows } = await engine.ledger.query(runs)
+  const tries = rows as { created_at: number; ended_at: number }[]
+  const waited = pauses.map((pause, at) => {
+    expect(tries[at + 1]?.created_at).toBeGreaterThanOrEqual(pause)
+    return Math.round((pause - (tries[at]?.ended_at ?? 0)) / 500) * 500
+  })
+  expect(waited).toEqual([500, 1_000, 2_000, 4_000, 8_000, 10_000])
   const asked = await next()
   expect(asked.texts).toEqual(['b'])
   asked.answer('to b')

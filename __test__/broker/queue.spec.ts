@@ -2,13 +2,13 @@
 // request of the model.
 
 import { expect, test } from 'vitest'
-import { Broker, type QueuedMessage } from '../../index.js'
+import { type AgentTool, Broker, type QueuedMessage } from '../../index.js'
 import { type Asked, askedServer, brokerAt, echoing, userTexts } from '../support/broker.js'
 import { afterwards, closing, serving } from '../support/cleanup.js'
 import { engineAt } from '../support/engine.js'
 import { ledgerAt } from '../support/ledger/named.js'
 import { anthropic } from '../support/servers/anthropic.js'
-import { waitingTool } from '../support/tools.js'
+import { deferred, waitingTool } from '../support/tools.js'
 
 const label = 'agent:main:main'
 const to = { session: label }
@@ -122,6 +122,54 @@ test('an interrupt aborts the turn and takes the backlog of its sender with it',
   expect(last.texts.at(-1)).toBe('g')
   last.answer('to g')
   await guest.result
+})
+
+test('a message that is aborted before it is stored never runs', async () => {
+  const { server, next } = await askedServer()
+  const gate = deferred<AgentTool[]>()
+  const { broker } = brokerAt(server.url, {
+    agents: { main: { model: 'test-model', provider: 'test', toolset: 'house' } },
+    toolsets: { house: () => gate.promise },
+  })
+  // One whose turn is about to begin, and one that waits behind it.
+  const cancelled = ['a', 'b'].map((message) => {
+    const execution = broker.execute({ to, message })
+    execution.stream.abort()
+    return execution
+  })
+  for (const { result } of cancelled) {
+    await expect(result).rejects.toMatchObject({
+      code: 'not_delivered',
+      message: expect.stringContaining('cancelled'),
+    })
+  }
+  gate.resolve([])
+  const last = broker.execute({ to, message: 'c' })
+  const asked = await next()
+  expect(asked.texts).toEqual(['c'])
+  asked.answer('to c')
+  expect((await last.result).text).toBe('to c')
+})
+
+test('an event whose message was rejected is queued when it comes again', async () => {
+  const { server, next } = await askedServer()
+  const { broker } = brokerAt(server.url, { queue: { cap: 1, drop: 'new' } })
+  const first = broker.execute({ to, message: 'a' })
+  const asked = await next()
+  const waiting = await broker.send({ to, message: 'b' })
+  const event = { to, message: 'c', eventId: 'e1' }
+  expect((await broker.send(event)).disposition).toBe('rejected')
+  expect((await broker.send(event)).disposition).toBe('rejected')
+  expect(await broker.cancel(waiting.itemId)).toBe(true)
+  const again = broker.execute(event)
+  expect((await again.receipt).disposition).toBe('queued')
+  expect((await broker.send(event)).disposition).toBe('duplicate')
+  asked.answer('to a')
+  await first.result
+  const second = await next()
+  expect(second.texts).toEqual(['a', 'c'])
+  second.answer('to c')
+  expect((await again.result).text).toBe('to c')
 })
 
 for (const mode of ['steer', 'steer-backlog'] as const) {

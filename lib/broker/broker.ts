@@ -45,12 +45,12 @@ import { type ReadRequest, readRequest } from './requests.ts'
 import { type Routed, route, smartRoute } from './routes.ts'
 import { Schedules, type StoredSchedule } from './schedules/schedules.ts'
 import { subscribe } from './subscription.ts'
-import { type BegunTurn, type StartTurn, type TurnBudget, type TurnItem, Turns } from './turns.ts'
+import { type BegunTurn, type StartTurn, type TaskLimits, type TurnItem, Turns } from './turns.ts'
 
 /** What the native side emits. */
 type NativeEvent =
   | ({ type: 'start' } & StartTurn)
-  | { type: 'resume'; turnId: string; sessionLabel: string; budget: TurnBudget | null }
+  | ({ type: 'resume'; turnId: string; sessionLabel: string } & TaskLimits)
   | { type: 'compose'; turnId: string; sessionLabel: string; items: TurnItem[] }
   | { type: 'steered'; turnId: string; items: string[] }
   | { type: 'approvals'; turnId: string; sessionLabel: string }
@@ -355,7 +355,7 @@ class Broker implements Declared {
         this.#start(event)
         break
       case 'resume':
-        this.#resume(event.turnId, event.sessionLabel, event.budget)
+        this.#resume(event.turnId, event.sessionLabel, event)
         break
       case 'compose':
         this.#compose(event.turnId, event.sessionLabel, event.items)
@@ -406,14 +406,14 @@ class Broker implements Declared {
       .finally(hub.releaseProcess)
   }
 
-  #resume(turnId: string, sessionLabel: string, budget: TurnBudget | null): void {
+  #resume(turnId: string, sessionLabel: string, limits: TaskLimits): void {
     // One that could not be stored again is closed: what it has is visible then.
     const isSecond = this.#resumed.has(turnId)
     this.#resumed.add(turnId)
     hub.holdProcess()
     const resuming = isSecond
       ? Promise.resolve(false)
-      : this.#turns.resume(this.#native, turnId, sessionLabel, budget, (begun) =>
+      : this.#turns.resume(this.#native, turnId, sessionLabel, limits, (begun) =>
           this.#begun(turnId, sessionLabel, [], begun),
         )
     resuming

@@ -21,6 +21,8 @@ class Execution implements MessageExecution {
   readonly stream: BrokerStreamHandle
   #run: AgentRun | undefined
   #listeners = new Set<Listener>()
+  /** Whether the host has aborted it. The message may not be stored yet, and its run not have begun. */
+  #isAborted = false
   #resolve!: (result: AgentResult | Promise<AgentResult>) => void
   #reject!: (error: unknown) => void
 
@@ -33,10 +35,17 @@ class Execution implements MessageExecution {
     })
     // It need not be awaited: a message whose events alone are followed is no unhandled rejection.
     this.result.catch(() => {})
-    receipt.catch((error) => this.#reject(error))
+    const stored = () => {
+      if (this.#isAborted && this.#run === undefined) cancel()
+    }
+    receipt.then(stored, (error) => this.#reject(error))
     this.stream = Object.freeze({
       onEvent: (callback: Listener, options?: EventsFrom) => this.#onEvent(callback, options),
-      abort: () => (this.#run === undefined ? cancel() : this.#run.abort()),
+      abort: () => {
+        this.#isAborted = true
+        if (this.#run === undefined) cancel()
+        else this.#run.abort()
+      },
       steer: (message: string) => this.#run?.steer(message) ?? false,
       isStreaming: () => this.#run?.stream.isStreaming() ?? false,
       isCompacting: () => this.#run?.stream.isCompacting() ?? false,
@@ -59,6 +68,7 @@ class Execution implements MessageExecution {
   /** A run has the message. */
   begin(run: AgentRun): void {
     this.#run = run
+    if (this.#isAborted) run.abort()
     for (const listener of this.#listeners) {
       run.stream.onEvent((event) => {
         if (this.#listeners.has(listener)) listener(event)

@@ -23,6 +23,7 @@ import { type Fields, readList, readNamed } from '../values/reader.ts'
 import type { SessionScope } from './decisions.ts'
 import { partsOf, type Tagged, tagged } from './event.ts'
 import type { ReadOptions } from './options.ts'
+import { answerOf } from './silence.ts'
 
 const CODE = 'context_failed'
 const NAMES: readonly unknown[] = [
@@ -32,8 +33,6 @@ const NAMES: readonly unknown[] = [
   'cortex',
   'event',
 ] satisfies LayerName[]
-/** How long a host's function may think, in milliseconds. */
-const SILENCE = 30_000
 
 type Given = Pick<ContextLayer, 'name' | 'source' | 'text'>
 
@@ -211,23 +210,14 @@ async function changedBy(
   layers: ContextLayer[],
   scope: LayerScope,
 ): Promise<Given[]> {
-  let timer: NodeJS.Timeout | undefined
-  const silence = new Promise<never>((_, reject) => {
-    const late = () => reject(failed(`did not answer within ${SILENCE / 1000} s`))
-    timer = setTimeout(late, SILENCE)
-  })
-  const answering = (async () => {
+  const changed = async () => {
     try {
       return await change(layers, scope)
     } catch (error) {
       throw failed(`threw: ${messageOf(error, 'it')}`)
     }
-  })()
-  try {
-    return readLayers(await Promise.race([answering, silence]))
-  } finally {
-    clearTimeout(timer)
   }
+  return readLayers(await answerOf(changed, failed))
 }
 
 /** What a host's function returned; a refusal lists all of its problems. */

@@ -115,13 +115,17 @@ function read(
     () => withEvent(given, fields.event, to as RoutingTarget, eventId, timeZone, refuse),
     given,
   )
-  const requestJson = noted(refuse, () => toJson(stored, 'request', () => CODE), '{}')
   const origin = noted(
     refuse,
     () =>
       fields.route === undefined ? routeOf(to as RoutingTarget) : readRoute(fields.route, refuse),
     {},
   )
+  // A schedule has the events of no channel: one of the host would stand for a due time.
+  if (eventId?.startsWith('schedule:') && origin.channel === undefined) {
+    refuse(refusal(CODE, 'eventId', 'is one of a schedule; pass another one, or `route.channel`'))
+  }
+  const requestJson = noted(refuse, () => toJson(stored, 'request', () => CODE), '{}')
   const messageJson = noted(
     refuse,
     () =>

@@ -25,13 +25,14 @@ import { assemble, compose } from './layers.ts'
 import type { ReadOptions } from './options.ts'
 import type { StoredRequest } from './requests.ts'
 import { readReset } from './resets.ts'
+import { answerOf } from './silence.ts'
 import { isOver } from './thread-age.ts'
 
 /** A message of a queue, as the native side gives it to a turn. */
 type TurnItem = QueuedMessage & { request: StoredRequest }
 
 /** A turn that the native side begins. */
-interface StartTurn {
+interface StartTurn extends TaskLimits {
   turnId: string
   runId: string
   sessionLabel: string
@@ -39,9 +40,13 @@ interface StartTurn {
   /** The dropped messages that the note names. */
   dropped: string[]
   note: string | null
-  /** The time that the task of another agent has left. */
+}
+
+/** The limits of a turn that is the task of another agent. */
+interface TaskLimits {
+  /** The time that it has left. */
   timeoutMs: number | null
-  /** What that task may spend. */
+  /** What it may spend. */
   budget: TurnBudget | null
 }
 
@@ -86,7 +91,7 @@ class Turns {
     turn: StartTurn,
     begun: (turn: BegunTurn) => void,
   ): Promise<void> {
-    const { turnId, runId, sessionLabel, items, dropped, note, timeoutMs } = turn
+    const { turnId, runId, sessionLabel, items, dropped, note } = turn
     const last = items.at(-1)
     if (last === undefined) throw new AgentEngineError('internal', 'a turn has no message')
     const earlier: Message[] = items.flatMap(({ message, request }) => [
@@ -104,7 +109,7 @@ class Turns {
       budget,
     })
     const leaves = await this.#threadToLeave(sessionLabel, found.agent)
-    if (timeoutMs !== null) context.timeoutMs = Math.min(context.timeoutMs as number, timeoutMs)
+    limitTime(context, turn)
     const taken = {
       turnId,
       sessionLabel,
@@ -124,14 +129,14 @@ class Turns {
     native: NativeBroker,
     turnId: string,
     sessionLabel: string,
-    given: TurnBudget | null,
+    limits: TaskLimits,
     begun: (turn: BegunTurn) => void,
   ): Promise<boolean> {
     const found = (await this.#engine.recover()).find((turn) => turn.turnId === turnId)
     if (found === undefined || !found.resumable) return false
     const { agent, agentId } = await this.agent(sessionLabel)
     const scope = { sessionLabel, agentId, turnId, identity: undefined, permissions: undefined }
-    const budget = given ?? ownBudget(agent, turnId)
+    const budget = limits.budget ?? ownBudget(agent, turnId)
     const tools = await this.#tools(agent, scope, budget)
     const engine = this.#parts.native
     const persisted = await request<Fields>((id) => engine.interruptedContext(id, turnId))
@@ -144,6 +149,7 @@ class Turns {
       native.resume(engine, number, taken, json, known, flags)
     const { beforeToolCall } = this.#options
     const context = { ...persisted, tools, ...(beforeToolCall !== undefined && { beforeToolCall }) }
+    limitTime(context, limits)
     begun({ run: this.#parts.begin(context, start), agentId })
     return true
   }
@@ -313,8 +319,18 @@ class Turns {
     if (toolset === undefined) {
       throw new AgentEngineError('invalid_options', `there is no toolset \`${agent.toolset}\``)
     }
-    return typeof toolset === 'function' ? await toolset(scope) : toolset
+    if (typeof toolset !== 'function') return toolset
+    // A session whose turn waits for its tools does nothing else.
+    const late = (why: string) =>
+      new AgentEngineError('context_failed', `toolset \`${agent.toolset}\` ${why}`)
+    return await answerOf(() => toolset(scope), late)
   }
+}
+
+/** A turn has no more time than the task that it is has left: that counts from the call on. */
+function limitTime(context: Fields, { timeoutMs }: TaskLimits): void {
+  if (timeoutMs === null) return
+  context.timeoutMs = Math.min((context.timeoutMs as number | undefined) ?? timeoutMs, timeoutMs)
 }
 
 /** The budget of a turn that is no task. */
@@ -331,5 +347,5 @@ function crossing({ account, maxTokens, maxCost }: TurnBudget) {
   }
 }
 
-export type { BegunTurn, StartTurn, TurnBudget, TurnItem }
+export type { BegunTurn, StartTurn, TaskLimits, TurnBudget, TurnItem }
 export { Turns }

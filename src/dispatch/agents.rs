@@ -7,11 +7,12 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use super::dispatcher::Dispatcher;
+use super::host::TaskLimits;
 use super::state::Entrance;
 use crate::engine::RunControl;
 use model::{
     AgentSent, Dispatch, DispatchCancel, DispatchStatus, DispatchStore, ItemStatus,
-    NewAgentMessage, SessionCommand, StorageError, StorageErrorKind, StoredItem, TurnBudget,
+    NewAgentMessage, SessionCommand, StorageError, StorageErrorKind, StoredItem,
 };
 
 /// The task that a message was, once it has ended.
@@ -87,14 +88,19 @@ impl Away {
     fn step_in(&mut self) -> Option<Arc<tokio::sync::Notify>> {
         self.is_back = true;
         self.go_on();
-        let mut state = self.dispatcher.lock();
-        if let Entry::Occupied(mut entry) = state.awaited.entry(self.awaited.clone()) {
-            *entry.get_mut() = entry.get().saturating_sub(1);
-            if *entry.get() == 0 {
-                entry.remove();
+        let back = {
+            let mut state = self.dispatcher.lock();
+            if let Entry::Occupied(mut entry) = state.awaited.entry(self.awaited.clone()) {
+                *entry.get_mut() = entry.get().saturating_sub(1);
+                if *entry.get() == 0 {
+                    entry.remove();
+                }
             }
-        }
-        state.step_in(&self.label, &self.turn_id, Entrance::InTurn)
+            state.step_in(&self.label, &self.turn_id, Entrance::InTurn)
+        };
+        // Nobody waits for it any more: while the dispatcher closes, it may not begin.
+        self.dispatcher.drop_refused();
+        back
     }
 }
 
@@ -277,28 +283,25 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// What the tasks among a turn's messages limit.
-    pub(super) async fn limits_of(&self, items: &[StoredItem]) -> Result<TaskLimits, StorageError> {
+    /// What the tasks among a turn's messages limit; their clocks have stood still for `parked_ms`.
+    pub(super) async fn limits_of(
+        &self,
+        items: &[StoredItem],
+        parked_ms: i64,
+    ) -> Result<TaskLimits, StorageError> {
         let mut limits = TaskLimits::default();
         for id in items.iter().filter_map(|it| it.sender.as_ref()?.task()) {
             let Some(dispatch) = self.dispatches().dispatch(id).await? else { continue };
             // One turn has one account: that of its first task with a budget.
             limits.budget = limits.budget.or_else(|| dispatch.budget());
             if let Some(deadline) = dispatch.deadline {
-                let own = deadline.saturating_sub(self.now()).max(1);
+                let end = deadline.saturating_add(parked_ms);
+                let own = end.saturating_sub(self.now()).max(1);
                 limits.timeout_ms = Some(limits.timeout_ms.map_or(own, |left| left.min(own)));
             }
         }
         Ok(limits)
     }
-}
-
-/// The limits of a turn that its tasks set.
-#[derive(Debug, Default)]
-pub(super) struct TaskLimits {
-    /// The time that is left, in milliseconds.
-    pub(super) timeout_ms: Option<i64>,
-    pub(super) budget: Option<TurnBudget>,
 }
 
 /// What a turn that waits finds.

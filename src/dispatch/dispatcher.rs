@@ -144,7 +144,7 @@ impl Dispatcher {
     }
 
     /// Reports an error of the store, unless the dispatcher closes. It closes with its ledger.
-    pub(super) fn report(&self, error: &StorageError) {
+    pub(super) fn report(self: &Arc<Self>, error: &StorageError) {
         if error.kind == StorageErrorKind::Closed {
             self.end();
         }
@@ -178,6 +178,8 @@ impl Dispatcher {
             self.lock().session(label).has_changed = false;
             if let Err(error) = self.step(label).await {
                 self.report(&error);
+                // Others have its slot meanwhile.
+                self.pass_lane(label);
                 let again = self.now().saturating_add(millis(self.parts.pulse));
                 self.wake_at(label, again);
             }
@@ -235,21 +237,28 @@ impl Dispatcher {
         }
     }
 
-    /// Begins no turn from now on. Running ones go on.
-    pub(crate) fn close(&self) {
+    /// Begins no turn from now on but those that running ones wait for. Running ones go on.
+    pub(crate) fn close(self: &Arc<Self>) {
         self.lock().is_closing = true;
+        self.drop_refused();
         self.closing.cancel();
     }
 
     /// Begins no turn from now on, also none that a running one waits for.
-    pub(super) fn end(&self) {
-        self.close();
+    pub(super) fn end(self: &Arc<Self>) {
         self.lock().awaited.clear();
+        self.close();
         self.ended.cancel();
     }
 
+    /// The slots of sessions that may not begin any more are those of others.
+    pub(super) fn drop_refused(self: &Arc<Self>) {
+        let woken = self.lock().drop_refused();
+        woken.iter().for_each(|label| self.wake(label));
+    }
+
     /// Waits until no turn runs here.
-    pub(crate) async fn quiet(&self) {
+    pub(crate) async fn quiet(self: &Arc<Self>) {
         loop {
             let turn_ended = self.changed.notified();
             if self.lock().sessions.values().all(|session| session.turn.is_none()) {

@@ -14,9 +14,15 @@ pub(crate) struct StartTurn {
     /// The dropped messages that it names, and the note about them.
     pub(crate) dropped: Vec<String>,
     pub(crate) note: Option<String>,
-    /// The time that the task of another agent has left, in milliseconds.
+    pub(crate) limits: TaskLimits,
+}
+
+/// The limits of a turn that the tasks of other agents among its messages set.
+#[derive(Debug, Default)]
+pub(crate) struct TaskLimits {
+    /// The time that is left, in milliseconds.
     pub(crate) timeout_ms: Option<i64>,
-    /// What that task may spend.
+    /// What may be spent.
     pub(crate) budget: Option<TurnBudget>,
 }
 
@@ -41,8 +47,8 @@ pub(crate) trait TurnHost: Send + Sync {
     /// Begins a turn. The host registers its run with [`super::Dispatcher::begun`], or refuses the turn.
     fn start(&self, turn: StartTurn);
 
-    /// Resumes an interrupted turn, with the budget of its task: the host registers its run, or closes the turn.
-    fn resume(&self, turn_id: &str, session_label: &str, budget: Option<TurnBudget>);
+    /// Resumes an interrupted turn: the host registers its run, or closes the turn.
+    fn resume(&self, turn_id: &str, session_label: &str, limits: TaskLimits);
 
     /// Composes messages that are offered to a running turn. The host answers with [`super::Dispatcher::enter_turn`].
     fn compose(&self, session_label: &str, turn_id: &str, items: Vec<StoredItem>);

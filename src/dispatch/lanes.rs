@@ -89,6 +89,12 @@ impl Lanes {
         false
     }
 
+    /// The sessions that wait for a slot, or were chosen for one.
+    pub(crate) fn candidates(&self) -> Vec<String> {
+        let of = |lane: &Lane| lane.waiting.iter().chain(&lane.chosen).cloned().collect::<Vec<_>>();
+        [of(&self.main), of(&self.worker)].concat()
+    }
+
     /// Takes a slot for a turn that continues, also over the limit: it is open, and does not wait again.
     pub(crate) fn enter_again(&mut self, label: &str) {
         self.of(label).taken += 1;

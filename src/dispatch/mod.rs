@@ -17,7 +17,7 @@ mod state;
 mod turns;
 
 pub(crate) use dispatcher::{DispatchParts, Dispatcher};
-pub(crate) use host::{EndedTurn, StartTurn, SteeredItems, TurnHost};
+pub(crate) use host::{EndedTurn, StartTurn, SteeredItems, TaskLimits, TurnHost};
 pub(crate) use lanes::LaneLimits;
 pub(crate) use sending::{Disposition, Receipt};
 pub(crate) use session::EnteringMessage;

@@ -9,30 +9,34 @@ use super::state::ActiveTurn;
 use model::{Approval, ApprovalStatus, ItemStatus, StorageError, StoredItem};
 
 impl Dispatcher {
-    /// Has an interrupted turn of the session resumed.
+    /// Has an interrupted turn of the session resumed, as soon as it has a slot; false where something else comes first.
     pub(super) async fn take_over(
         self: &Arc<Self>,
         label: &str,
         turn_id: &str,
-    ) -> Result<(), StorageError> {
+    ) -> Result<bool, StorageError> {
         // One that the host resumes is not interrupted; the next pulse looks again.
         let Some(turn) = self.parts.journal.interrupted(Some(turn_id)).await?.pop() else {
-            return Ok(());
+            return Ok(false);
         };
+        let mut parked_ms = 0;
         if turn.parked {
             let now = self.now();
-            let Some(decided) = decided_at(&turn.approvals, now) else { return Ok(()) };
+            let Some(decided) = decided_at(&turn.approvals, now) else { return Ok(false) };
             // Where the process that has parked it lives, the turn goes on there at once.
             let due = decided.saturating_add(millis(self.parts.pulse));
             if due > now {
                 self.wake_at(label, due);
-                return Ok(());
+                return Ok(false);
             }
+            // Its clock has stood still meanwhile.
+            let parked_at = turn.approvals.iter().map(|it| it.created_at).min();
+            parked_ms = decided.saturating_sub(parked_at.unwrap_or(decided)).max(0);
         }
         let waiting = self.parts.store.waiting_items(label).await?;
         let is_taken = |it: &StoredItem| it.status == ItemStatus::Processing;
         let taken: Vec<StoredItem> = waiting.into_iter().filter(is_taken).collect();
-        let budget = self.limits_of(&taken).await?.budget;
+        let limits = self.limits_of(&taken, parked_ms).await?;
         let active = ActiveTurn::new(
             turn_id.to_owned(),
             taken.first().map(|it| it.item.principal.clone()).unwrap_or_default(),
@@ -41,12 +45,12 @@ impl Dispatcher {
         {
             let mut state = self.lock();
             if state.refuses(label) || !state.lanes.enter(label) {
-                return Ok(());
+                return Ok(true);
             }
             state.session(label).turn = Some(active);
         }
-        self.parts.host.resume(turn_id, label, budget);
-        Ok(())
+        self.parts.host.resume(turn_id, label, limits);
+        Ok(true)
     }
 }
 

@@ -10,7 +10,7 @@ use model::{Firing, StorageError, StoredSchedule};
 
 impl Dispatcher {
     /// Hands the host what is due. Returns how long to wait for the next due time, at most a pulse.
-    pub(super) async fn check_schedules(&self) -> Duration {
+    pub(super) async fn check_schedules(self: &Arc<Self>) -> Duration {
         let pulse = self.parts.pulse;
         match self.parts.schedules.due().await {
             Ok((due, next_at)) => {

@@ -8,7 +8,6 @@ use broker::prompt::{GivenLayer, Layer};
 use broker::queue::{Decision, SessionRun, decide, overflow_note};
 use serde::Deserialize;
 
-use super::agents::TaskLimits;
 use super::dispatcher::{Dispatcher, millis};
 use super::host::{StartTurn, SteeredItems};
 use super::state::ActiveTurn;
@@ -144,7 +143,7 @@ impl Dispatcher {
     }
 
     /// The session begins nothing: the next one has its slot of the lane.
-    fn pass_lane(self: &Arc<Self>, label: &str) {
+    pub(super) fn pass_lane(self: &Arc<Self>, label: &str) {
         let next = {
             let mut state = self.lock();
             let next = state.lanes.pass(label);
@@ -173,8 +172,8 @@ impl Dispatcher {
         }
         self.lock().session(label).held_until = 0;
         if let Some(turn_id) = &queue.open_turn {
-            self.take_over(label, turn_id).await?;
-            return Ok(Readiness::TakingOver);
+            let is_taken = self.take_over(label, turn_id).await?;
+            return Ok(if is_taken { Readiness::TakingOver } else { Readiness::Waits });
         }
         // Offered to a turn that never began, and whose process has ended.
         for lost in queue.pending.iter().filter_map(|it| it.turn_id.as_ref()) {
@@ -216,7 +215,7 @@ impl Dispatcher {
             self.pass_lane(label);
             return Ok(());
         }
-        let TaskLimits { timeout_ms, budget } = self.limits_of(&items).await?;
+        let limits = self.limits_of(&items, 0).await?;
         let clock = &self.parts.clock;
         let texts: Vec<String> = queue.dropped.iter().map(|it| text_of(&it.message)).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
@@ -227,8 +226,7 @@ impl Dispatcher {
             dropped: queue.dropped.iter().map(|it| it.item.id.clone()).collect(),
             note: overflow_note(&texts, self.parts.limits.cap),
             items: items.clone(),
-            timeout_ms,
-            budget,
+            limits,
         };
         let active = ActiveTurn::new(
             turn.turn_id.clone(),
@@ -384,7 +382,6 @@ fn text_of(message: &str) -> String {
     }
 }
 
-/// The blocks of a message that has texts only: what its author wrote is one, and the last.
 /// The layers of the texts that the message came with.
 fn injected_layers(blocks: &[Block]) -> Vec<RecordedLayer> {
     let layer = |block: &Block| {
@@ -406,6 +403,7 @@ fn recorded(layers: Vec<RecordedLayer>) -> Option<String> {
     if layers.is_empty() { None } else { serde_json::to_string(&layers).ok() }
 }
 
+/// The blocks of a message that has texts only: what its author wrote is one, and the last.
 fn text_blocks(message: &str) -> Option<Vec<Block>> {
     let parts = match serde_json::from_str(message).ok()? {
         Message { content: Content::Text(text) } => return Some(vec![Block::text(text)]),

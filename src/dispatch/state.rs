@@ -201,10 +201,25 @@ impl State {
         self.pass_on(next)
     }
 
+    /// No session that may not begin waits for a slot from now on, or has one. Returns the sessions that have theirs, and are to be
+    /// woken.
+    pub(super) fn drop_refused(&mut self) -> Vec<String> {
+        let mut woken = Vec::new();
+        for label in self.lanes.candidates() {
+            if self.refuses(&label) {
+                let next = self.lanes.pass(&label);
+                woken.extend(self.pass_on(next));
+            }
+        }
+        woken
+    }
+
     /// Gives a slot to whom it belongs. Returns the session that is to be woken.
     pub(super) fn pass_on(&mut self, mut next: Option<Next>) -> Option<String> {
         loop {
             match next? {
+                // While the dispatcher closes, only a session for which a turn waits begins.
+                Next::Session(label) if self.refuses(&label) => next = self.lanes.pass(&label),
                 Next::Session(label) => return Some(label),
                 Next::Turn(label) => match self.session(&label).turn.as_mut() {
                     Some(turn) => {

@@ -158,12 +158,22 @@ impl Dispatcher {
         self.parts.tasks.spawn(async move {
             if let Err(error) = dispatcher.settle(&label, &turn_id).await {
                 dispatcher.report(&error);
-                // What became of its messages is unknown here; that it has ended is not.
+                // What became of its messages is unknown here, and is reported by a later step; that it has ended is known.
+                dispatcher.own_again(&label, &turn_id);
                 dispatcher
                     .emit_ended(&label, EndedTurn { turn_id: turn_id.clone(), items: vec![] });
             }
             dispatcher.leave(&label, &turn_id);
         });
+    }
+
+    /// The messages of a turn are looked at like those that were queued here and wait.
+    fn own_again(&self, label: &str, turn_id: &str) {
+        let mut state = self.lock();
+        let Some(turn) = state.turn(label, turn_id) else { return };
+        let items = turn.items.iter().map(|(id, _)| id).chain(&turn.offered);
+        let ids: Vec<String> = items.cloned().collect();
+        state.session(label).own.extend(ids);
     }
 
     /// Reports to the host what became of the messages of a turn that has ended.
@@ -206,10 +216,16 @@ impl Dispatcher {
         }
         let tasks: Vec<String> = items.iter().filter_map(ended_task).collect();
         self.emit_ended(label, EndedTurn { turn_id: turn_id.to_owned(), items });
+        // Its messages are reported. Who waits for a task looks again by itself, and the pulse stops what is cancelled.
         for id in tasks {
-            self.dispatch_ended(&id).await?;
+            if let Err(error) = self.dispatch_ended(&id).await {
+                self.report(&error);
+            }
         }
-        if has_children { self.stop_dispatches().await } else { Ok(()) }
+        if has_children && let Err(error) = self.stop_dispatches().await {
+            self.report(&error);
+        }
+        Ok(())
     }
 
     /// A host that hears of the end finds the session idle.

@@ -78,3 +78,47 @@ test('a parent whose process ends while it waits is taken over with its child, a
     { kind: 'spawn', status: 'ok', text: 'worked' },
   ])
 })
+
+test('a task whose process ends has no more time in the next one than from its call on', async () => {
+  const { server, next } = await askedServer()
+  const { file } = folder()
+  const other = killable('broker/manager.mjs', [file, server.url, 'a', '1', 'stay'])
+  afterwards(() => other.kill())
+  const params = { agent: 'coder', task: 'work', timeoutMs: 5_000 }
+  ;(await next()).calls(['call_1', 'spawn_agent', params])
+  expect((await next()).texts).toEqual(['work'])
+  other.kill()
+  await other.ended
+  const engine = engineAt(server.url, { ledger: { path: file } })
+  const { rows } = await engine.ledger.query('SELECT deadline FROM dispatches')
+  const deadline = rows[0]?.deadline as number
+  // Its time passes while nobody runs it.
+  await expect.poll(() => Date.now(), { timeout: 10_000 }).toBeGreaterThan(deadline)
+  const broker = new Broker(engine, {
+    agents: {
+      main: { ...model, systemPrompt: 'manager', subagents: { allowAgents: ['coder'] } },
+      coder: { ...model, systemPrompt: 'worker' },
+    },
+    defaultAgent: 'main',
+    queue: { pulseMs: 20 },
+  })
+  afterwards(async () => {
+    await broker.close({ drainMs: 0 })
+    await engine.close()
+  })
+  for (;;) {
+    const asked = await next()
+    if (asked.texts[0] === 'work') {
+      // Where it has its whole time again, this is early enough.
+      const began = Date.now()
+      await expect.poll(() => Date.now()).toBeGreaterThan(began + 500)
+      asked.answer('late')
+      continue
+    }
+    asked.answer('Done')
+    break
+  }
+  await expect
+    .poll(() => broker.dispatches(label), { timeout: 30_000 })
+    .toMatchObject([{ kind: 'spawn', status: 'timeout' }])
+})

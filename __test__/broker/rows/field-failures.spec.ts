@@ -13,7 +13,7 @@
 // | A child has the lane of its parent, and blocks it            | `../agents/spawn.spec.ts`, "eight workers …"      |
 // | Locks are waited for, for minutes                            | `../kills.spec.ts`: the next process takes over   |
 // | A lane is cleared, and those who wait hang                   | "a queue that is cleared …"                       |
-// | A poisoned message is tried without a pause                  | `../elsewhere.spec.ts`, "… poisoned …"            |
+// | A poisoned message is tried without a pause                  | `../elsewhere.spec.ts`, "… poisoned …"; `hot-retries.spec.ts` |
 // | A stale head makes a silent fork                             | `routing.spec.ts`, "thread: …"                    |
 
 import { expect, test } from 'vitest'

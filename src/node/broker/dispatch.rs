@@ -20,7 +20,7 @@ use super::decisions;
 use super::json::{delivery_json, item_json, receipt_json, schedule_json};
 use crate::dispatch::{
     Arming, DispatchParts, Dispatcher, EndedTurn, EnteringMessage, LaneLimits, SessionState,
-    StartTurn, SteeredItems, TurnHost,
+    StartTurn, SteeredItems, TaskLimits, TurnHost,
 };
 use crate::engine::{QueuedTurn, Tasks};
 use base::error::{EngineError, ErrorCode};
@@ -88,15 +88,16 @@ impl TurnHost for JsTurnHost {
         let items: Vec<_> = turn.items.iter().map(item_json).collect();
         self.event(&json!({
             "type": "start", "turnId": turn.turn_id, "runId": turn.run_id, "sessionLabel": turn.session_label,
-            "items": items, "dropped": turn.dropped, "note": turn.note, "timeoutMs": turn.timeout_ms,
-            "budget": turn.budget.as_ref().map(budget_json),
+            "items": items, "dropped": turn.dropped, "note": turn.note, "timeoutMs": turn.limits.timeout_ms,
+            "budget": turn.limits.budget.as_ref().map(budget_json),
         }));
     }
 
-    fn resume(&self, turn_id: &str, session_label: &str, budget: Option<TurnBudget>) {
-        let budget = budget.as_ref().map(budget_json);
+    fn resume(&self, turn_id: &str, session_label: &str, limits: TaskLimits) {
+        let budget = limits.budget.as_ref().map(budget_json);
         self.event(&json!({
-            "type": "resume", "turnId": turn_id, "sessionLabel": session_label, "budget": budget,
+            "type": "resume", "turnId": turn_id, "sessionLabel": session_label,
+            "timeoutMs": limits.timeout_ms, "budget": budget,
         }));
     }
 

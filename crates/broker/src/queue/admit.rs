@@ -18,7 +18,7 @@ pub enum Admission {
 
 /// Decides about a new message. `pending` is what waits, in the order of arrival; `is_busy`: a turn of the session runs.
 ///
-/// An `interrupt` is exempt from the cap: it takes the queue with it, so that none is left.
+/// An `interrupt` takes the queue with it, so that only others of its mode are counted: those of a suspended queue wait.
 #[must_use]
 pub fn admit(
     new: &QueueItem,
@@ -32,10 +32,13 @@ pub fn admit(
     let debounced = collects && (is_busy || !pending.is_empty());
     let debounce = if debounced { limits.debounce_ms.max(0) } else { 0 };
     let not_before = now.saturating_add(debounce);
-    if new.is_system || new.mode == QueueMode::Interrupt {
+    if new.is_system {
         return Admission::Queued { not_before, dropped: Vec::new() };
     }
-    let messages: Vec<&QueueItem> = pending.iter().filter(|it| !it.is_system).collect();
+    let interrupts = new.mode == QueueMode::Interrupt;
+    let counts =
+        |it: &&QueueItem| !it.is_system && (!interrupts || it.mode == QueueMode::Interrupt);
+    let messages: Vec<&QueueItem> = pending.iter().filter(counts).collect();
     // A cap below one would drop each message before it could run.
     let room = limits.cap.max(1).saturating_sub(1);
     let over = messages.len().saturating_sub(room);

@@ -51,26 +51,38 @@ pub fn decide(
     if is_suspended {
         return Decision::Wait(None);
     }
-    let interrupt = pending.iter().find(|it| it.mode == QueueMode::Interrupt);
+    // One that waits for another try interrupts nothing before its time.
+    let interrupts = || pending.iter().filter(|it| it.mode == QueueMode::Interrupt);
+    let interrupt = interrupts().find(|it| it.not_before <= now);
+    let next_interrupt = interrupts().map(|it| it.not_before).min();
     match run {
         SessionRun::Running { is_ending: true, .. } => Decision::Wait(None),
         SessionRun::Running { .. } | SessionRun::Parked if interrupt.is_some() => Decision::Abort,
-        SessionRun::Parked => Decision::Wait(None),
+        SessionRun::Parked => Decision::Wait(next_interrupt),
         SessionRun::Running { principal, is_steerable, .. } => {
             let steers = |it: &&QueueItem| {
-                matches!(it.mode, QueueMode::Steer | QueueMode::SteerBacklog)
+                is_steerable
+                    && matches!(it.mode, QueueMode::Steer | QueueMode::SteerBacklog)
                     && it.principal == principal
-                    && it.not_before <= now
             };
-            let steered = ids(pending.iter().filter(steers));
-            if is_steerable && !steered.is_empty() {
+            let steering = || pending.iter().filter(steers);
+            let steered = ids(steering().filter(|it| it.not_before <= now));
+            if !steered.is_empty() {
                 return Decision::Steer(steered);
             }
-            Decision::Wait(None)
+            Decision::Wait(
+                next_interrupt.into_iter().chain(steering().map(|it| it.not_before)).min(),
+            )
         }
         SessionRun::Idle => match interrupt {
             Some(interrupt) => Decision::Start(backlog(pending, interrupt)),
-            None => start(pending, debounce_ms, now),
+            None => match start(pending, debounce_ms, now) {
+                // An interrupt does not wait for what is before it.
+                Decision::Wait(Some(at)) => {
+                    Decision::Wait(next_interrupt.min(Some(at)).or(Some(at)))
+                }
+                decision => decision,
+            },
         },
     }
 }
@@ -87,11 +99,11 @@ fn start(pending: &[QueueItem], debounce_ms: i64, now: i64) -> Decision {
     // A message that was to steer a run which then ended is the next to run.
     let steering = pending.iter().find(|it| it.mode == QueueMode::Steer);
     let Some(first) = steering.or(pending.first()) else { return Decision::Wait(None) };
-    if first.not_before > now && first.mode != QueueMode::Collect {
-        return Decision::Wait(Some(first.not_before));
-    }
     if first.mode != QueueMode::Collect || first.is_system {
-        return Decision::Start(vec![first.id.clone()]);
+        return match first.not_before {
+            due if due > now => Decision::Wait(Some(due)),
+            _ => Decision::Start(vec![first.id.clone()]),
+        };
     }
     let shares = |it: &&QueueItem| {
         let alike = it.route == first.route && it.principal == first.principal;

@@ -4,6 +4,8 @@ mod admit;
 mod decide;
 mod end;
 mod overflow_note;
+#[cfg(test)]
+mod reference;
 mod rows;
 #[cfg(test)]
 mod simulation;

@@ -1,36 +1,34 @@
-//! Random histories of a queue: sends, ends, failures, aborts, crashes and clock steps, against what a queue promises.
+//! Random histories of a queue: sends, offers, ends, failures, cancels, crashes and clock steps. After each action the real decisions are
+//! compared with the reference, which states them a second time.
 
 use proptest::prelude::*;
 
+use super::reference::{Effect, End, Reference, Sent};
 use super::*;
 use model::{DropPolicy, FailedReason, FailureKind, QueueItem, QueueLimits, QueueMode, Route};
 
-const LIMITS: QueueLimits = QueueLimits { cap: 4, drop: DropPolicy::Old, debounce_ms: 1_000 };
 const PRINCIPALS: [&str; 2] = ["owner", "guest"];
 
 #[derive(Debug, Clone, Copy)]
-enum Happens {
-    Send {
-        mode: QueueMode,
-        principal: usize,
-        channel: bool,
-        is_system: bool,
-    },
-    /// The running turn ends, or is aborted where that was requested.
-    End(usize),
-    /// Its process dies. A turn without effects is closed as failed, another one as interrupted.
-    Crash {
-        has_effect: bool,
-    },
+enum Action {
+    Send(Sent),
+    /// The running turn stores a message that it was offered.
+    Take,
+    /// The running turn ends, also because it was aborted, or because its process died.
+    End(End),
     Compact(bool),
     Park,
+    /// Time passes, or the clock is put back.
     Clock(i64),
     Suspend(bool),
+    /// The host cancels a message, whatever it does.
+    Cancel(usize),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Status {
     Pending,
+    Offered,
     Processing,
     Delivered,
     Failed(FailedReason),
@@ -40,98 +38,132 @@ enum Status {
 struct Row {
     item: QueueItem,
     status: Status,
-    /// Failures that were not the provider's trouble.
-    counted: u32,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Run {
     principal: String,
-    taken: Vec<String>,
     compacts: bool,
     is_parked: bool,
     is_ending: bool,
 }
 
-/// The rows as the ledger has them, and one process that works on them.
-#[derive(Debug, Default)]
+/// The rows as the ledger has them, and one process that works on them by the real decisions.
+#[derive(Debug)]
 struct World {
+    limits: QueueLimits,
     rows: Vec<Row>,
     run: Option<Run>,
     now: i64,
     is_suspended: bool,
+    /// Dropped messages that no turn has named.
+    unnamed: Vec<usize>,
+    effects: Vec<Effect>,
+}
+
+fn number(id: &str) -> usize {
+    id.parse().unwrap()
+}
+
+fn numbers(ids: &[String]) -> Vec<usize> {
+    ids.iter().map(|id| number(id)).collect()
 }
 
 impl World {
+    fn new(limits: QueueLimits) -> Self {
+        Self {
+            limits,
+            rows: Vec::new(),
+            run: None,
+            now: 0,
+            is_suspended: false,
+            unnamed: Vec::new(),
+            effects: Vec::new(),
+        }
+    }
+
     fn pending(&self) -> Vec<QueueItem> {
         let waits = |row: &&Row| row.status == Status::Pending;
         self.rows.iter().filter(waits).map(|row| row.item.clone()).collect()
     }
 
-    fn row(&mut self, id: &str) -> &mut Row {
-        self.rows.iter_mut().find(|row| row.item.id == id).unwrap()
-    }
-
-    fn set(&mut self, id: &str, from: Status, to: Status) {
-        let row = self.row(id);
+    fn set(&mut self, id: usize, from: Status, to: Status) {
+        let row = &mut self.rows[id];
         assert_eq!(row.status, from, "{row:?}");
         row.status = to;
     }
 
-    fn send(&mut self, mode: QueueMode, principal: usize, channel: bool, is_system: bool) {
-        let route = Route { channel: channel.then(|| "telegram".to_owned()), ..Route::default() };
+    fn send(&mut self, sent: Sent) {
+        let Sent { mode, principal, has_channel, is_system } = sent;
+        let id = self.rows.len();
+        let channel = has_channel.then(|| "telegram".to_owned());
         let mut item = QueueItem {
-            id: format!("item {}", self.rows.len()),
+            id: id.to_string(),
             mode,
-            route,
-            principal: PRINCIPALS[principal].to_owned(),
+            route: Route { channel, ..Route::default() },
+            principal: principal.to_owned(),
             is_system,
             tries: 0,
             failures: 0,
             not_before: 0,
         };
-        let pending = self.pending();
-        match admit(&item, &pending, self.run.is_some(), LIMITS, self.now) {
+        let status = match admit(&item, &self.pending(), self.run.is_some(), self.limits, self.now)
+        {
             Admission::Queued { not_before, dropped } => {
-                for id in &dropped {
-                    assert!(!self.row(id).item.is_system);
+                for id in numbers(&dropped) {
                     self.set(id, Status::Pending, Status::Failed(FailedReason::Dropped));
+                    self.effects.push(Effect::Dropped(id));
+                    if self.limits.drop == DropPolicy::Summarize {
+                        self.unnamed.push(id);
+                    }
                 }
+                self.effects.push(Effect::Queued(id, not_before));
                 item.not_before = not_before;
-                self.rows.push(Row { item, status: Status::Pending, counted: 0 });
+                Status::Pending
             }
-            Admission::Rejected => unreachable!("the policy is to drop the oldest"),
-        }
-        if !is_system && mode != QueueMode::Interrupt {
-            let waiting = self.pending().iter().filter(|it| !it.is_system).count();
-            assert!(waiting <= LIMITS.cap, "{waiting}");
+            Admission::Rejected => {
+                self.effects.push(Effect::Rejected(id));
+                Status::Failed(FailedReason::Rejected)
+            }
+        };
+        self.rows.push(Row { item, status });
+    }
+
+    fn take(&mut self) {
+        let offered = self.rows.iter_mut().find(|row| row.status == Status::Offered);
+        if let Some(row) = offered.filter(|_| self.run.is_some()) {
+            row.status = Status::Processing;
         }
     }
 
     fn end(&mut self, end: &TurnEnd) {
-        let Some(run) = self.run.take() else { return };
-        let counts = matches!(end, TurnEnd::Failed { kind: FailureKind::Unknown, .. });
-        for id in &run.taken {
-            let now = self.now;
-            let row = self.row(id);
-            row.counted += u32::from(counts);
-            let to = match after_turn(row.item.tries, row.item.failures, end, now) {
-                ItemEnd::Delivered => Status::Delivered,
-                ItemEnd::Failed(reason) => Status::Failed(reason),
-                ItemEnd::Pending { tries, failures, not_before } => {
-                    assert!(not_before > now, "a failed message is not tried again at once");
-                    assert_eq!((tries, failures), (row.item.tries + 1, row.counted));
-                    row.item = QueueItem { tries, failures, not_before, ..row.item.clone() };
-                    Status::Pending
-                }
-            };
-            assert_eq!(to == Status::Failed(FailedReason::Poisoned), counts && row.counted == 7);
-            self.set(id, Status::Processing, to);
+        if self.run.take().is_none() {
+            return;
+        }
+        for (id, row) in self.rows.iter_mut().enumerate() {
+            if row.status == Status::Offered {
+                row.status = Status::Pending;
+            }
+            if row.status != Status::Processing {
+                continue;
+            }
+            let (status, effect) =
+                match after_turn(row.item.tries, row.item.failures, end, self.now) {
+                    ItemEnd::Delivered => (Status::Delivered, Effect::Delivered(id)),
+                    ItemEnd::Failed(reason) => (Status::Failed(reason), Effect::Failed(id, reason)),
+                    ItemEnd::Pending { tries, failures, not_before } => {
+                        let item = row.item.clone();
+                        row.item = QueueItem { tries, failures, not_before, ..item };
+                        (Status::Pending, Effect::Again(id, tries, failures, not_before))
+                    }
+                };
+            row.status = status;
+            self.effects.push(effect);
         }
     }
 
-    /// Does what is decided, until nothing is left to do.
-    fn pump(&mut self) {
+    /// Does what is decided, until nothing is left to do. Returns all that became visible since the last time.
+    fn settle(&mut self) -> Vec<Effect> {
         loop {
             let pending = self.pending();
             let run = match &self.run {
@@ -143,95 +175,122 @@ impl World {
                     is_ending: run.is_ending,
                 },
             };
-            match decide(&pending, run, self.is_suspended, LIMITS.debounce_ms, self.now) {
-                Decision::Start(ids) => self.start(ids, &pending),
-                Decision::Steer(ids) => self.steer(ids),
+            match decide(&pending, run, self.is_suspended, self.limits.debounce_ms, self.now) {
+                Decision::Start(ids) => self.start(&ids, &pending),
+                Decision::Steer(ids) => {
+                    let ids = numbers(&ids);
+                    ids.iter().for_each(|id| self.set(*id, Status::Pending, Status::Offered));
+                    self.effects.push(Effect::Offered(ids));
+                }
                 Decision::Abort => {
-                    let run = self.run.as_mut().unwrap();
-                    assert!(!run.is_ending, "a run is aborted once");
-                    run.is_ending = true;
+                    self.run.as_mut().unwrap().is_ending = true;
+                    self.effects.push(Effect::Aborting);
                 }
                 Decision::Wait(until) => {
-                    assert!(until.is_none_or(|until| until > self.now));
-                    return;
+                    self.effects.push(Effect::Waits(until));
+                    return std::mem::take(&mut self.effects);
                 }
             }
         }
     }
 
-    fn start(&mut self, ids: Vec<String>, pending: &[QueueItem]) {
+    fn start(&mut self, ids: &[String], pending: &[QueueItem]) {
         assert!(self.run.is_none(), "one turn at a time");
-        assert!(!self.is_suspended);
-        let item = |id: &String| pending.iter().find(|it| it.id == *id).unwrap();
-        let items: Vec<&QueueItem> = ids.iter().map(item).collect();
-        let first = items[0];
-        let interrupts = items.iter().any(|it| it.mode == QueueMode::Interrupt);
-        assert!(items.iter().all(|it| it.principal == first.principal));
-        if !interrupts {
-            assert!(pending.iter().all(|it| it.mode != QueueMode::Interrupt));
-            assert!(items.len() == 1 || items.iter().all(|it| it.mode == QueueMode::Collect));
-            assert!(items.iter().all(|it| it.route == first.route));
-            let steers = pending.iter().any(|it| it.mode == QueueMode::Steer);
-            assert!(steers || pending[0].id == first.id, "in the order of arrival");
-            assert!(first.not_before <= self.now || first.mode == QueueMode::Collect);
-        }
-        let run = Run { principal: first.principal.clone(), taken: ids.clone(), ..Run::default() };
-        for id in &ids {
-            self.set(id, Status::Pending, Status::Processing);
-        }
-        self.run = Some(run);
-    }
-
-    fn steer(&mut self, ids: Vec<String>) {
-        for id in &ids {
-            self.set(id, Status::Pending, Status::Processing);
-        }
-        let run = self.run.as_mut().unwrap();
-        assert!(!run.compacts && !run.is_parked && !run.is_ending);
-        run.taken.extend(ids);
-    }
-
-    fn happens(&mut self, what: Happens) {
-        let failed = |kind, is_retryable| TurnEnd::Failed {
-            kind,
-            is_retryable,
-            has_effect: false,
-            retry_after_ms: None,
-        };
-        match what {
-            Happens::Send { mode, principal, channel, is_system } => {
-                self.send(mode, principal, channel, is_system);
-            }
-            Happens::End(how) => {
-                let end = match how {
-                    0 | 1 => TurnEnd::Moved,
-                    2 => TurnEnd::Aborted,
-                    3 => failed(FailureKind::RateLimit, true),
-                    4 => failed(FailureKind::Unknown, true),
-                    _ => failed(FailureKind::Format, false),
-                };
-                self.end(&end);
-            }
-            Happens::Crash { has_effect: true } => self.end(&TurnEnd::Interrupted),
-            Happens::Crash { has_effect: false } => self.end(&failed(FailureKind::Unknown, true)),
-            Happens::Compact(compacts) => {
-                if let Some(run) = &mut self.run {
-                    run.compacts = compacts;
-                }
-            }
-            Happens::Park => {
-                if let Some(run) = &mut self.run {
-                    run.is_parked = !run.is_parked;
-                }
-            }
-            Happens::Clock(by) => self.now += by,
-            Happens::Suspend(is_suspended) => self.is_suspended = is_suspended,
-        }
-        self.pump();
+        let first = pending.iter().find(|it| it.id == ids[0]).unwrap();
+        let principal = first.principal.clone();
+        let ids = numbers(ids);
+        ids.iter().for_each(|id| self.set(*id, Status::Pending, Status::Processing));
+        self.run = Some(Run { principal, compacts: false, is_parked: false, is_ending: false });
+        let named = std::mem::take(&mut self.unnamed);
+        let texts: Vec<String> = named.iter().map(|id| format!("text {id}")).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let note = overflow_note(&texts, self.limits.cap);
+        self.effects.push(Effect::Started(ids, note));
     }
 }
 
-fn any_event() -> impl Strategy<Value = Happens> {
+/// A turn's end as the ledger reports it.
+fn turn_end(end: End) -> TurnEnd {
+    let failed = |kind, is_retryable, has_effect, retry_after_ms| TurnEnd::Failed {
+        kind,
+        is_retryable,
+        has_effect,
+        retry_after_ms,
+    };
+    match end {
+        End::Completed => TurnEnd::Moved,
+        End::Aborted => TurnEnd::Aborted,
+        End::Trouble(wait) => failed(FailureKind::RateLimit, true, false, wait),
+        End::Mishap => failed(FailureKind::Unknown, true, false, None),
+        End::Refused => failed(FailureKind::Format, false, false, None),
+        End::AfterEffect => failed(FailureKind::Network, true, true, None),
+        End::Interrupted => TurnEnd::Interrupted,
+    }
+}
+
+/// The queue by its real decisions, and by the reference.
+struct Both {
+    world: World,
+    reference: Reference,
+    wake: Option<i64>,
+}
+
+impl Both {
+    fn new(limits: QueueLimits) -> Self {
+        Self { world: World::new(limits), reference: Reference::new(limits), wake: None }
+    }
+
+    fn act(&mut self, action: Action) {
+        let (world, reference) = (&mut self.world, &mut self.reference);
+        match action {
+            Action::Send(sent) => {
+                reference.send(world.rows.len(), sent);
+                world.send(sent);
+            }
+            Action::Take => {
+                reference.take();
+                world.take();
+            }
+            Action::End(end) => {
+                reference.end(end);
+                world.end(&turn_end(end));
+            }
+            Action::Compact(compacts) => {
+                reference.compact(compacts);
+                world.run.iter_mut().for_each(|run| run.compacts = compacts);
+            }
+            Action::Park => {
+                reference.park();
+                world.run.iter_mut().for_each(|run| run.is_parked = !run.is_parked);
+            }
+            Action::Clock(by) => {
+                reference.pass(by);
+                world.now += by;
+            }
+            Action::Suspend(is_suspended) => {
+                reference.suspend(is_suspended);
+                world.is_suspended = is_suspended;
+            }
+            Action::Cancel(id) => {
+                reference.cancel(id);
+                if world.rows.get(id).is_some_and(|row| row.status == Status::Pending) {
+                    world.set(id, Status::Pending, Status::Failed(FailedReason::Cancelled));
+                    world.effects.push(Effect::Failed(id, FailedReason::Cancelled));
+                }
+            }
+        }
+        let real = world.settle();
+        assert_eq!(real, reference.settle(), "after {action:?}");
+        let Some((Effect::Waits(wake), done)) = real.split_last() else { unreachable!("{real:?}") };
+        assert!(wake.is_none_or(|at| at > world.now), "it waits for what is over");
+        // Nobody looks at a session before the time that was decided.
+        let was_woken = self.wake.is_some_and(|at| at <= world.now);
+        assert!(done.is_empty() || was_woken || !matches!(action, Action::Clock(_)), "{done:?}");
+        self.wake = *wake;
+    }
+}
+
+fn any_action() -> impl Strategy<Value = Action> {
     let mode = prop::sample::select(vec![
         QueueMode::Queue,
         QueueMode::Followup,
@@ -240,35 +299,62 @@ fn any_event() -> impl Strategy<Value = Happens> {
         QueueMode::Steer,
         QueueMode::SteerBacklog,
     ]);
-    let send = (mode, 0..2_usize, any::<bool>(), prop::bool::weighted(0.1));
+    let send =
+        (mode, prop::sample::select(&PRINCIPALS[..]), any::<bool>(), prop::bool::weighted(0.1));
+    let end = prop_oneof![
+        3 => Just(End::Completed),
+        1 => Just(End::Aborted),
+        2 => prop::option::of(0_i64..60_000).prop_map(End::Trouble),
+        3 => Just(End::Mishap),
+        1 => Just(End::Refused),
+        1 => Just(End::AfterEffect),
+        1 => Just(End::Interrupted),
+    ];
     prop_oneof![
-        8 => send.prop_map(|(mode, principal, channel, is_system)| Happens::Send { mode, principal, channel, is_system }),
-        6 => (0..6_usize).prop_map(Happens::End),
-        1 => any::<bool>().prop_map(|has_effect| Happens::Crash { has_effect }),
-        1 => any::<bool>().prop_map(Happens::Compact),
-        1 => Just(Happens::Park),
-        4 => (0_i64..12_000).prop_map(Happens::Clock),
-        1 => any::<bool>().prop_map(Happens::Suspend),
+        8 => send.prop_map(|(mode, principal, has_channel, is_system)| {
+            Action::Send(Sent { mode, principal, has_channel, is_system })
+        }),
+        2 => Just(Action::Take),
+        6 => end.prop_map(Action::End),
+        1 => any::<bool>().prop_map(Action::Compact),
+        1 => Just(Action::Park),
+        4 => (-3_000_i64..12_000).prop_map(Action::Clock),
+        1 => prop::bool::weighted(0.3).prop_map(Action::Suspend),
+        1 => (0..40_usize).prop_map(Action::Cancel),
     ]
 }
 
+fn any_limits() -> impl Strategy<Value = QueueLimits> {
+    let drop = prop::sample::select(vec![DropPolicy::Old, DropPolicy::New, DropPolicy::Summarize]);
+    let debounce_ms = prop::sample::select(vec![0_i64, 1_000, 5_000]);
+    (1..5_usize, drop, debounce_ms).prop_map(|(cap, drop, debounce_ms)| QueueLimits {
+        cap,
+        drop,
+        debounce_ms,
+    })
+}
+
 proptest! {
-    /// In every history each message ends exactly once, delivered or visibly failed.
+    /// In every history the queue does what the reference does, and each message ends exactly once, delivered or visibly failed.
     #[test]
-    fn every_message_ends_exactly_once(history in prop::collection::vec(any_event(), 1..60)) {
-        let mut world = World::default();
-        for what in history {
-            world.happens(what);
+    fn a_queue_does_what_its_reference_does_and_every_message_ends_once(
+        limits in any_limits(),
+        history in prop::collection::vec(any_action(), 1..80),
+    ) {
+        let mut both = Both::new(limits);
+        for action in history {
+            both.act(action);
         }
-        world.happens(Happens::Suspend(false));
+        both.act(Action::Suspend(false));
         // Each round ends a turn or passes the longest wait.
-        let rounds = world.rows.len() * 2 + 2;
+        let rounds = both.world.rows.len() * 2 + 2;
         for _ in 0..rounds {
-            world.happens(Happens::End(0));
-            world.happens(Happens::Clock(12_000));
+            both.act(Action::End(End::Completed));
+            both.act(Action::Clock(60_000));
         }
-        for row in &world.rows {
+        for row in &both.world.rows {
             prop_assert!(matches!(row.status, Status::Delivered | Status::Failed(_)), "{row:?}");
         }
+        prop_assert!(both.reference.is_empty());
     }
 }

@@ -104,6 +104,23 @@ fn an_interrupt_ends_the_run_once_and_then_takes_the_backlog_of_its_principal() 
 }
 
 #[test]
+fn an_interrupt_that_is_tried_again_waits_for_its_time_in_every_state() {
+    let again = after(500, item("b", QueueMode::Interrupt));
+    let pending = [after(900, item("a", QueueMode::Queue)), again.clone()];
+    for run in [SessionRun::Idle, RUNNING, COMPACTING, SessionRun::Parked] {
+        assert_eq!(next(&pending, run, 499), Decision::Wait(Some(500)), "{run:?}");
+    }
+    assert_eq!(next(&pending, RUNNING, 500), Decision::Abort);
+    assert_eq!(next(&pending, SessionRun::Parked, 500), Decision::Abort);
+    assert_eq!(next(&pending, SessionRun::Idle, 500), Decision::Start(ids(&["a", "b"])));
+    // It holds back what came after it, and a newer interrupt takes it along at once.
+    let later = [again.clone(), item("c", QueueMode::Queue)];
+    assert_eq!(next(&later, SessionRun::Idle, 499), Decision::Wait(Some(500)));
+    let newer = [again, item("c", QueueMode::Queue), item("d", QueueMode::Interrupt)];
+    assert_eq!(next(&newer, SessionRun::Idle, 0), Decision::Start(ids(&["b", "c", "d"])));
+}
+
+#[test]
 fn several_interrupts_of_one_principal_share_a_turn() {
     let pending = [
         item("a", QueueMode::Interrupt),
@@ -142,6 +159,23 @@ fn a_message_that_waits_for_another_try_holds_back_the_later_ones() {
 }
 
 #[test]
+fn a_system_message_that_is_tried_again_waits_in_every_mode() {
+    for mode in [QueueMode::Queue, QueueMode::Collect, QueueMode::Steer, QueueMode::Interrupt] {
+        let pending = [QueueItem { is_system: true, ..after(500, item("a", mode)) }];
+        assert_eq!(next(&pending, SessionRun::Idle, 499), Decision::Wait(Some(500)), "{mode:?}");
+        assert_eq!(next(&pending, SessionRun::Idle, 500), Decision::Start(ids(&["a"])));
+    }
+}
+
+#[test]
+fn a_message_that_is_tried_again_enters_a_run_at_its_time() {
+    let pending = [after(500, item("a", QueueMode::Steer))];
+    assert_eq!(next(&pending, RUNNING, 499), Decision::Wait(Some(500)));
+    assert_eq!(next(&pending, RUNNING, 500), Decision::Steer(ids(&["a"])));
+    assert_eq!(next(&pending, COMPACTING, 499), Decision::Wait(None));
+}
+
+#[test]
 fn a_suspended_queue_does_nothing() {
     let pending = [item("a", QueueMode::Interrupt)];
     for run in [SessionRun::Idle, RUNNING, SessionRun::Parked] {
@@ -174,6 +208,22 @@ fn system_messages_and_interrupts_are_exempt_from_the_cap() {
     assert_eq!(admit(&item("c", QueueMode::Interrupt)), queued);
     let dropped = Admission::Queued { not_before: 0, dropped: ids(&["b"]) };
     assert_eq!(admit(&item("c", QueueMode::Queue)), dropped);
+}
+
+#[test]
+fn interrupts_that_wait_have_the_same_cap_among_themselves() {
+    let pending = [
+        item("a", QueueMode::Interrupt),
+        item("b", QueueMode::Queue),
+        item("c", QueueMode::Interrupt),
+    ];
+    let new = item("d", QueueMode::Interrupt);
+    let admit = |drop, cap| admit(&new, &pending, false, limits(cap, drop), 0);
+    let queued = |dropped| Admission::Queued { not_before: 0, dropped };
+    assert_eq!(admit(DropPolicy::Old, 3), queued(Vec::new()));
+    assert_eq!(admit(DropPolicy::Old, 2), queued(ids(&["a"])));
+    assert_eq!(admit(DropPolicy::Summarize, 1), queued(ids(&["a", "c"])));
+    assert_eq!(admit(DropPolicy::New, 2), Admission::Rejected);
 }
 
 #[test]

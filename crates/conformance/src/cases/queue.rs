@@ -462,3 +462,21 @@ pub async fn the_layers_of_messages_are_stored_with_them(fixture: Fixture) {
     assert_eq!(rows, expected);
     assert_eq!(ledger.admin.verify().await.unwrap().problems, []);
 }
+
+pub async fn a_rejected_message_leaves_its_event_free(fixture: Fixture) {
+    let ledger = &fixture.ledger;
+    let limits = QueueLimits { cap: 1, drop: DropPolicy::New, ..QueueLimits::default() };
+    let send = |new: &NewItem| ledger.queue.enqueue(Box::new(new.clone()), limits);
+    assert_eq!(send(&new_item("i1", "main")).await.unwrap(), queued("main"));
+    let of = |id: &str| NewItem { event_id: Some("e1".to_owned()), ..new_item(id, "main") };
+    let rejected = Enqueued::Rejected { session_label: "main".to_owned() };
+    for id in ["i2", "i3"] {
+        assert_eq!(send(&of(id)).await.unwrap(), rejected);
+        assert_eq!(item(ledger, id).await.reason, Some(FailedReason::Rejected));
+    }
+    assert!(ledger.queue.cancel("i1".to_owned()).await.unwrap());
+    assert_eq!(send(&of("i4")).await.unwrap(), queued("main"));
+    let duplicate =
+        Enqueued::Duplicate { item_id: "i4".to_owned(), session_label: "main".to_owned() };
+    assert_eq!(send(&of("i5")).await.unwrap(), duplicate);
+}

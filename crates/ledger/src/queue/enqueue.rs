@@ -67,9 +67,11 @@ pub(crate) fn enqueue(
             dispatch_end::fail(connection, id, why, is_summarized, &claim.clock)?;
         }
     }
+    let is_admitted = matches!(admission, Admission::Queued { .. });
     let (row, enqueued) = new_row(new, (session_label, is_fork), admission, now);
     item_rows::add(connection, row)?;
-    if let Some(event_id) = &new.event_id {
+    // Whoever sends a rejected event again means it: it is no duplicate.
+    if let Some(event_id) = new.event_id.as_ref().filter(|_| is_admitted) {
         let (channel, account) = event_source(new);
         let event = (channel, account, event_id, &new.item.id, now);
         sql::exec(connection, &ADD_EVENT, event, "remember an event")?;

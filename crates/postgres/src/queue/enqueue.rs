@@ -81,8 +81,18 @@ pub(crate) async fn enqueue(
             dispatch_end::fail(transaction, id, why, is_summarized).await?;
         }
     }
+    let is_rejected = admission == Admission::Rejected;
     let (row, enqueued) = new_row(new, (session_label, is_fork), admission, now);
     item_rows::add(transaction, &row).await?;
+    if is_rejected && new.event_id.is_some() {
+        // Whoever sends a rejected event again means it: it is no duplicate.
+        let (channel, account) = event_source(new);
+        let forget =
+            "delete from @queue_events where channel = $1 and account = $2 and event_id = $3";
+        let of: [Param<'_>; 3] =
+            [(&channel, Type::TEXT), (&account, Type::TEXT), (&new.event_id, Type::TEXT)];
+        transaction.exec(forget, &of).await?;
+    }
     Ok(enqueued)
 }
 
