@@ -72,7 +72,7 @@ test.each(['getSteeringMessages', 'shouldStopAfterTurn', 'getFollowUpMessages'])
     }
     const context = { systemPrompt: '', messages: [] }
     const loop = agentLoop([user('hi')], context, config, controller.signal, streamFn)
-    const [asked, answer] = await loop.result()
+    const [asked, answer]: any[] = await loop.result()
     expect(asked).toEqual(user('hi'))
     expect(answer.stopReason).toBe(name === 'getSteeringMessages' ? 'aborted' : 'stop')
   },
@@ -111,7 +111,7 @@ test('limits that would stop every run are refused', async () => {
     expect(() => new Agent({ [name]: value } as any)).toThrow(`\`${name}\` is ${value}`)
     const config: any = { model, convertToLlm: (messages: any[]) => messages, [name]: value }
     const loop = agentLoop([user('hi')], { systemPrompt: '', messages: [] }, config)
-    const result = await loop.result()
+    const result: any[] = await loop.result()
     expect(result.at(-1).errorMessage).toContain(`\`${name}\` is ${value}`)
   }
 })
