@@ -97,7 +97,7 @@ function supportsXhigh(model: Model): boolean {
   const { id, api, thinkingLevelMap } = model
   if (thinkingLevelMap?.xhigh !== undefined) return thinkingLevelMap.xhigh !== null
   if (/gpt-5\.[2-9]/.test(id)) return true
-  return api === 'anthropic-messages' && /opus-4[-.][6-9]/.test(id)
+  return api === 'anthropic-messages' && /opus-4[-.][6-9]|claude-[a-z]+-[5-9]/.test(id)
 }
 
 function modelsAreEqual(one: Model | null | undefined, other: Model | null | undefined): boolean {
