@@ -293,7 +293,7 @@ export declare function transformMessages(
 ): Message[]
 
 /**
- * The arguments of a call as its tool gets them: a copy, coerced. `0.73` makes a list of a scalar where a TypeBox schema wants one.
+ * The arguments of a call as its tool gets them: a copy, coerced. Coercions and texts are those of the version: ajv's of 0.54 (the default), TypeBox's of 0.73.
  *
  * @throws an error whose message is for the model.
  */
