@@ -15,7 +15,7 @@ export type Api = KnownApi | (string & {})
 export type Provider = string
 export type ThinkingLevel = 'minimal' | 'low' | 'medium' | 'high' | 'xhigh'
 export type CacheRetention = 'none' | 'short' | 'long'
-/** The engine streams over HTTP: other transports are accepted, and not used. */
+/** The engine streams over HTTP: any transport is accepted, and none is used. */
 export type Transport = any
 
 /** Budgets of the thinking levels, in tokens. */
@@ -45,6 +45,7 @@ export interface StreamOptions {
   throwOnError?: boolean
   headers?: Record<string, string>
   timeoutMs?: number
+  /** Accepted, and not used; so is `maxRetryDelayMs`: a call that fails is not tried again, and its answer says why. */
   maxRetries?: number
   maxRetryDelayMs?: number
   metadata?: Record<string, unknown>

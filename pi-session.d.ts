@@ -342,7 +342,8 @@ export interface RunEmbeddedPiAgentParams {
   apiKey?: string
   getApiKey?: (provider: string) => Promise<string | undefined> | string | undefined
   thinkLevel?: string
-  timeoutMs: number
+  /** Default: none. The run is aborted then. */
+  timeoutMs?: number
   runId: string
   abortSignal?: AbortSignal
   /** Runs the work, one at a time for a lane. Default: at once. */
