@@ -186,25 +186,28 @@ export type AgentEvent =
 
 export type AgentEventSink = (event: AgentEvent) => Promise<void> | void
 
-/** Runs the loop with new messages. The result are the messages of this run, with the prompts. */
-export declare function agentLoop(
+/**
+ * Runs the loop with new messages. The result are the messages of this run, with the prompts. The type argument is the stream that the caller's
+ * declarations have: pi's own, where a function of pi's is expected.
+ */
+export declare function agentLoop<Stream = EventStream<AgentEvent, AgentMessage[]>>(
   prompts: AgentMessage[],
   context: AgentContext,
   config: AgentLoopConfig,
   signal?: AbortSignal,
   streamFn?: StreamFn,
-): EventStream<AgentEvent, AgentMessage[]>
+): Stream
 /**
  * Runs the loop from a context that ends with a message of the user or the result of a tool.
  *
  * @throws where it is empty, or ends with an answer.
  */
-export declare function agentLoopContinue(
+export declare function agentLoopContinue<Stream = EventStream<AgentEvent, AgentMessage[]>>(
   context: AgentContext,
   config: AgentLoopConfig,
   signal?: AbortSignal,
   streamFn?: StreamFn,
-): EventStream<AgentEvent, AgentMessage[]>
+): Stream
 /** {@link agentLoop}, with a function that receives the events and is awaited. */
 export declare function runAgentLoop(
   prompts: AgentMessage[],

@@ -15,7 +15,7 @@ export type Api = KnownApi | (string & {})
 export type Provider = string
 export type ThinkingLevel = 'minimal' | 'low' | 'medium' | 'high' | 'xhigh'
 export type CacheRetention = 'none' | 'short' | 'long'
-/** The engine streams over HTTP: other transports are accepted, and not used. */
+/** The engine streams over HTTP: any transport is accepted, and none is used. */
 export type Transport = any
 
 /** Budgets of the thinking levels, in tokens. */
@@ -45,6 +45,7 @@ export interface StreamOptions {
   throwOnError?: boolean
   headers?: Record<string, string>
   timeoutMs?: number
+  /** Accepted, and not used; so is `maxRetryDelayMs`: a call that fails is not tried again, and its answer says why. */
   maxRetries?: number
   maxRetryDelayMs?: number
   metadata?: Record<string, unknown>
@@ -55,6 +56,183 @@ export type ProviderStreamOptions = StreamOptions & Record<string, unknown>
 export interface SimpleStreamOptions extends StreamOptions {
   reasoning?: ThinkingLevel
   thinkingBudgets?: ThinkingBudgets
+}
+
+/** The name of a provider, of those that pi knows. */
+export type KnownProvider =
+  | 'amazon-bedrock'
+  | 'anthropic'
+  | 'azure-openai-responses'
+  | 'cerebras'
+  | 'cloudflare-ai-gateway'
+  | 'cloudflare-workers-ai'
+  | 'deepseek'
+  | 'fireworks'
+  | 'github-copilot'
+  | 'google'
+  | 'google-antigravity'
+  | 'google-gemini-cli'
+  | 'google-vertex'
+  | 'groq'
+  | 'huggingface'
+  | 'kimi-coding'
+  | 'minimax'
+  | 'minimax-cn'
+  | 'mistral'
+  | 'moonshotai'
+  | 'moonshotai-cn'
+  | 'openai'
+  | 'openai-codex'
+  | 'opencode'
+  | 'opencode-go'
+  | 'openrouter'
+  | 'vercel-ai-gateway'
+  | 'xai'
+  | 'xiaomi'
+  | 'xiaomi-token-plan-ams'
+  | 'xiaomi-token-plan-cn'
+  | 'xiaomi-token-plan-sgp'
+  | 'zai'
+export type ModelThinkingLevel = 'off' | ThinkingLevel
+export type ThinkingLevelMap = Partial<Record<ModelThinkingLevel, string | null>>
+export interface ProviderResponse {
+  status: number
+  headers: Record<string, string>
+}
+/** A text signature of OpenAI Responses, in the later of its two forms. */
+export interface TextSignatureV1 {
+  v: 1
+  id: string
+  phase?: 'commentary' | 'final_answer'
+}
+
+/** Options of a call that is not simple, by the API. What the engine does not send has no effect. */
+export type AnthropicEffort = 'low' | 'medium' | 'high' | 'xhigh' | 'max'
+export type AnthropicThinkingDisplay = 'summarized' | 'omitted'
+export interface AnthropicOptions extends StreamOptions {
+  thinkingEnabled?: boolean
+  thinkingBudgetTokens?: number
+  /** Of models that decide themselves how much they think. */
+  effort?: any
+  toolChoice?: 'auto' | 'any' | 'none' | { type: 'tool'; name: string }
+  /** Accepted, and not used. */
+  thinkingDisplay?: AnthropicThinkingDisplay
+  /** Accepted, and not used. */
+  interleavedThinking?: boolean
+  /** Accepted, and not used: `fetch` sends the request in place of the engine's client. */
+  client?: any
+}
+export interface OpenAICompletionsOptions extends StreamOptions {
+  toolChoice?: 'auto' | 'none' | 'required' | { type: 'function'; function: { name: string } }
+  reasoningEffort?: ThinkingLevel
+}
+export interface OpenAIResponsesOptions extends StreamOptions {
+  reasoningEffort?: ThinkingLevel
+  /** Accepted, and not used. */
+  reasoningSummary?: 'auto' | 'detailed' | 'concise' | null
+  /** Accepted, and not used. */
+  serviceTier?: any
+}
+export interface AzureOpenAIResponsesOptions extends StreamOptions {
+  reasoningEffort?: ThinkingLevel
+  /** Accepted, and not used; so are the next ones: the model's `baseUrl` names the resource. */
+  reasoningSummary?: 'auto' | 'detailed' | 'concise' | null
+  azureApiVersion?: string
+  azureResourceName?: string
+  azureBaseUrl?: string
+  azureDeploymentName?: string
+}
+export type GoogleThinkingLevel =
+  | 'THINKING_LEVEL_UNSPECIFIED'
+  | 'MINIMAL'
+  | 'LOW'
+  | 'MEDIUM'
+  | 'HIGH'
+export interface GoogleOptions extends StreamOptions {
+  toolChoice?: 'auto' | 'none' | 'any'
+  thinking?: { enabled: boolean; budgetTokens?: number; level?: GoogleThinkingLevel }
+}
+export interface GoogleVertexOptions extends GoogleOptions {
+  /** Accepted, and not used; so is `location`: the environment or the model's `baseUrl` names them. */
+  project?: string
+  location?: string
+}
+export interface MistralOptions extends StreamOptions {
+  toolChoice?:
+    | 'auto'
+    | 'none'
+    | 'any'
+    | 'required'
+    | { type: 'function'; function: { name: string } }
+  /** Accepted, and not used. */
+  promptMode?: 'reasoning'
+  reasoningEffort?: 'none' | 'high'
+}
+export type BedrockThinkingDisplay = 'summarized' | 'omitted'
+export interface BedrockOptions extends StreamOptions {
+  toolChoice?: 'auto' | 'any' | 'none' | { type: 'tool'; name: string }
+  reasoning?: ThinkingLevel
+  thinkingBudgets?: ThinkingBudgets
+  /** Accepted, and not used; so are the next ones: the environment has the region and the credentials. */
+  region?: string
+  profile?: string
+  interleavedThinking?: boolean
+  thinkingDisplay?: BedrockThinkingDisplay
+  requestMetadata?: Record<string, string>
+  bearerToken?: string
+}
+
+/** Differences of servers that a model may declare. Accepted, and not read: see {@link Model}. */
+export interface OpenAICompletionsCompat {
+  supportsStore?: boolean
+  supportsDeveloperRole?: boolean
+  supportsReasoningEffort?: boolean
+  supportsUsageInStreaming?: boolean
+  maxTokensField?: 'max_completion_tokens' | 'max_tokens'
+  requiresToolResultName?: boolean
+  requiresAssistantAfterToolResult?: boolean
+  requiresThinkingAsText?: boolean
+  requiresMistralToolIds?: boolean
+  requiresReasoningContentOnAssistantMessages?: boolean
+  thinkingFormat?: any
+  openRouterRouting?: OpenRouterRouting
+  vercelGatewayRouting?: VercelGatewayRouting
+  zaiToolStream?: boolean
+  supportsStrictMode?: boolean
+  cacheControlFormat?: 'anthropic'
+  sendSessionAffinityHeaders?: boolean
+  supportsLongCacheRetention?: boolean
+}
+export interface OpenAIResponsesCompat {
+  sendSessionIdHeader?: boolean
+  supportsLongCacheRetention?: boolean
+}
+export interface AnthropicMessagesCompat {
+  supportsEagerToolInputStreaming?: boolean
+  supportsLongCacheRetention?: boolean
+}
+export interface OpenRouterRouting {
+  only?: string[]
+  order?: string[]
+  [field: string]: any
+}
+export interface VercelGatewayRouting {
+  only?: string[]
+  order?: string[]
+}
+
+/** What a failed call notes in its message, in pi. */
+export interface DiagnosticErrorInfo {
+  name?: string
+  message: string
+  stack?: string
+  code?: string | number
+}
+export interface AssistantMessageDiagnostic {
+  type: string
+  timestamp: number
+  error?: DiagnosticErrorInfo
+  details?: Record<string, unknown>
 }
 
 export type StreamFunction = (
@@ -242,6 +420,62 @@ export declare function completeSimple(
   options?: SimpleStreamOptions,
 ): Promise<AssistantMessage>
 
+/** The engine's calls of one API, whatever is registered for it. @throws as {@link stream} */
+export declare function streamAnthropic<Stream = AssistantMessageEventStream>(
+  model: Model<any>,
+  context: Context,
+  options?: AnthropicOptions,
+): Stream
+export declare function streamAzureOpenAIResponses<Stream = AssistantMessageEventStream>(
+  model: Model<any>,
+  context: Context,
+  options?: AzureOpenAIResponsesOptions,
+): Stream
+export declare function streamGoogle<Stream = AssistantMessageEventStream>(
+  model: Model<any>,
+  context: Context,
+  options?: GoogleOptions,
+): Stream
+export declare function streamGoogleVertex<Stream = AssistantMessageEventStream>(
+  model: Model<any>,
+  context: Context,
+  options?: GoogleVertexOptions,
+): Stream
+export declare function streamMistral<Stream = AssistantMessageEventStream>(
+  model: Model<any>,
+  context: Context,
+  options?: MistralOptions,
+): Stream
+export declare function streamOpenAICompletions<Stream = AssistantMessageEventStream>(
+  model: Model<any>,
+  context: Context,
+  options?: OpenAICompletionsOptions,
+): Stream
+export declare function streamOpenAIResponses<Stream = AssistantMessageEventStream>(
+  model: Model<any>,
+  context: Context,
+  options?: OpenAIResponsesOptions,
+): Stream
+type SimpleCall = <Stream = AssistantMessageEventStream>(
+  model: Model<any>,
+  context: Context,
+  options?: SimpleStreamOptions,
+) => Stream
+export declare const streamSimpleAnthropic: SimpleCall
+export declare const streamSimpleAzureOpenAIResponses: SimpleCall
+export declare const streamSimpleGoogle: SimpleCall
+export declare const streamSimpleGoogleVertex: SimpleCall
+export declare const streamSimpleMistral: SimpleCall
+export declare const streamSimpleOpenAICompletions: SimpleCall
+export declare const streamSimpleOpenAIResponses: SimpleCall
+
+export type ApiStreamFunction = StreamFunction
+export type ApiStreamSimpleFunction = (
+  model: Model<any>,
+  context: Context,
+  options?: SimpleStreamOptions,
+) => AssistantMessageEventStream
+
 /** The calls of one API. */
 export interface ApiProvider {
   api: Api
@@ -270,6 +504,13 @@ export declare function getProviders(): any[]
 /** Sets `usage.cost` by the model's prices, and returns it. */
 export declare function calculateCost(model: Model<any>, usage: Usage): Usage['cost']
 export declare function supportsXhigh(model: Model<any>): boolean
+/** The thinking levels that a model has, with `off`. */
+export declare function getSupportedThinkingLevels(model: Model<any>): ModelThinkingLevel[]
+/** The level, or the nearest one that the model has: a higher one first. */
+export declare function clampThinkingLevel(
+  model: Model<any>,
+  level: ModelThinkingLevel,
+): ModelThinkingLevel
 export declare function modelsAreEqual(
   a: Model<any> | null | undefined,
   b: Model<any> | null | undefined,
@@ -277,6 +518,9 @@ export declare function modelsAreEqual(
 
 /** The key of a provider in the environment. */
 export declare function getEnvApiKey(provider: Provider): string | undefined
+
+/** The variables of the environment that have a key of a provider; undefined where none has. */
+export declare function findEnvKeys(provider: Provider): string[] | undefined
 
 /** Whether an answer failed because its context was too long. */
 export declare function isContextOverflow(
@@ -293,7 +537,7 @@ export declare function transformMessages(
 ): Message[]
 
 /**
- * The arguments of a call as its tool gets them: a copy, coerced. `0.73` makes a list of a scalar where a TypeBox schema wants one.
+ * The arguments of a call as its tool gets them: a copy, coerced. Coercions and texts are those of the version: ajv's of 0.54 (the default), TypeBox's of 0.73.
  *
  * @throws an error whose message is for the model.
  */
@@ -308,6 +552,11 @@ export declare function validateToolCall(tools: readonly Tool[], toolCall: ToolC
 /** The value of JSON that may not be whole. */
 export declare function parseStreamingJson(partialJson: string | undefined): any
 
+/** JSON whose texts have raw control characters or wrong escapes, mended. */
+export declare function repairJson(json: string): string
+/** @throws a SyntaxError where that does not help. */
+export declare function parseJsonWithRepair<Value = any>(json: string): Value
+
 type IsAny<Given> = 0 extends 1 & Given ? true : false
 // @ts-ignore: any where it is not installed.
 type Sinclair = typeof import('@sinclair/typebox').Type
@@ -315,6 +564,19 @@ type Sinclair = typeof import('@sinclair/typebox').Type
 type TypeBox = typeof import('typebox').Type
 /** TypeBox's `Type`, where `@sinclair/typebox` or `typebox` is installed; any where neither is. */
 export declare const Type: IsAny<Sinclair> extends true ? TypeBox : Sinclair
+
+// @ts-ignore: any where it is not installed.
+type SinclairSchema = import('@sinclair/typebox').TSchema
+// @ts-ignore: any where it is not installed.
+type TypeBoxSchema = import('typebox').TSchema
+// @ts-ignore: any where it is not installed.
+type TypeBoxStatic<Schema> = import('typebox').Static<Schema>
+type Installed<Given> = IsAny<Given> extends true ? never : Given
+type Schemas = Installed<SinclairSchema> | Installed<TypeBoxSchema>
+/** A schema of TypeBox; any where none is installed. */
+export type TSchema = [Schemas] extends [never] ? any : Schemas
+/** The type of the values of a schema. */
+export type Static<Schema> = Schema extends { static: infer Value } ? Value : TypeBoxStatic<Schema>
 
 /** What a failed call rejects with, with `throwOnError`. */
 export declare class ModelCallError extends Error {

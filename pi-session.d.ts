@@ -306,11 +306,14 @@ export declare class SessionManager {
  * await session.flush()
  */
 export declare class LedgerSessions {
-  /** Default of `cwd`: that of the process. */
-  constructor(ledger: Ledger, options?: { cwd?: string })
+  /**
+   * Default of `cwd`: that of the process. `spoolDir` has what is not in the ledger yet; default: beside the ledger's file, and for a ledger on a
+   * server `spools` in pi's directory. It must outlive the process.
+   */
+  constructor(ledger: Ledger, options?: { cwd?: string; spoolDir?: string })
   create(options?: NewSessionOptions): Promise<SessionManager>
   open(id: string): Promise<SessionManager>
-  /** The session of this directory that was appended to last; a new one where there is none. */
+  /** The session of this directory that was used last; a new one where there is none. */
   continueRecent(): Promise<SessionManager>
   /** A copy of a session for this directory. */
   forkFrom(id: string): Promise<SessionManager>
@@ -339,7 +342,8 @@ export interface RunEmbeddedPiAgentParams {
   apiKey?: string
   getApiKey?: (provider: string) => Promise<string | undefined> | string | undefined
   thinkLevel?: string
-  timeoutMs: number
+  /** Default: none. The run is aborted then. */
+  timeoutMs?: number
   runId: string
   abortSignal?: AbortSignal
   /** Runs the work, one at a time for a lane. Default: at once. */

@@ -52,7 +52,7 @@ export interface RunAgentAgentConfig {
   bash?: BashOptions | undefined
   /** Directories that the tools may read besides the workspace. */
   readRoots?: string[] | undefined
-  /** The ledger's file. Default `~/.myclaw/agent.db`. */
+  /** The ledger's file, or a server as `postgres://…`. Default `~/.myclaw/agent.db`. */
   ledger?: string | undefined
 }
 

@@ -289,6 +289,52 @@ test('recover lists interrupted turns, discards them, and resumes them', async (
   expect(await cli('recover', '--discard', a?.turnId)).toMatchObject({ code: 3 })
 })
 
+test('SIGTERM ends a resumed run after its commit, and leaves the others interrupted', async () => {
+  const holding = sseThenHold(
+    anthropic.start(),
+    anthropic.blockStart(0, { type: 'text', text: '' }),
+    anthropic.delta(0, { type: 'text_delta', text: 'Hel' }),
+  )
+  const { start, state } = await home(holding, holding, holding)
+  for (const session of ['a', 'b']) {
+    const { child, ended } = start(['run', '--json', 'hi', '-s', session])
+    child.stdin?.end()
+    child.stdout?.on('data', (text) => {
+      if (String(text).includes('"token"')) child.kill('SIGKILL')
+    })
+    await ended
+  }
+  const { child, ended } = start(['recover', '--resume', '--json'])
+  child.stdin?.end()
+  child.stdout?.on('data', (text) => {
+    if (String(text).includes('"token"')) child.kill('SIGTERM')
+  })
+  const { code, stdout } = await ended
+  expect(code).toBe(143)
+  expect(jsonLines(stdout).at(-1)?.result).toMatchObject({ stopReason: 'aborted' })
+  const engine = ledgerOf(state)
+  const { items } = await engine.ledger.turns()
+  expect(items.map(({ status, sessionLabel }) => [status, sessionLabel])).toEqual([
+    ['aborted', 'a'],
+  ])
+  expect((await engine.recover()).map(({ sessionLabel }) => sessionLabel)).toEqual(['b'])
+})
+
+test('a server that cannot be reached, and a URL of another kind, are refused without their password', async () => {
+  const { cli, path } = await home()
+  const secret = 'canary-p/w#of@the-url'
+  for (const command of ['sessions', 'verify', 'run hi', 'doctor']) {
+    for (const scheme of ['postgres', 'postgresql', 'mysql']) {
+      const url = `${scheme}://user:${secret}@127.0.0.1:1/agents?password=${secret}&connect_timeout=1`
+      const { code, stdout, stderr } = await cli(...command.split(' '), '--ledger', url)
+      expect(code).not.toBe(0)
+      expect(stdout + stderr).not.toContain('canary')
+      expect(stdout + stderr).toMatch(scheme === 'mysql' ? /`mysql:\/\/…` is no ledger/ : /./)
+    }
+  }
+  expect(existsSync(join(path, 'postgres:'))).toBe(false)
+})
+
 test('doctor finds everything in order, and prints no key', async () => {
   const { cli } = await home()
   const { code, stdout } = await cli('doctor')

@@ -3,7 +3,7 @@
 
 import { expect, test, vi } from 'vitest'
 import { anthropic } from '../support/servers/anthropic.js'
-import { gate, type Handler, sse } from '../support/servers/server.js'
+import { gate, type Handler, sse, sseThenHold } from '../support/servers/server.js'
 import { home } from './program.js'
 import { hasTmux, inTerminal } from './terminal.js'
 
@@ -307,4 +307,28 @@ inTmux('MYCLAW_NO_STREAM: the answer is written when it is complete', async () =
   expect(screen()).not.toContain('It is')
   open()
   await shows(/^It is done\.\n/)
+})
+
+inTmux('Ctrl-C aborts a `/compact`, and the chat goes on', async () => {
+  const long = says('word '.repeat(2_000))
+  const talk = Array.from({ length: 8 }, () => long)
+  const { env, server, cli } = await home(
+    ...talk,
+    sseThenHold(anthropic.start()),
+    says('Still here.'),
+  )
+  for (const _ of talk) await cli('run', 'go on')
+  const { type, key, shows } = inTerminal(['chat'], env)
+  await shows('you>')
+  type('/compact')
+  key('Enter')
+  await vi.waitFor(() => expect(server.seen).toHaveLength(9), { timeout: 30_000 })
+  key('C-c')
+  await shows(/\naborted; Ctrl-C again leaves\nyou>$/)
+  await server.seen[8]?.closed
+  type('Hello?')
+  key('Enter')
+  await shows(/\nStill here\.\n.*\nyou>$/)
+  key('C-c', 'C-c')
+  await shows('exit code 130')
 })

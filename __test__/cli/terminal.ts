@@ -17,7 +17,11 @@ export const hasTmux = (() => {
   }
 })()
 
-if (!hasTmux) console.log('skipped: no tmux is installed, so the chat was not tried in a terminal')
+if (!hasTmux) {
+  const message = 'no tmux is installed, so the chat was not tried in a terminal'
+  if (process.env.CI) throw new Error(message)
+  console.log(`skipped: ${message}`)
+}
 
 const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`
 

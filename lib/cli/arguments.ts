@@ -27,8 +27,8 @@ interface Command {
 const COMMON: Options = {
   ledger: {
     type: 'string',
-    value: 'file',
-    help: "the ledger; default: the config's, ~/.myclaw/agent.db",
+    value: 'place',
+    help: "the ledger: a file, or postgres://…; default: the config's, ~/.myclaw/agent.db",
   },
   config: { type: 'string', value: 'file', help: 'the config; default: ~/.myclaw/myclaw.json' },
   json: { type: 'boolean', help: 'print JSON, one object a line' },

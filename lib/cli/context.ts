@@ -3,9 +3,10 @@
 
 import { existsSync, mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
-import type { AgentRun, Ledger } from '../../index.d.ts'
+import type { Ledger } from '../../index.d.ts'
 import { AgentEngine } from '../../index.js'
 import { type Agent, withAgent } from '../run-agent/agents.ts'
+import { isOnServer, ledgerOptions } from '../run-agent/config/ledger.ts'
 import { readLedgerPath, readSettings, type Settings } from '../run-agent/config/settings.ts'
 import { ensureDirectories } from '../run-agent/workspace.ts'
 import { text, type Values } from './arguments.ts'
@@ -21,8 +22,8 @@ interface Context {
   readonly operands: readonly string[]
   /** JSON is to be printed. */
   readonly json: boolean
-  /** The runs under way: they are aborted where the program must end. */
-  readonly runs: Set<AgentRun>
+  /** The runs and compactions under way: they are aborted where the program must end. */
+  readonly runs: Set<{ abort(): void }>
 }
 
 /** Runs a command, and returns its exit code. */
@@ -59,12 +60,20 @@ async function usingLedger(
   { create = false } = {},
 ): Promise<number> {
   const path = ledgerPath(context)
+  if (isOnServer(path)) return usingEngine(path, use)
   if (create) mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   else if (!existsSync(path)) {
     const what = 'run a message first, or name another file with --ledger'
     throw new CommandError(EXIT.notFound, `there is no ledger at \`${path}\`; ${what}`)
   }
-  const engine = new AgentEngine({ ledger: { path } })
+  return usingEngine(path, use)
+}
+
+async function usingEngine(
+  path: string,
+  use: (ledger: Ledger, engine: AgentEngine) => Promise<number>,
+): Promise<number> {
+  const engine = new AgentEngine({ ledger: ledgerOptions(path) })
   try {
     return await use(engine.ledger, engine)
   } finally {

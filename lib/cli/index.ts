@@ -2,7 +2,6 @@
 // The program `nexus-agent`. It reads the command line, runs one command, and ends with its exit code. It must never do the work of a
 // command itself.
 
-import type { AgentRun } from '../../index.d.ts'
 import { AgentEngineError } from '../../index.js'
 import { version as packageVersion } from '../../package.json'
 import { closeAgents } from '../run-agent/agents.ts'
@@ -43,7 +42,7 @@ const USAGE = /^(?:invalid_(?!import)|unknown_(?:provider|model|profile))/
 const NOT_FOUND = /^unknown_/
 
 /** The runs under way, and the exit code of a program that must end. */
-const runs = new Set<AgentRun>()
+const runs = new Set<{ abort(): void }>()
 let endCode: number | undefined
 
 async function main(argv: readonly string[]): Promise<number> {

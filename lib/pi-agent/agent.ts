@@ -18,7 +18,7 @@ import { streamSimple } from '../../pi-ai.js'
 import { failure } from './answer.ts'
 import { runAgentLoop, runAgentLoopContinue } from './loop.ts'
 import { MessageQueue } from './queue.ts'
-import { messageOf } from './run.ts'
+import { type Limits, messageOf, refuseLimits } from './run.ts'
 import { stateOf } from './state.ts'
 
 const BUSY =
@@ -50,7 +50,7 @@ class Agent implements Declared {
   thinkingBudgets: ThinkingBudgets | undefined
   transport: Transport
   maxRetryDelayMs: number | undefined
-  #limits: Pick<AgentLoopConfig, 'toolTimeoutMs' | 'maxParallelTools' | 'abortGraceMs'>
+  #limits: Limits
   #state: AgentState
   #listeners = new Set<Listener>()
   #steering: MessageQueue
@@ -60,6 +60,7 @@ class Agent implements Declared {
   constructor(options: AgentOptions = {}) {
     const { semantics = Agent.defaultSemantics, toolTimeoutMs } = options
     const { maxParallelTools, abortGraceMs } = options
+    refuseLimits(options)
     this.semantics = semantics
     this.#state = stateOf(options.initialState, semantics)
     this.convertToLlm =

@@ -21,7 +21,7 @@ async function answer(run: Run): Promise<AssistantMessage> {
   const growing = new Growing(run)
   let message: AssistantMessage | typeof LATE
   try {
-    message = await bounded(run, growing.read(await respond(run)))
+    message = await bounded(run, growing.read(respond(run)))
   } catch (error) {
     if (error instanceof EmitError) throw error.cause
     message = failure(config.model, isAborted(run), messageOf(error), growing.partial)
@@ -35,13 +35,15 @@ async function answer(run: Run): Promise<AssistantMessage> {
 class EmitError extends Error {}
 
 /** Calls the model. */
-async function respond({ context, config, signal, streamFn }: Run): Promise<Response> {
+async function respond(run: Run): Promise<Response> {
+  const { context, config, signal, streamFn } = run
   const transformed = config.transformContext
     ? await config.transformContext(context.messages, signal)
     : context.messages
   const messages = await config.convertToLlm(transformed)
   const { systemPrompt, tools } = context
   const key = config.getApiKey ? await config.getApiKey(config.model.provider) : undefined
+  if (isAborted(run)) throw new Error(ABORTED)
   const options = { ...config, apiKey: key || config.apiKey, signal }
   const call = streamFn ?? streamSimple
   return call(config.model, { systemPrompt, messages, tools }, options)
@@ -58,7 +60,8 @@ class Growing {
     this.#run = run
   }
 
-  async read(response: Response): Promise<AssistantMessage> {
+  async read(responding: Promise<Response>): Promise<AssistantMessage> {
+    const response = await responding
     for await (const event of response) {
       if (this.left) return response.result()
       if (event.type === 'done' || event.type === 'error') return response.result()

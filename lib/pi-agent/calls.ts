@@ -4,7 +4,7 @@
 import type { AgentMessage, AgentTool, AgentToolResult } from '../../pi-agent.d.ts'
 import type { AssistantMessage, ToolCall, ToolResultMessage } from '../../pi-ai.d.ts'
 import { validateToolArguments } from '../../pi-ai.js'
-import { bounded, isAborted, isLater, LATE, messageOf, type Run } from './run.ts'
+import { asked, bounded, isAborted, isLater, LATE, messageOf, type Run } from './run.ts'
 
 const SKIPPED = 'Skipped due to queued user message.'
 const ABORTED = 'Not run: the run was aborted.'
@@ -74,7 +74,7 @@ async function sequential(
     results.push(await delivered(run, outcome))
     // Only 0.54 looks between the calls.
     if (why === undefined && !isLater(run)) {
-      const steered = (await run.config.getSteeringMessages?.()) ?? []
+      const steered = (await asked(run, run.config.getSteeringMessages)) ?? []
       if (steered.length > 0) steering = steered
     }
   }
@@ -160,7 +160,11 @@ async function prepare(
     const { semantics = '0.54' } = config
     const args = validateToolArguments(tool, prepared, { semantics })
     const about = { assistantMessage: message, toolCall: call, args, context }
-    const verdict = await config.beforeToolCall?.(about, signal)
+    const { beforeToolCall } = config
+    const ask = beforeToolCall && (() => beforeToolCall(about, signal))
+    const verdict = await asked(run, ask)
+    // It may have waited while the run was aborted.
+    if (isAborted(run)) return text(ABORTED)
     if (verdict?.block) return text(verdict.reason || 'Tool execution was blocked')
     return { tool, args }
   } catch (error) {
@@ -192,10 +196,11 @@ async function execution(
     isError = true
   }
   await updates.close()
-  if (config.afterToolCall === undefined) return { call, result, isError }
+  const { afterToolCall } = config
+  if (afterToolCall === undefined) return { call, result, isError }
   try {
     const about = { assistantMessage: message, toolCall: call, args, result, isError, context }
-    const changes = await config.afterToolCall(about, signal)
+    const changes = await asked(run, () => afterToolCall(about, signal))
     if (!changes) return { call, result, isError }
     const { content, details, terminate } = changes
     const terminal = terminate ?? result.terminate
@@ -217,7 +222,7 @@ async function execution(
 class Updates {
   #run: Run
   #call: ToolCall
-  #waiting: (Promise<void> | void)[] = []
+  #waiting: Promise<void>[] = []
   #closed = false
   #failure: { error: unknown } | undefined
 
@@ -232,11 +237,16 @@ class Updates {
     const type = 'tool_execution_update'
     try {
       const waiting = this.#run.emit({ type, toolCallId, toolName, args, partialResult })
-      this.#waiting.push(waiting)
+      // At once: the tool may run for long after a subscriber has failed.
+      if (waiting !== undefined) this.#waiting.push(waiting.catch(this.#failed))
     } catch (error) {
-      // The subscriber's, not the tool's.
-      this.#failure ??= { error }
+      this.#failed(error)
     }
+  }
+
+  /** The subscriber's, not the tool's. */
+  #failed = (error: unknown): void => {
+    this.#failure ??= { error }
   }
 
   async close(): Promise<void> {

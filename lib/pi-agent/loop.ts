@@ -12,7 +12,7 @@ import type { EventStream as Stream } from '../../pi-ai.d.ts'
 import { EventStream } from '../../pi-ai.js'
 import { answer, failure } from './answer.ts'
 import { executeCalls } from './calls.ts'
-import { isAborted, messageOf, type Run } from './run.ts'
+import { asked, isAborted, messageOf, type Run, refuseLimits } from './run.ts'
 
 function agentLoop(
   prompts: AgentMessage[],
@@ -46,6 +46,7 @@ async function runAgentLoop(
   signal?: AbortSignal,
   streamFn?: StreamFn,
 ): Promise<AgentMessage[]> {
+  refuseLimits(config)
   const added = [...prompts]
   const own = { ...context, messages: [...context.messages, ...prompts] }
   await emit({ type: 'agent_start' })
@@ -65,6 +66,7 @@ async function runAgentLoopContinue(
   streamFn?: StreamFn,
 ): Promise<AgentMessage[]> {
   refuseAnswered(context)
+  refuseLimits(config)
   await emit({ type: 'agent_start' })
   await emit({ type: 'turn_start' })
   return loop({ context: { ...context }, config, emit, signal, streamFn }, [])
@@ -86,13 +88,19 @@ function streamed(
     (event) => event.type === 'agent_end',
     (event) => (event.type === 'agent_end' ? event.messages : []),
   )
-  run((event) => stream.push(event)).then(
+  const added: AgentMessage[] = []
+  const emit = (event: AgentEvent) => {
+    if (event.type === 'message_end') added.push(event.message)
+    stream.push(event)
+  }
+  run(emit).then(
     (messages) => stream.end(messages),
     (error: unknown) => {
-      // A function of the host has thrown between two answers.
+      // A function of the host has thrown between two answers: what there was before is not lost.
       const message = failure(config.model, signal?.aborted === true, messageOf(error))
-      stream.push({ type: 'agent_end', messages: [message] })
-      stream.end([message])
+      const messages = [...added, message]
+      stream.push({ type: 'agent_end', messages })
+      stream.end(messages)
     },
   )
   return stream
@@ -101,7 +109,8 @@ function streamed(
 /** Answers until nothing is left. `added` are the messages of the run. */
 async function loop(run: Run, added: AgentMessage[]): Promise<AgentMessage[]> {
   const { context, config, emit } = run
-  let pending = (await config.getSteeringMessages?.()) ?? []
+  const { shouldStopAfterTurn, getSteeringMessages, getFollowUpMessages } = config
+  let pending = (await asked(run, getSteeringMessages)) ?? []
   let isFirst = true
   for (;;) {
     let goesOn = true
@@ -130,15 +139,15 @@ async function loop(run: Run, added: AgentMessage[]): Promise<AgentMessage[]> {
       added.push(...toolResults)
       await emit({ type: 'turn_end', message, toolResults })
       const about = { message, toolResults, context, newMessages: added }
-      if (await config.shouldStopAfterTurn?.(about)) {
+      if (await asked(run, shouldStopAfterTurn && (() => shouldStopAfterTurn(about)))) {
         await emit({ type: 'agent_end', messages: added })
         return added
       }
       // After an abort nothing is taken out of the queues: it would be lost.
       const isOver = isAborted(run)
-      pending = batch?.steering ?? (isOver ? [] : ((await config.getSteeringMessages?.()) ?? []))
+      pending = batch?.steering ?? (isOver ? [] : ((await asked(run, getSteeringMessages)) ?? []))
     }
-    pending = isAborted(run) ? [] : ((await config.getFollowUpMessages?.()) ?? [])
+    pending = isAborted(run) ? [] : ((await asked(run, getFollowUpMessages)) ?? [])
     if (pending.length === 0) break
   }
   await emit({ type: 'agent_end', messages: added })

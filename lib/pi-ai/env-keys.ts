@@ -12,6 +12,8 @@ const VARIABLES: Readonly<Record<string, readonly string[]>> = {
   anthropic: ['ANTHROPIC_OAUTH_TOKEN', 'ANTHROPIC_API_KEY'],
   'azure-openai-responses': ['AZURE_OPENAI_API_KEY'],
   cerebras: ['CEREBRAS_API_KEY'],
+  'cloudflare-ai-gateway': ['CLOUDFLARE_API_KEY'],
+  'cloudflare-workers-ai': ['CLOUDFLARE_API_KEY'],
   deepseek: ['DEEPSEEK_API_KEY'],
   fireworks: ['FIREWORKS_API_KEY'],
   'github-copilot': ['COPILOT_GITHUB_TOKEN', 'GH_TOKEN', 'GITHUB_TOKEN'],
@@ -31,6 +33,10 @@ const VARIABLES: Readonly<Record<string, readonly string[]>> = {
   together: ['TOGETHER_API_KEY'],
   'vercel-ai-gateway': ['AI_GATEWAY_API_KEY'],
   xai: ['XAI_API_KEY'],
+  xiaomi: ['XIAOMI_API_KEY'],
+  'xiaomi-token-plan-ams': ['XIAOMI_TOKEN_PLAN_AMS_API_KEY'],
+  'xiaomi-token-plan-cn': ['XIAOMI_TOKEN_PLAN_CN_API_KEY'],
+  'xiaomi-token-plan-sgp': ['XIAOMI_TOKEN_PLAN_SGP_API_KEY'],
   zai: ['ZAI_API_KEY'],
 }
 
@@ -50,9 +56,15 @@ function getEnvApiKey(provider: string): string | undefined {
   if (provider === 'amazon-bedrock') {
     return AWS.some((names) => names.every((name) => process.env[name])) ? AUTHENTICATED : undefined
   }
+  const [first] = findEnvKeys(provider) ?? []
+  return first === undefined ? undefined : process.env[first]
+}
+
+/** The variables that have a key of a provider, the one that counts first; undefined where none has. */
+function findEnvKeys(provider: string): string[] | undefined {
   if (!Object.hasOwn(VARIABLES, provider)) return undefined
-  const set = VARIABLES[provider]?.find((name) => process.env[name])
-  return set === undefined ? undefined : process.env[set]
+  const set = VARIABLES[provider]?.filter((name) => process.env[name]) ?? []
+  return set.length > 0 ? set : undefined
 }
 
 function hasVertex(): boolean {
@@ -63,4 +75,4 @@ function hasVertex(): boolean {
   return existsSync(path || usual())
 }
 
-export { AUTHENTICATED, getEnvApiKey }
+export { AUTHENTICATED, findEnvKeys, getEnvApiKey }

@@ -2,7 +2,8 @@
 
 import type * as declared from '../../pi-ai.d.ts'
 
-export { getEnvApiKey } from './env-keys.ts'
+export * from './api-streams.ts'
+export { findEnvKeys, getEnvApiKey } from './env-keys.ts'
 export {
   AssistantMessageEventStream,
   createAssistantMessageEventStream,
@@ -10,9 +11,11 @@ export {
 } from './event-stream.ts'
 export {
   calculateCost,
+  clampThinkingLevel,
   getModel,
   getModels,
   getProviders,
+  getSupportedThinkingLevels,
   modelsAreEqual,
   supportsXhigh,
 } from './models.ts'
@@ -26,6 +29,7 @@ export {
   registerApiProvider,
   unregisterApiProviders,
 } from './registry.ts'
+export { parseJsonWithRepair, repairJson } from './repair-json.ts'
 export { StringEnum, Type } from './schema/typebox.ts'
 export { validateToolArguments, validateToolCall } from './schema/validation.ts'
 export {
@@ -40,7 +44,13 @@ export { ModelCallError } from './throwing.ts'
 export { transformMessages } from './transform.ts'
 
 /** What a caller types (streams as pi's own, `Type` as TypeBox's), and `getModel`, which pi declares without `undefined`. */
-type Loose = 'createAssistantMessageEventStream' | 'getModel' | 'stream' | 'streamSimple' | 'Type'
+type Loose =
+  | 'createAssistantMessageEventStream'
+  | 'getModel'
+  | 'stream'
+  | 'streamSimple'
+  | 'Type'
+  | keyof typeof import('./api-streams.ts')
 type Own = Omit<typeof import('./index.ts'), Loose>
 /** Compiles only while the exports are what `pi-ai.d.ts` declares. */
 export type Face = Conforms<Own, Omit<typeof declared, Loose>>

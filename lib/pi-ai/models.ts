@@ -2,7 +2,7 @@
 
 import type { AgentEngine as Engine, ModelInfo } from '../../index.d.ts'
 import { AgentEngine } from '../../index.js'
-import type { Model, Usage } from '../../pi-ai.d.ts'
+import type { Model, ModelThinkingLevel, Usage } from '../../pi-ai.d.ts'
 import { apiOf } from './apis.ts'
 
 /** Where a provider is: pi's models carry the address. */
@@ -97,11 +97,40 @@ function supportsXhigh(model: Model): boolean {
   const { id, api, thinkingLevelMap } = model
   if (thinkingLevelMap?.xhigh !== undefined) return thinkingLevelMap.xhigh !== null
   if (/gpt-5\.[2-9]/.test(id)) return true
-  return api === 'anthropic-messages' && /opus-4[-.][6-9]/.test(id)
+  return api === 'anthropic-messages' && /opus-4[-.][6-9]|claude-[a-z]+-[5-9]/.test(id)
+}
+
+/** From none to the most. */
+const LEVELS = ['off', 'minimal', 'low', 'medium', 'high', 'xhigh'] as const
+
+function getSupportedThinkingLevels(model: Model): ModelThinkingLevel[] {
+  if (!model.reasoning) return ['off']
+  return LEVELS.filter((level) => {
+    if (level === 'xhigh') return supportsXhigh(model)
+    return model.thinkingLevelMap?.[level] !== null
+  })
+}
+
+/** The level, or the nearest one that the model has: a higher one first. */
+function clampThinkingLevel(model: Model, level: ModelThinkingLevel): ModelThinkingLevel {
+  const has = getSupportedThinkingLevels(model)
+  const at = LEVELS.indexOf(level)
+  if (at < 0) return has[0] ?? 'off'
+  const nearest = [...LEVELS.slice(at), ...LEVELS.slice(0, at).reverse()]
+  return nearest.find((each) => has.includes(each)) ?? 'off'
 }
 
 function modelsAreEqual(one: Model | null | undefined, other: Model | null | undefined): boolean {
   return !!one && !!other && one.id === other.id && one.provider === other.provider
 }
 
-export { calculateCost, getModel, getModels, getProviders, modelsAreEqual, supportsXhigh }
+export {
+  calculateCost,
+  clampThinkingLevel,
+  getModel,
+  getModels,
+  getProviders,
+  getSupportedThinkingLevels,
+  modelsAreEqual,
+  supportsXhigh,
+}

@@ -93,7 +93,10 @@ function simpleFields(model: Model, context: Context, options: SimpleStreamOptio
   const { reasoning, thinkingBudgets } = options
   if (!reasoning || !model.reasoning) return fields
   if (isAdaptive(model)) {
-    return { ...fields, thinkingConfig: { type: 'adaptive', effort: adaptiveEffort(reasoning) } }
+    return {
+      ...fields,
+      thinkingConfig: { type: 'adaptive', effort: adaptiveEffort(model, reasoning) },
+    }
   }
   if (model.api === 'anthropic-messages' || model.api === 'bedrock-converse-stream') {
     const { budget, most } = budgeted(model, maxTokens, reasoning, thinkingBudgets)
@@ -109,14 +112,29 @@ function simpleFields(model: Model, context: Context, options: SimpleStreamOptio
 
 const isGoogle = ({ api }: Model) => api === 'google-generative-ai' || api === 'google-vertex'
 
-/** Models that decide themselves how much they think. */
-function isAdaptive({ api, id }: Model): boolean {
-  return api === 'anthropic-messages' && /(?:opus|sonnet)-4[-.][6-9]/.test(id)
+/** The version in a name of Claude: `claude-opus-5-5`, `anthropic.claude-sonnet-4-6`, `claude-opus-4.7`. A date is none. */
+const CLAUDE = /claude-(?:[a-z]+-)?(\d{1,2})(?!\d)(?:[-.](\d{1,2})(?!\d))?/
+/** From this version of Claude on a model decides itself how much it thinks, and takes an effort in place of a budget. */
+const ADAPTIVE_FROM = 4.06
+
+/** The version of a model of Anthropic as a number: 4.06 for 4.6; undefined for others. */
+function claudeVersion({ api, id }: Model): number | undefined {
+  if (api !== 'anthropic-messages' && api !== 'bedrock-converse-stream') return undefined
+  const [, major, minor = '0'] = CLAUDE.exec(id) ?? []
+  return major === undefined ? undefined : Number(major) + Number(minor) / 100
 }
 
-function adaptiveEffort(level: ThinkingLevel): ThinkingConfig['effort'] {
+function isAdaptive(model: Model): boolean {
+  const version = claudeVersion(model)
+  return version !== undefined && version >= ADAPTIVE_FROM
+}
+
+function adaptiveEffort(model: Model, level: ThinkingLevel): ThinkingConfig['effort'] {
+  const mapped = model.thinkingLevelMap?.[level]
+  if (typeof mapped === 'string') return mapped as ThinkingConfig['effort']
   if (level === 'minimal') return 'low'
-  return level === 'xhigh' ? 'max' : level
+  // 4.6 has no effort of that name.
+  return level === 'xhigh' && claudeVersion(model) === ADAPTIVE_FROM ? 'max' : level
 }
 
 /** The budget of a level, and the most tokens of an answer with it. */

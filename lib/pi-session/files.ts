@@ -151,6 +151,7 @@ async function allDirs(): Promise<string[]> {
 }
 
 export {
+  agentDir,
   allDirs,
   findMostRecentSession,
   infoOfEntries,

@@ -225,30 +225,38 @@ class SessionManager implements Omit<Declared, never> {
       if (label) this.#labels.set(targetId, { label, timestamp })
       else this.#labels.delete(targetId)
     }
-    this.#hasAnswer ||= entry.type === 'message' && entry.message.role === 'assistant'
+    this.#hasAnswer ||= isAnswer(entry)
   }
 
   /** Writes the whole file; a crash leaves the old one or the new one. */
-  #rewrite(): void {
+  #rewrite(added: readonly SessionEntry[] = []): void {
     if (!this.#persists || this.#file === undefined) return
-    replaceFile(this.#file, textOf([this.#header, ...this.#entries]))
+    replaceFile(this.#file, textOf([this.#header, ...this.#entries, ...added]))
     this.#written = true
   }
 
-  #append(given: Given): string {
+  /** An entry that could not be written is none: nothing has changed when this throws. */
+  #append(given: Given, parentId = this.#leafId): string {
     const id = newId(this.#byId)
-    const place = { id, parentId: this.#leafId, timestamp: new Date().toISOString() }
+    const place = { id, parentId, timestamp: new Date().toISOString() }
     const { type, ...fields } = given
     // In pi's order of fields.
     const entry = { type, ...place, ...fields } as SessionEntry
     this.#log?.append(entry)
+    if (this.#persists && this.#file !== undefined) this.#write(this.#file, entry)
     this.#add(entry)
-    if (!this.#persists || this.#file === undefined) return id
-    // Without an answer nothing is written: then the file has not all entries.
-    if (!this.#hasAnswer) this.#written = false
-    else if (this.#written) appendFileSync(this.#file, textOf([entry]))
-    else this.#rewrite()
     return id
+  }
+
+  #write(file: string, entry: SessionEntry): void {
+    const isWritten = this.#written
+    // Until this has succeeded the file may end with a part of the entry: then the next append writes it anew.
+    this.#written = false
+    // Without an answer nothing is written: then the file has not all entries.
+    if (!this.#hasAnswer && !isAnswer(entry)) return
+    if (isWritten) appendFileSync(file, textOf([entry]))
+    else this.#rewrite([entry])
+    this.#written = true
   }
 
   isPersisted(): boolean {
@@ -383,9 +391,8 @@ class SessionManager implements Omit<Declared, never> {
     fromHook?: boolean,
   ): string {
     if (fromId !== null) this.#known(fromId)
-    this.#leafId = fromId
     const fields = { fromId: fromId ?? 'root', summary, details, fromHook }
-    return this.#append({ type: 'branch_summary', ...fields } as Given)
+    return this.#append({ type: 'branch_summary', ...fields } as Given, fromId)
   }
 
   createBranchedSession(leafId: string): string | undefined {
@@ -403,6 +410,10 @@ class SessionManager implements Omit<Declared, never> {
     if (this.#hasAnswer) this.#rewrite()
     return this.#persists ? this.#file : undefined
   }
+}
+
+function isAnswer(entry: SessionEntry): boolean {
+  return entry.type === 'message' && entry.message?.role === 'assistant'
 }
 
 /** Writes a whole file; a crash leaves the old one or the new one. */

@@ -3,6 +3,7 @@
 
 import type { AgentEngineOptions, ModelInfo } from '../../index.d.ts'
 import { AgentEngine } from '../../index.js'
+import { ledgerOptions } from './config/ledger.ts'
 import type { Settings } from './config/settings.ts'
 
 /** An engine that no run has used for so long is closed. Until then a next run has its connections. */
@@ -69,7 +70,7 @@ async function closeAgents(): Promise<void> {
 function engineOptions(settings: Settings): AgentEngineOptions {
   const { provider, providerOptions, profiles, maxRetries, fallbacks, paths } = settings
   return {
-    ledger: { path: paths.ledger },
+    ledger: ledgerOptions(paths.ledger),
     providers: providersOf(settings),
     authProfiles: profiles.map(({ id, apiKey, type = 'api_key' }) => ({
       id,

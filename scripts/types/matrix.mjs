@@ -8,9 +8,17 @@ import { fileURLToPath } from 'node:url'
 
 const folder = dirname(fileURLToPath(import.meta.url))
 const root = join(folder, '..', '..')
-const files = ['index.d.ts', '__test__/node/broker-interface.test-d.ts'].map((file) =>
-  join(root, file),
-)
+const files = [
+  'index.d.ts',
+  'web.d.ts',
+  'testing.d.ts',
+  'ai-sdk.d.ts',
+  'pi-ai.d.ts',
+  'pi-agent.d.ts',
+  'pi-session.d.ts',
+  'run-agent.d.ts',
+  '__test__/node/broker-interface.test-d.ts',
+].map((file) => join(root, file))
 
 const compilers = [
   ['5.5', join(folder, 'node_modules', 'typescript-5.5', 'bin', 'tsc')],

@@ -1,11 +1,13 @@
 // Appends to a session of pi's in a ledger, and prints the id of each entry as soon as its append has returned. It must never end by itself.
 
+import { dirname } from 'node:path'
 import { AgentEngine } from '../../../index.js'
 import { LedgerSessions } from '../../../pi-session.js'
 
 const [, , path, id] = process.argv
 const engine = new AgentEngine({ ledger: { path } })
-const session = await new LedgerSessions(engine.ledger, { cwd: '/work' }).create({ id })
+const options = { cwd: '/work', spoolDir: dirname(path) }
+const session = await new LedgerSessions(engine.ledger, options).create({ id })
 for (let at = 0; ; at++) {
   const entry = session.appendMessage({ role: 'user', content: `message ${at}`, timestamp: at })
   if (!process.stdout.write(`${entry}\n`)) {

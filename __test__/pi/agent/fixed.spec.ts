@@ -261,17 +261,3 @@ test('the loops have their results, and refuse what cannot continue', async () =
   const next = agentLoopContinue(context, config, undefined, playing(text('More.')).streamFn)
   expect((await next.result()).map(({ role }: any) => role)).toEqual(['assistant'])
 })
-
-test('a hook that throws between two answers ends the stream', async () => {
-  const { streamFn } = playing(text('Hello.'))
-  const config = { model, convertToLlm, getFollowUpMessages: throwing }
-  const loop = agentLoop(
-    [user('hi')],
-    { systemPrompt: '', messages: [] },
-    config,
-    undefined,
-    streamFn,
-  )
-  const result = await loop.result()
-  expect(result).toMatchObject([{ stopReason: 'error', errorMessage: 'it broke' }])
-})

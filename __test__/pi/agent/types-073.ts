@@ -3,7 +3,7 @@
 import type * as pi from 'pi-agent-core-073'
 import { createCodingTools } from 'pi-coding-agent-073'
 import * as ours from '../../../pi-agent.js'
-import { streamSimple } from '../../../pi-ai.js'
+import { type EventStream, streamSimple } from '../../../pi-ai.js'
 
 /** Each is assignable to the other. */
 type Same<One, Other> = [One] extends [Other] ? ([Other] extends [One] ? true : never) : never
@@ -30,8 +30,16 @@ agent.streamFn = streamSimple
 options.streamFn = streamSimple
 agent.prompt([{ role: 'user', content: 'hi', timestamp: 0 }]) satisfies Promise<void>
 agent.state satisfies Omit<pi.AgentState, never>
-ours.agentLoop satisfies (...call: Parameters<typeof theirs.agentLoop>) => unknown
-ours.agentLoopContinue satisfies (...call: Parameters<typeof theirs.agentLoopContinue>) => unknown
+ours.agentLoop satisfies typeof pi.agentLoop
+ours.agentLoopContinue satisfies typeof pi.agentLoopContinue
+type Loop = Parameters<typeof theirs.agentLoop>
+type Events = EventStream<ours.AgentEvent, ours.AgentMessage[]>
+ours.agentLoop satisfies (...call: Loop) => Events
+theirs.agentLoop satisfies (...call: Loop) => Events
+theirs.agentLoopContinue satisfies (...call: Parameters<typeof theirs.agentLoopContinue>) => Events
+ours.runAgentLoop satisfies (
+  ...call: Parameters<typeof ours.runAgentLoop>
+) => Promise<pi.AgentMessage[]>
 
 // An agent where pi's is expected, as far as it is public: the classes have private members, which TypeScript compares by their declaration. The other way
 // round an agent of pi's lacks what the other version has, so only its methods are compared.

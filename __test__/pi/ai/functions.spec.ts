@@ -86,17 +86,6 @@ test('a validation changes a copy, and names an unknown tool', () => {
   expect(() => ours.validateToolCall([], made)).toThrow('Tool "t" not found')
 })
 
-test('only `0.73`, and only with TypeBox, makes a list of a scalar', () => {
-  const typed = TypeBox.Object({ arr: TypeBox.Array(TypeBox.String()) })
-  const boxed = { name: 't', description: '', parameters: typed }
-  const plain = { ...boxed, parameters: JSON.parse(JSON.stringify(typed)) }
-  const with073 = { semantics: '0.73' } as const
-  const one = call({ arr: 'one' })
-  expect(() => ours.validateToolArguments(boxed, one)).toThrow('arr: must be array')
-  expect(ours.validateToolArguments(boxed, one, with073)).toEqual({ arr: ['one'] })
-  expect(() => ours.validateToolArguments(plain, one, with073)).toThrow('arr: must be array')
-})
-
 test('a schema may refer to itself, and deep arguments end with an error', () => {
   const node = { type: 'object', properties: { next: { $ref: '#/$defs/node' } } }
   const tool = of({ root: { $ref: '#/$defs/node' } }, { $defs: { node } })

@@ -3,6 +3,7 @@
 import type { StreamFn } from 'pi-agent-core-073'
 import type * as pi from 'pi-ai-073'
 import type * as login from 'pi-ai-073/oauth'
+import { Type } from 'typebox'
 import * as ours from '../../../pi-ai.js'
 
 /** Each is assignable to the other. */
@@ -77,3 +78,54 @@ same<typeof login.getOAuthProviders, typeof ours.getOAuthProviders>(true)
 same<typeof login.getOAuthProviderInfoList, typeof ours.getOAuthProviderInfoList>(true)
 same<typeof login.refreshOAuthToken, typeof ours.refreshOAuthToken>(true)
 same<typeof login.getOAuthApiKey, typeof ours.getOAuthApiKey>(true)
+
+// Names of providers and options of a call, by the API.
+type Accepted<Given, By> = [Given] extends [By] ? true : never
+const accepted = <Given, By>(_: Accepted<Given, By>) => {}
+accepted<pi.KnownProvider, ours.KnownProvider>(true)
+accepted<pi.AnthropicOptions, ours.AnthropicOptions>(true)
+same<pi.AzureOpenAIResponsesOptions, ours.AzureOpenAIResponsesOptions>(true)
+same<pi.GoogleOptions, ours.GoogleOptions>(true)
+same<pi.GoogleVertexOptions, ours.GoogleVertexOptions>(true)
+same<pi.OpenAICompletionsOptions, ours.OpenAICompletionsOptions>(true)
+same<pi.OpenAIResponsesOptions, ours.OpenAIResponsesOptions>(true)
+same<pi.OpenAICompletionsCompat, ours.OpenAICompletionsCompat>(true)
+same<pi.OpenAIResponsesCompat, ours.OpenAIResponsesCompat>(true)
+same<pi.OpenRouterRouting, ours.OpenRouterRouting>(true)
+same<pi.VercelGatewayRouting, ours.VercelGatewayRouting>(true)
+ours.streamAnthropic satisfies typeof pi.streamAnthropic
+ours.streamAzureOpenAIResponses satisfies typeof pi.streamAzureOpenAIResponses
+ours.streamGoogle satisfies typeof pi.streamGoogle
+ours.streamGoogleVertex satisfies typeof pi.streamGoogleVertex
+ours.streamOpenAICompletions satisfies typeof pi.streamOpenAICompletions
+ours.streamOpenAIResponses satisfies typeof pi.streamOpenAIResponses
+ours.streamSimpleAnthropic satisfies typeof pi.streamSimpleAnthropic
+ours.streamSimpleGoogle satisfies typeof pi.streamSimpleGoogle
+ours.streamSimpleOpenAIResponses satisfies typeof pi.streamSimpleOpenAIResponses
+
+// Schemas of the version's own TypeBox, and what they stand for.
+const point = Type.Object({ x: Type.Number(), tags: Type.Optional(Type.Array(Type.String())) })
+same<ours.Static<typeof point>, { x: number; tags?: string[] }>(true)
+same<ours.Static<typeof point>, pi.Static<typeof point>>(true)
+accepted<pi.TSchema, ours.TSchema>(true)
+accepted<typeof point, ours.TSchema>(true)
+const plot = { name: 'plot', description: 'Plots.', parameters: point }
+plot satisfies ours.Tool<typeof point>
+plot satisfies pi.Tool<typeof point>
+plot satisfies ours.Tool
+
+// What 0.54 has not.
+same<pi.AnthropicMessagesCompat, ours.AnthropicMessagesCompat>(true)
+same<pi.AssistantMessageDiagnostic, ours.AssistantMessageDiagnostic>(true)
+same<pi.BedrockOptions, ours.BedrockOptions>(true)
+same<pi.MistralOptions, ours.MistralOptions>(true)
+same<pi.ModelThinkingLevel, ours.ModelThinkingLevel>(true)
+same<pi.ThinkingLevelMap, ours.ThinkingLevelMap>(true)
+same<pi.ProviderResponse, ours.ProviderResponse>(true)
+same<pi.TextSignatureV1, ours.TextSignatureV1>(true)
+ours.streamMistral satisfies typeof pi.streamMistral
+ours.clampThinkingLevel satisfies typeof pi.clampThinkingLevel
+ours.getSupportedThinkingLevels satisfies typeof pi.getSupportedThinkingLevels
+ours.findEnvKeys satisfies typeof pi.findEnvKeys
+ours.repairJson satisfies typeof pi.repairJson
+ours.parseJsonWithRepair satisfies typeof pi.parseJsonWithRepair

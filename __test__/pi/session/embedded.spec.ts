@@ -2,6 +2,7 @@
 
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { createAssistantMessageEventStream } from '../../../pi-ai.js'
 import {
   type RunEmbeddedPiAgentParams,
   runEmbeddedPiAgent,
@@ -180,4 +181,135 @@ test('runs wait in the lane of the caller, and an unknown model is refused', asy
   expect([order, payloads]).toEqual([['waited'], [{ text: 'Hello.' }]])
   const unknown = runEmbeddedPiAgent(paramsOf({ provider: 'nobody', model: 'none' }))
   await expect(unknown).rejects.toThrow('Unknown model: nobody/none')
+})
+
+const thinking = (text: string, thought: string) => () => {
+  const stream = createAssistantMessageEventStream()
+  const content = [
+    { type: 'thinking' as const, thinking: thought },
+    { type: 'text' as const, text },
+  ]
+  const { api, provider, id } = model
+  const cost = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 }
+  const usage = { input: 1, output: 1, cacheRead: 0, cacheWrite: 0, totalTokens: 2, cost }
+  const common = { role: 'assistant' as const, api, provider, model: id, usage, timestamp: 1 }
+  const message = { ...common, content, stopReason: 'stop' as const }
+  const partial = message
+  const half = thought.length / 2
+  stream.push({ type: 'start', partial })
+  stream.push({ type: 'thinking_start', contentIndex: 0, partial })
+  for (const delta of [thought.slice(0, half), thought.slice(half)]) {
+    stream.push({ type: 'thinking_delta', contentIndex: 0, delta, partial })
+  }
+  stream.push({ type: 'thinking_end', contentIndex: 0, content: thought, partial })
+  stream.push({ type: 'text_start', contentIndex: 1, partial })
+  stream.push({ type: 'text_delta', contentIndex: 1, delta: text, partial })
+  stream.push({ type: 'text_end', contentIndex: 1, content: text, partial })
+  stream.push({ type: 'done', reason: 'stop', message })
+  return stream
+}
+
+test('reasoning is heard as it grows, and its end once', async () => {
+  const heard: unknown[] = []
+  await runEmbeddedPiAgent(
+    paramsOf({
+      streamFn: thinking('It rains.', 'hmm?'),
+      onReasoningStream: ({ text }) => void heard.push(text),
+      onReasoningEnd: () => void heard.push('end'),
+      onBlockReply: ({ text }) => void heard.push(['block', text]),
+    }),
+  )
+  expect(heard).toEqual(['hm', 'hmm?', 'end', ['block', 'It rains.']])
+})
+
+test('with `blockReplyBreak: message_end` a message is one block', async () => {
+  for (const [blockReplyBreak, expected] of [
+    ['message_end', ['One.Two.', 'Done.']],
+    ['text_end', ['One.', 'Two.', 'Done.']],
+  ] as const) {
+    const blocks: (string | undefined)[] = []
+    const { streamFn } = playing(
+      { parts: [{ text: 'One.' }, { text: 'Two.' }, { call: 'look' }] },
+      text('Done.'),
+    )
+    const onBlockReply = ({ text }: { text?: string }) => void blocks.push(text)
+    await runEmbeddedPiAgent(
+      paramsOf({ streamFn, tools: [toolOf('look')], blockReplyBreak, onBlockReply }),
+    )
+    expect(blocks).toEqual(expected)
+  }
+})
+
+test('images, levels, parameters and keys reach the model, and `disableTools` leaves the tools out', async () => {
+  const { streamFn, seen } = playing(text('A cat.'), text('No tools.'))
+  const image = { type: 'image' as const, data: 'aGk=', mimeType: 'image/png' }
+  const asked: string[] = []
+  const params = paramsOf({
+    streamFn,
+    tools: [toolOf('look')],
+    images: [image],
+    thinkLevel: 'high',
+    streamParams: { temperature: 0.5, maxTokens: 77 },
+    apiKey: 'sk-fixed',
+    getApiKey: (provider) => {
+      asked.push(provider)
+      return 'sk-of-the-caller'
+    },
+  })
+  await runEmbeddedPiAgent(params)
+  expect(seen[0]?.context.messages[0].content).toEqual([{ type: 'text', text: 'hi' }, image])
+  expect(seen[0]?.options).toMatchObject({
+    reasoning: 'high',
+    temperature: 0.5,
+    maxTokens: 77,
+    apiKey: 'sk-of-the-caller',
+    sessionId: 's-1',
+  })
+  expect([asked, seen[0]?.tools]).toEqual([['demo'], ['look']])
+  await runEmbeddedPiAgent({ ...params, disableTools: true, thinkLevel: 'off' })
+  expect([seen[1]?.tools, seen[1]?.options.reasoning]).toEqual([[], undefined])
+})
+
+/** A model that answers when its signal is aborted. */
+const waiting = (_model: unknown, _context: unknown, { signal }: any): any => {
+  const stream = createAssistantMessageEventStream()
+  const failed = () => stream.end({ ...failedAnswer, stopReason: 'aborted' } as never)
+  if (signal.aborted) failed()
+  else signal.addEventListener('abort', failed, { once: true })
+  return stream
+}
+const failedAnswer = {
+  role: 'assistant',
+  content: [],
+  usage: {
+    input: 0,
+    output: 0,
+    cacheRead: 0,
+    cacheWrite: 0,
+    totalTokens: 0,
+    cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 },
+  },
+}
+
+test('`timeoutMs` aborts a run; without one a run goes on, and what is no time is refused', async () => {
+  const late = await runEmbeddedPiAgent(paramsOf({ streamFn: waiting, timeoutMs: 1 }))
+  expect(late.meta).toMatchObject({ aborted: true, stopReason: 'aborted' })
+  const { timeoutMs: _, ...unlimited } = paramsOf({})
+  // Longer than any timer that fires at once.
+  const slow = toolOf('look', () => new Promise<void>((resolve) => setTimeout(resolve, 30)))
+  for (const changes of [{}, { timeoutMs: Number.POSITIVE_INFINITY }]) {
+    const { streamFn } = playing(calls('look'), text('Done.'))
+    const params = { ...unlimited, ...changes, streamFn, tools: [slow] }
+    expect((await runEmbeddedPiAgent(params)).meta).toMatchObject({ aborted: false })
+  }
+  for (const timeoutMs of [Number.NaN, -1]) {
+    await expect(runEmbeddedPiAgent(paramsOf({ timeoutMs }))).rejects.toThrow('`timeoutMs` is')
+  }
+})
+
+test('an image that is too large has a kind of its own', async () => {
+  const errorMessage = '400 messages.0.content.1.image.source.base64: image exceeds 5 MB maximum'
+  const { streamFn } = playing({ ...text(''), stopReason: 'error', errorMessage })
+  const { meta } = await runEmbeddedPiAgent(paramsOf({ streamFn }))
+  expect(meta.error).toEqual({ kind: 'image_size', message: errorMessage })
 })

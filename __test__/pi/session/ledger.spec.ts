@@ -15,7 +15,8 @@ import { assistant, shapeOf, user, whole } from './whole.js'
 
 const storeAt = (path: string, cwd = '/work') => {
   const engine = closing(new AgentEngine({ ledger: { path } }))
-  return { engine, ledger: engine.ledger, sessions: new LedgerSessions(engine.ledger, { cwd }) }
+  const sessions = new LedgerSessions(engine.ledger, { cwd, spoolDir: dirname(path) })
+  return { engine, ledger: engine.ledger, sessions }
 }
 const spoolsAt = (path: string) => readdirSync(dirname(path)).filter((name) => /\.pi-/.test(name))
 
@@ -122,7 +123,7 @@ test('an entry that a kill has cut is none, and those before it are there', asyn
   const [spool = ''] = spoolsAt(file)
   const text = readFileSync(join(dirname(file), spool), 'utf8')
   // Of a process that has ended: no process has that number.
-  const left = join(dirname(file), spool.replace(/pi-\d+-/, 'pi-999999999-'))
+  const left = join(dirname(file), spool.replace(/pi-[\d.]+-/, 'pi-999999999-'))
   writeFileSync(left, `${text}{"type":"turn","id":"01`)
   const { sessions } = storeAt(file)
   const again = await sessions.open(session.getSessionId())

@@ -2,7 +2,15 @@
 // vitest project `postgres` runs all others on a server. It must never list a test without the reason.
 
 /** The folders whose specs are about what every ledger does. */
-export const folders = ['ledger', 'broker', 'recovery', 'runs', 'streams', 'engine/approvals']
+export const folders = [
+  'ledger',
+  'broker',
+  'recovery',
+  'runs',
+  'streams',
+  'engine/approvals',
+  'pi/session',
+]
 
 /** Specs that are about the file itself, or start servers of their own. */
 export const ofTheFile: Record<string, string> = {
@@ -194,6 +202,7 @@ export const selection = [
   'ledger/host/{deletion,diff,metadata}',
   'ledger/memory/{memory,scopes,tools}',
   'ledger/transfer/pi',
+  'pi/session/{failures,ledger}',
   'runs/{duplicates,lookup}',
   'streams/{cross-process-events,many-readers,persisted-events,same-events}',
 ]

@@ -37,6 +37,7 @@ class Conversation {
   readonly #screen: Screen
   #session: string
   #run: AgentRun | undefined
+  #compaction: AbortController | undefined
   /** Ctrl-C was pressed, and nothing since. */
   #isInterrupted = false
   #isLeaving = false
@@ -116,12 +117,14 @@ class Conversation {
     if (this.#isInterrupted) {
       this.#isLeaving = true
       this.#run?.abort()
+      this.#compaction?.abort()
       this.#screen.close()
       return
     }
     this.#isInterrupted = true
     if (this.#screen.hasText) this.#screen.clear()
     if (this.#run !== undefined) this.#run.abort()
+    else if (this.#compaction !== undefined) this.#compaction.abort()
     else this.#note('Ctrl-C again leaves')
   }
 
@@ -161,12 +164,21 @@ class Conversation {
 
   async #compact(): Promise<void> {
     const { provider, model } = this.#settings
+    const controller = new AbortController()
+    const { signal } = controller
+    this.#compaction = controller
+    this.#context.runs.add(controller)
+    this.#screen.busy()
     try {
-      const done = await this.#agent.engine.compact(this.#session, { provider, model })
+      const done = await this.#agent.engine.compact(this.#session, { provider, model, signal })
       const change = done && `${count(done.tokensBefore)} -> ${count(done.tokensAfter)} tokens`
       this.#note(change ?? 'there is nothing to summarise')
     } catch (error) {
-      this.#note((error as Error).message)
+      this.#note(signal.aborted ? 'aborted; Ctrl-C again leaves' : (error as Error).message)
+    } finally {
+      this.#compaction = undefined
+      this.#context.runs.delete(controller)
+      this.#screen.idle()
     }
   }
 

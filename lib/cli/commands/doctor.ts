@@ -4,6 +4,7 @@ import { accessSync, constants, existsSync, mkdtempSync, rmSync, statSync } from
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { AgentEngine } from '../../../index.js'
+import { isOnServer, ledgerOptions, shownLedger } from '../../run-agent/config/ledger.ts'
 import type { Settings } from '../../run-agent/config/settings.ts'
 import { type Context, ledgerPath, type Run, settingsOf } from '../context.ts'
 import { EXIT } from '../exit-codes.ts'
@@ -240,12 +241,12 @@ async function ledger(context: Context): Promise<Check> {
   const path = attempted(() => ledgerPath(context))
   if (path.value === undefined) return { name: 'ledger', state: 'missing', found: path.error }
   const file = path.value
-  return existsSync(file) ? existingLedger(file) : newLedger(file)
+  return isOnServer(file) || existsSync(file) ? existingLedger(file) : newLedger(file)
 }
 
 async function existingLedger(file: string): Promise<Check> {
   const advice = 'name another with --ledger'
-  const opened = attempted(() => new AgentEngine({ ledger: { path: file } }))
+  const opened = attempted(() => new AgentEngine({ ledger: ledgerOptions(file) }))
   if (opened.value === undefined) {
     return { name: 'ledger', state: 'missing', found: opened.error, advice }
   }
@@ -254,18 +255,25 @@ async function existingLedger(file: string): Promise<Check> {
     const { turns, sessions, fileBytes, schemaVersion } = await engine.ledger.stats()
     const interrupted = (await engine.recover()).length
     const content = `${counted(sessions, 'session')}, ${counted(turns.completed, 'completed turn')}`
-    const version = `schema ${schemaVersion}, ${await sqlite(engine)}`
+    const version = `schema ${schemaVersion}, ${await (isOnServer(file) ? postgres(engine) : sqlite(engine))}`
     return {
       name: 'ledger',
       state: interrupted === 0 ? 'ok' : 'note',
-      found: `${file}: ${content}, ${bytes(fileBytes)}, ${version}`,
+      found: `${shownLedger(file)}: ${content}, ${bytes(fileBytes)}, ${version}`,
       ...(interrupted > 0 && {
         advice: `${counted(interrupted, 'turn')} interrupted: nexus-agent recover`,
       }),
     }
+  } catch (error) {
+    return { name: 'ledger', state: 'missing', found: (error as Error).message, advice }
   } finally {
     await engine.close()
   }
+}
+
+async function postgres({ ledger }: AgentEngine): Promise<string> {
+  const { rows } = await ledger.query("SELECT current_setting('server_version') AS version")
+  return `PostgreSQL ${rows[0]?.version}`
 }
 
 /** Whether SQLite works here, tried in a temporary directory. */

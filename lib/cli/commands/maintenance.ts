@@ -37,11 +37,16 @@ const compact: Run = (context) =>
     const { out, values, operands, json } = context
     const [label = ''] = operands
     const instructions = text(values, 'instructions')
-    const done = await engine.compact(label, {
-      provider: settings.provider,
-      model: settings.model,
-      ...(instructions !== undefined && { instructions }),
-    })
+    const controller = new AbortController()
+    context.runs.add(controller)
+    const done = await engine
+      .compact(label, {
+        provider: settings.provider,
+        model: settings.model,
+        signal: controller.signal,
+        ...(instructions !== undefined && { instructions }),
+      })
+      .finally(() => context.runs.delete(controller))
     if (json) out.json(done)
     else if (done === null) out.line('there is nothing to summarise')
     else {

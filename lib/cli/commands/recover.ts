@@ -1,7 +1,7 @@
 // `recover`: turns that a crash has interrupted: listed, continued or closed. It must never continue or close one that was not named by
 // an option.
 
-import type { AgentEngine, AgentRun, InterruptedTurn } from '../../../index.d.ts'
+import type { AgentEngine, AgentRun, InterruptedTurn, StopReason } from '../../../index.d.ts'
 import { codingTools } from '../../run-agent/run-agent.ts'
 import { wrong } from '../arguments.ts'
 import { type Context, type Run, usingAgent, usingLedger } from '../context.ts'
@@ -20,7 +20,11 @@ const recover: Run = (context) => {
       let code: number = EXIT.ok
       for (const { turnId } of turns) {
         const run = await engine.resume(turnId, { tools: codingTools(settings) })
-        if (!(await followed(context, run))) code = EXIT.failed
+        context.runs.add(run)
+        const stopReason = await followed(context, run).finally(() => context.runs.delete(run))
+        // The program must end: the other turns stay interrupted.
+        if (stopReason === 'aborted') return EXIT.interrupted
+        if (stopReason === 'error' || stopReason === 'timeout') code = EXIT.failed
       }
       return code
     })
@@ -75,15 +79,15 @@ function stateOf({ awaitingApproval, resumable, toolCalls }: InterruptedTurn): s
     : `can be resumed (${counted(open.length, 'open call')})`
 }
 
-/** Writes a resumed run; whether it has succeeded. */
-async function followed({ out, json }: Context, run: AgentRun): Promise<boolean> {
+/** Writes a resumed run; how it has ended. */
+async function followed({ out, json }: Context, run: AgentRun): Promise<StopReason> {
   const writer = new AnswerWriter(out)
   const end = run.stream.onEvent((event) => (json ? out.json(event) : writer.event(event)))
   const result = await run.result
   end()
   if (json) out.json({ type: 'result', result })
   else writer.end()
-  return result.stopReason !== 'error' && result.stopReason !== 'timeout'
+  return result.stopReason
 }
 
 export { recover }

@@ -15,9 +15,9 @@ interface Checked {
 /** Deeper values and schemas fail. */
 const MAX_DEPTH = 200
 
-function check(schema: unknown, value: unknown, wraps: boolean): Checked {
+function check(schema: unknown, value: unknown): Checked {
   const problems: Problem[] = []
-  const read = visit(schema, value, [], { root: schema, wraps, depth: 0 }, problems)
+  const read = visit(schema, value, [], { root: schema, depth: 0 }, problems)
   return { value: read, problems }
 }
 
@@ -38,7 +38,7 @@ function visit(
   const schema = resolved(given, scope.root)
   if (schema === undefined) return value
   const before = problems.length
-  let read = typed(schema, value, path, scope, problems)
+  let read = typed(schema, value, path, problems)
   if (problems.length > before) return read
   if (Array.isArray(read)) read = items(schema, read, path, scope, problems)
   else if (hasType(read, 'object')) read = properties(schema, read as Schema, path, scope, problems)
@@ -71,7 +71,6 @@ function typed(
   { type }: Schema,
   value: unknown,
   path: readonly string[],
-  { wraps }: Scope,
   problems: Problem[],
 ): unknown {
   if (type === undefined) return value
@@ -81,7 +80,6 @@ function typed(
     const result = coerced(value, name)
     if (result !== undefined) return result.value
   }
-  if (wraps && types.includes('array')) return [value]
   problems.push({ path, message: `must be ${types.join(',')}` })
   return value
 }
@@ -148,4 +146,4 @@ function items(
   return value
 }
 
-export { check }
+export { check, put }

@@ -136,4 +136,4 @@ function ofObject(schema: Schema, value: object): string[] {
   return found
 }
 
-export { limits }
+export { FORMATS, limits, stable }

@@ -13,8 +13,6 @@ interface Problem {
 /** What a check needs besides the schema and the value. */
 interface Scope {
   root: unknown
-  /** True: a value where a list belongs becomes a list of it. */
-  wraps: boolean
   depth: number
 }
 

@@ -2,10 +2,8 @@
 
 import type { Tool, ToolCall } from '../../../pi-ai.d.ts'
 import { check } from './check.ts'
+import { checkLater } from './later.ts'
 import type { Problem } from './types.ts'
-
-/** Schemas of TypeBox carry it; their JSON does not. */
-const KIND = Symbol.for('TypeBox.Kind')
 
 /** @throws where the tool is unknown, or the arguments do not fit. */
 function validateToolCall(tools: readonly Tool[], toolCall: ToolCall): unknown {
@@ -20,20 +18,23 @@ function validateToolCall(tools: readonly Tool[], toolCall: ToolCall): unknown {
  * @throws where they do not fit; the message is for the model.
  */
 function validateToolArguments(
-  tool: Tool,
+  { parameters }: Tool,
   toolCall: ToolCall,
   { semantics = '0.54' }: { semantics?: '0.54' | '0.73' } = {},
 ): unknown {
-  const { parameters } = tool
-  const isTypeBox = typeof parameters === 'object' && parameters !== null && KIND in parameters
-  const wraps = semantics === '0.73' && isTypeBox
-  const { value, problems } = check(parameters, structuredClone(toolCall.arguments), wraps)
-  if (problems.length === 0) return value
-  const lines = problems.map(line).join('\n')
+  const args = structuredClone(toolCall.arguments)
+  const { value, lines } =
+    semantics === '0.73' ? checkLater(parameters, args) : checked(parameters, args)
+  if (lines.length === 0) return value
   const received = JSON.stringify(toolCall.arguments, null, 2)
   throw new Error(
-    `Validation failed for tool "${toolCall.name}":\n${lines}\n\nReceived arguments:\n${received}`,
+    `Validation failed for tool "${toolCall.name}":\n${lines.join('\n')}\n\nReceived arguments:\n${received}`,
   )
+}
+
+function checked(parameters: unknown, args: unknown): { value: unknown; lines: string[] } {
+  const { value, problems } = check(parameters, args)
+  return { value, lines: problems.map(line) }
 }
 
 function line({ path, message, missing }: Problem): string {

@@ -20,9 +20,14 @@ import { Replies } from './replies.ts'
 const LEVELS: ReadonlySet<string> = new Set(['minimal', 'low', 'medium', 'high', 'xhigh'])
 /** How often a run compacts because the model has refused its context. */
 const MAX_RECOVERIES = 3
+const MAX_TIMER_MS = 2 ** 31 - 1
 const PENDING = 'The caller answers this call; its result follows with the next message.'
 
 async function runEmbeddedPiAgent(params: RunEmbeddedPiAgentParams): Promise<EmbeddedPiRunResult> {
+  const { timeoutMs = 0 } = params
+  if (!(timeoutMs >= 0)) {
+    throw new RangeError(`\`timeoutMs\` is ${timeoutMs}: give a number from 0 on, or leave it out`)
+  }
   const model = modelOf(params)
   const work = () => run(params, model)
   return params.enqueue === undefined ? work() : params.enqueue(work)
@@ -51,7 +56,9 @@ async function run(params: RunEmbeddedPiAgentParams, model: Model): Promise<Embe
   const replies = new Replies(params)
   const controller = new AbortController()
   const abort = () => controller.abort()
-  const timer = setTimeout(abort, Math.min(timeoutMs, 0x7fffffff))
+  // A longer timer would fire at once; without a limit there is none.
+  const timer =
+    timeoutMs === undefined || timeoutMs > MAX_TIMER_MS ? undefined : setTimeout(abort, timeoutMs)
   if (abortSignal?.aborted) abort()
   else abortSignal?.addEventListener('abort', abort, { once: true })
   const steered: AgentMessage[] = []

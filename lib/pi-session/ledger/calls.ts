@@ -30,22 +30,27 @@ class SessionCalls {
   /** The calls of the last answer at or above an entry, where no message but results follows it. */
   #open = new Map<string, readonly Called[]>()
 
-  /** Notes the calls of an entry, and returns those that it ends. */
-  add(entry: SessionEntry): Ended[] {
+  /** The calls that an entry ends. */
+  endedBy(entry: SessionEntry): Ended[] {
     const message = messageOf(entry)
-    const above = (entry.parentId === null ? undefined : this.#open.get(entry.parentId)) ?? []
-    const isOver = message?.role === 'user' || message?.role === 'assistant'
-    const open = isOver ? this.#called(entry, message) : above
-    if (open.length > 0) this.#open.set(entry.id, open)
-    const ended: Ended[] = []
-    if (isOver) {
-      for (const called of above) if (!called.hasRow) ended.push({ called })
-    } else if (message?.role === 'toolResult') {
-      const called = this.#calls.get(String(message.toolCallId))
-      if (called !== undefined) ended.push({ called, result: message })
+    if (isOver(message)) {
+      return this.#above(entry).flatMap((called) => (called.hasRow ? [] : [{ called }]))
     }
-    for (const { called } of ended) called.hasRow = true
-    return ended
+    if (message?.role !== 'toolResult') return []
+    const called = this.#calls.get(String(message.toolCallId))
+    return called === undefined ? [] : [{ called, result: message }]
+  }
+
+  /** Notes the calls of an entry, and those that it ends. */
+  add(entry: SessionEntry): void {
+    for (const { called } of this.endedBy(entry)) called.hasRow = true
+    const message = messageOf(entry)
+    const open = isOver(message) ? this.#called(entry, message) : this.#above(entry)
+    if (open.length > 0) this.#open.set(entry.id, open)
+  }
+
+  #above({ parentId }: SessionEntry): readonly Called[] {
+    return (parentId === null ? undefined : this.#open.get(parentId)) ?? []
   }
 
   #called(entry: SessionEntry, message: AssistantMessage | UserMessage): Called[] {
@@ -87,6 +92,11 @@ function outcomeOf(result: ToolResultMessage): Record<string, unknown> {
 
 function timeOf({ timestamp }: SessionEntry): number {
   return Date.parse(timestamp) || 0
+}
+
+/** Whether a message ends the calls before it. */
+function isOver(message: Message | undefined): message is AssistantMessage | UserMessage {
+  return message?.role === 'user' || message?.role === 'assistant'
 }
 
 function messageOf(entry: SessionEntry): Message | undefined {

@@ -27,7 +27,7 @@ const ENDINGS: Readonly<Record<string, readonly [status: string, stopReason: str
 const USUAL = ['completed', 'end_turn'] as const
 
 /** The turn of each entry, by the entry's id. */
-type Turns = ReadonlyMap<string, string>
+type Turns = (entryId: string) => string | undefined
 
 /** The parent of each entry, by the entry's id. */
 type Parents = (id: string) => string | null | undefined
@@ -73,7 +73,7 @@ function turnLine(
   const compaction = entry.type === 'compaction' ? compactionOf(entry, turns, parentOf) : undefined
   return line({
     type: 'turn',
-    id: turns.get(entry.id),
+    id: turns(entry.id),
     parentTurnId: turnOf(entry.parentId, turns) ?? null,
     turnType: compaction === undefined ? 'normal' : 'compaction',
     status,
@@ -100,6 +100,21 @@ function turnLine(
     ],
     ...(toolCalls.length > 0 && { toolCalls }),
   })
+}
+
+/** What {@link turnLine} has written for a session, in the order of the turns. Turns of runs have no entry. */
+function entriesIn(text: string, label: string): { entry: SessionEntry; turnId: string }[] {
+  const found: { entry: SessionEntry; turnId: string }[] = []
+  for (const written of text.split('\n')) {
+    if (written === '') continue
+    const { type, id, sessionLabel, messages = [] } = JSON.parse(written)
+    if (type !== 'turn' || sessionLabel !== label) continue
+    for (const { metadataJson } of messages) {
+      const entry = typeof metadataJson === 'string' && JSON.parse(metadataJson).pi?.entry
+      if (entry) found.push({ entry, turnId: id })
+    }
+  }
+  return found.sort((a, b) => (a.turnId < b.turnId ? -1 : 1))
 }
 
 /** The message of an entry, as a model reads it; undefined for one that no model sees. */
@@ -188,7 +203,7 @@ function compactionOf(
 ): Record<string, unknown> | undefined {
   // A turn without a parent summarises nothing.
   if (turnOf(parentId, turns) === undefined) return undefined
-  const own = turns.get(id)
+  const own = turns(id)
   const kept = turnOf(firstKeptEntryId, turns)
   const before = kept === undefined ? parentId : (parentOf(firstKeptEntryId) ?? null)
   return {
@@ -210,7 +225,7 @@ function compactionOf(
 }
 
 function turnOf(entryId: string | null, turns: Turns): string | undefined {
-  return entryId === null ? undefined : turns.get(entryId)
+  return entryId === null ? undefined : turns(entryId)
 }
 
 function usageOf({ usage }: AssistantMessage): TokenUsage {
@@ -251,4 +266,4 @@ function line(value: object): string {
   return `${JSON.stringify(value)}\n`
 }
 
-export { headerLine, sessionLine, turnLine }
+export { entriesIn, headerLine, sessionLine, turnLine }

@@ -11,7 +11,8 @@ import { Spool } from './spool.ts'
 interface LedgerFile {
   ledger: Ledger
   id: string
-  path: string
+  /** The path of its spools, without what tells them apart. */
+  spools: string
 }
 
 /** An entry that is in the ledger, and its turn. */
@@ -42,7 +43,7 @@ class EntryLog {
     this.header = header
     this.label = labelOf(header.id)
     for (const { entry, turnId } of stored) this.#add(entry, turnId)
-    this.#spool = new Spool(file.path, headerLine(file.id) + sessionLine(this.label, header))
+    this.#spool = new Spool(file.spools, headerLine(file.id) + sessionLine(this.label, header))
   }
 
   /** Another session of the same ledger, without entries. */
@@ -52,11 +53,13 @@ class EntryLog {
 
   /** A kill loses nothing from now on; the ledger has it soon. */
   append(entry: SessionEntry): void {
-    this.#leaf = newTurnId(Date.now())
-    const ended = this.#add(entry, this.#leaf)
-    const parentOf = (id: string) => this.#parents.get(id)
-    const calls = rowsOf(entry, ended)
-    this.#spool.append(turnLine(this.label, entry, this.#turns, parentOf, calls))
+    const turnId = newTurnId(Date.now())
+    const turnOf = (id: string) => (id === entry.id ? turnId : this.#turns.get(id))
+    const parentOf = (id: string) => (id === entry.id ? entry.parentId : this.#parents.get(id))
+    const calls = rowsOf(entry, this.#calls.endedBy(entry))
+    this.#spool.append(turnLine(this.label, entry, turnOf, parentOf, calls))
+    this.#add(entry, turnId)
+    this.#leaf = turnId
     this.#draining ??= this.#soon()
   }
 
@@ -72,37 +75,45 @@ class EntryLog {
     await this.#store()
   }
 
+  /** Also what is appended meanwhile. */
   async #store(): Promise<void> {
     const { ledger } = this.file
-    await this.#spool.drain(ledger)
-    const leaf = this.#leaf
-    if (leaf === undefined || leaf === this.#pointed) return
-    await ledger.moveSession(this.label, leaf)
-    this.#pointed = leaf
+    while (this.#isBehind()) {
+      await this.#spool.drain(ledger)
+      const leaf = this.#leaf
+      if (leaf === undefined || leaf === this.#pointed) continue
+      await ledger.moveSession(this.label, leaf)
+      this.#pointed = leaf
+    }
+  }
+
+  #isBehind(): boolean {
+    return !this.#spool.isEmpty || (this.#leaf !== undefined && this.#leaf !== this.#pointed)
   }
 
   turnOf(entryId: string): string | undefined {
     return this.#turns.get(entryId)
   }
 
-  /** The calls that the entry ends. */
-  #add(entry: SessionEntry, turnId: string): ReturnType<SessionCalls['add']> {
+  #add(entry: SessionEntry, turnId: string): void {
     const { id, parentId } = entry
     this.#turns.set(id, turnId)
     this.#parents.set(id, parentId)
-    return this.#calls.add(entry)
+    this.#calls.add(entry)
   }
 
   /** What is appended in one go is imported in one go. */
   async #soon(): Promise<void> {
     await new Promise<void>((resolve) => setImmediate(resolve))
+    let hasFailed = false
     try {
       await this.#store()
     } catch (error) {
+      hasFailed = true
       this.#warn(error)
-    } finally {
-      this.#draining = undefined
     }
+    // After a failure the next append, or `flush`, tries again.
+    this.#draining = !hasFailed && this.#isBehind() ? this.#soon() : undefined
   }
 
   /** Once: `flush` has the error as well. */

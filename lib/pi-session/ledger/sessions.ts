@@ -1,6 +1,8 @@
 // pi's sessions in a ledger: made, opened, listed, copied from files and to them. It must never change a session that pi's manager did not make.
 
 import { existsSync } from 'node:fs'
+import { mkdir } from 'node:fs/promises'
+import { basename, dirname, isAbsolute, join } from 'node:path'
 import type { Ledger, SessionRow } from '../../../index.d.ts'
 import type {
   LedgerSessions as Declared,
@@ -12,24 +14,23 @@ import type {
   SessionListProgress,
 } from '../../../pi-session.d.ts'
 import { migrate, newHeader, parseSessionEntries } from '../entries.ts'
-import { infoOfEntries, lastUsedFirst, loadEntriesFromFile } from '../files.ts'
+import { agentDir, infoOfEntries, lastUsedFirst, loadEntriesFromFile } from '../files.ts'
 import { SessionManager } from '../manager.ts'
+import { entriesIn } from './lines.ts'
 import { EntryLog, type LedgerFile, labelOf, type Stored } from './log.ts'
-import { recoverSpools } from './spool.ts'
-
-const ENTRIES = `SELECT t.id, m.metadata_json FROM turns t CROSS JOIN messages m ON m.turn_id = t.id
-  WHERE t.session_label = ? AND t.id > ? ORDER BY t.id`
-const LATEST = `SELECT session_label FROM turns WHERE session_label IN (SELECT value FROM json_each(?))
-  GROUP BY session_label ORDER BY max(id) DESC LIMIT 1`
+import { recoverSpools } from './recovery.ts'
+import { exported } from './transfer.ts'
 
 class LedgerSessions implements Declared {
   #ledger: Ledger
   #cwd: string
+  #spoolDir: string | undefined
   #file: Promise<LedgerFile> | undefined
 
-  constructor(ledger: Ledger, { cwd = process.cwd() }: { cwd?: string } = {}) {
+  constructor(ledger: Ledger, options: { cwd?: string; spoolDir?: string } = {}) {
     this.#ledger = ledger
-    this.#cwd = cwd
+    this.#cwd = options.cwd ?? process.cwd()
+    this.#spoolDir = options.spoolDir
   }
 
   async create(options: NewSessionOptions = {}): Promise<SessionManager> {
@@ -54,10 +55,8 @@ class LedgerSessions implements Declared {
 
   async continueRecent(): Promise<SessionManager> {
     await this.#opened()
-    const labels = (await this.#rows({ piCwd: this.#cwd })).map(({ label }) => label)
-    const { rows } = await this.#ledger.query(LATEST, [JSON.stringify(labels)])
-    const label = rows[0]?.session_label
-    return typeof label === 'string' ? this.open(label.slice(labelOf('').length)) : this.create()
+    const [latest] = (await this.#rows({ piCwd: this.#cwd })).sort(lastMovedFirst)
+    return latest === undefined ? this.create() : this.open(latest.label.slice(labelOf('').length))
   }
 
   async forkFrom(id: string): Promise<SessionManager> {
@@ -122,35 +121,40 @@ class LedgerSessions implements Declared {
 
   /** The entries of a session, in the order in which they were appended. */
   async #stored(label: string): Promise<Stored[]> {
-    const stored: Stored[] = []
-    for (let after = ''; ; ) {
-      const { rows, truncated } = await this.#ledger.query(ENTRIES, [label, after])
-      for (const { id, metadata_json } of rows) {
-        after = String(id)
-        const entry = entryOf(metadata_json)
-        if (entry !== undefined) stored.push({ entry, turnId: after })
-      }
-      if (truncated === null) return stored
-      if (rows.length === 0) throw new Error(`an entry of ${label} is too large to be read`)
-    }
+    return entriesIn(await exported(this.#ledger, label), label)
   }
 
-  /** The ledger's file; what a process has left behind is in the ledger afterwards. */
-  #opened(): Promise<LedgerFile> {
+  /** The ledger; what a process has left behind is in it afterwards. */
+  async #opened(): Promise<LedgerFile> {
     this.#file ??= this.#open()
-    return this.#file
+    try {
+      return await this.#file
+    } catch (error) {
+      // The next call begins anew.
+      this.#file = undefined
+      throw error
+    }
   }
 
   async #open(): Promise<LedgerFile> {
     const { path, ledgerId: id } = await this.#ledger.stats()
-    await recoverSpools(this.#ledger, path)
-    return { ledger: this.#ledger, id, path }
+    const spools = spoolsOf(path, id, this.#spoolDir)
+    await mkdir(dirname(spools), { recursive: true })
+    await recoverSpools(this.#ledger, spools)
+    return { ledger: this.#ledger, id, spools }
   }
 }
 
-/** The entry of a message; undefined for a message of a run, which none of pi's managers has appended. */
-function entryOf(metadata: unknown): SessionEntry | undefined {
-  return typeof metadata === 'string' ? JSON.parse(metadata).pi?.entry : undefined
+/** Beside the ledger's file; a ledger on a server has a schema in place of a path, and its spools are on this machine. */
+function spoolsOf(path: string, id: string, given: string | undefined): string {
+  if (isAbsolute(path)) return join(given ?? dirname(path), `${basename(path)}.pi-`)
+  return join(given ?? join(agentDir(), 'spools'), `${id}.pi-`)
+}
+
+/** By the last move of the session's pointer; of one millisecond, by the turn. */
+function lastMovedFirst(a: SessionRow, b: SessionRow): number {
+  if (a.updatedAt !== b.updatedAt) return b.updatedAt - a.updatedAt
+  return (a.threadId ?? '') < (b.threadId ?? '') ? 1 : -1
 }
 
 /** The header of a session of pi's manager; undefined for any other session. */

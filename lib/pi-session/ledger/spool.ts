@@ -1,21 +1,23 @@
-// What was appended and is not in the ledger yet: a file beside the ledger, so that a kill loses no entry. What a process that has ended left behind is
-// imported by the next one. It must never remove a line before the ledger has it.
+// What was appended and is not in the ledger yet: a file beside the ledger, so that a kill loses no entry. It must never remove a line before the ledger has it.
 
 import { randomUUID } from 'node:crypto'
-import { appendFileSync, renameSync, writeFileSync } from 'node:fs'
-import { readdir, readFile, rm, truncate } from 'node:fs/promises'
-import { basename, dirname, join } from 'node:path'
+import {
+  closeSync,
+  fstatSync,
+  openSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
+import { rm } from 'node:fs/promises'
 import type { Ledger, LedgerImport } from '../../../index.d.ts'
+import { ownName } from './processes.ts'
 
-/** The end of a line, as a byte. */
-const NEWLINE = 10
 /** The file may be read by its owner only, as the ledger. */
 const MODE = { mode: 0o600 } as const
 /** The spools of this process that are not empty, by the beginning of their paths. */
 const own = new Map<string, Spool>()
-
-/** Where a ledger's spools are. */
-const prefixOf = (ledgerPath: string) => `${basename(ledgerPath)}.pi-`
 
 class Spool {
   /** Written first into each file. */
@@ -23,22 +25,46 @@ class Spool {
   /** The files, without what numbers them. */
   #name: string
   #lines = ''
+  /** A write has failed: the file may end with a part of a line. */
+  #isTorn = false
   #parts: string[] = []
   #count = 0
   #draining: Promise<void> = Promise.resolve()
 
-  constructor(ledgerPath: string, head: string) {
+  /** `spools` is the beginning of the paths of all spools of a ledger. */
+  constructor(spools: string, head: string) {
     this.#head = head
-    const name = `${prefixOf(ledgerPath)}${process.pid}-${randomUUID()}`
-    this.#name = join(dirname(ledgerPath), name)
+    this.#name = `${spools}${ownName()}-${randomUUID()}`
   }
 
-  /** The line is in the file when this returns. */
+  /** Whether the ledger has all that was appended. */
+  get isEmpty(): boolean {
+    return this.#lines === '' && this.#parts.length === 0
+  }
+
+  /** The line is in the file when this returns; where it throws nothing was appended. */
   append(line: string): void {
-    const text = this.#lines === '' ? this.#head + line : line
-    appendFileSync(`${this.#name}.jsonl`, text, MODE)
+    if (this.#isTorn) this.#cut()
+    try {
+      this.#write(line)
+    } catch (error) {
+      this.#isTorn = true
+      throw error
+    }
     this.#lines += line
     own.set(this.#name, this)
+  }
+
+  #write(line: string): void {
+    const file = openSync(`${this.#name}.jsonl`, 'a', MODE.mode)
+    try {
+      // Without a beginning it is new. Or somebody took it for one that was left behind: whether all of it is in the ledger is not known.
+      const isNew = fstatSync(file).size === 0
+      const bytes = Buffer.from(isNew ? this.#head + this.#lines + line : line)
+      for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at)
+    } finally {
+      closeSync(file)
+    }
   }
 
   /** Imports all that was appended. What fails stays, and is tried again by the next call. */
@@ -64,15 +90,30 @@ class Spool {
 
   /** What is appended from now on is in another file. */
   #cut(): void {
-    const part = `${this.#name}.${this.#count++}.jsonl`
-    try {
-      renameSync(`${this.#name}.jsonl`, part)
-    } catch {
-      // Somebody took it for one that was left behind: whether all of it is in the ledger is not known.
-      writeFileSync(part, this.#head + this.#lines, MODE)
+    const file = `${this.#name}.jsonl`
+    if (this.#lines === '') {
+      rmSync(file, { force: true })
+    } else {
+      const part = `${this.#name}.${this.#count}.jsonl`
+      if (this.#isTorn || !renamed(file, part)) {
+        writeFileSync(part, this.#head + this.#lines, MODE)
+        rmSync(file, { force: true })
+      }
+      this.#count++
+      this.#lines = ''
+      this.#parts.push(part)
     }
-    this.#lines = ''
-    this.#parts.push(part)
+    this.#isTorn = false
+  }
+}
+
+/** False where somebody took the file for one that was left behind. */
+function renamed(from: string, to: string): boolean {
+  try {
+    renameSync(from, to)
+    return true
+  } catch {
+    return false
   }
 }
 
@@ -84,42 +125,4 @@ function refusalOf({ problems }: LedgerImport): string | undefined {
   return problems.find(({ code }) => !IMPORTED.has(code))?.message
 }
 
-/** Imports what was left behind: by processes that have ended, and by engines of this one that were closed. */
-async function recoverSpools(ledger: Ledger, ledgerPath: string): Promise<void> {
-  const dir = dirname(ledgerPath)
-  const prefix = prefixOf(ledgerPath)
-  for (const [name, spool] of own) {
-    if (name.startsWith(join(dir, prefix))) await spool.drain(ledger)
-  }
-  for (const name of (await readdir(dir)).sort()) {
-    if (!name.startsWith(prefix)) continue
-    const [pid = ''] = name.slice(prefix.length).split('-')
-    if (isRunning(Number(pid))) continue
-    const path = join(dir, name)
-    if (await dropCutLine(path)) {
-      const refused = refusalOf(await ledger.import(path))
-      if (refused !== undefined) throw new Error(`an entry was not recovered: ${refused} (${path})`)
-    }
-    await rm(path, { force: true })
-  }
-}
-
-/** A kill may have cut the last line: that entry was never appended. Returns whether a line is left after the first. */
-async function dropCutLine(path: string): Promise<boolean> {
-  const text = await readFile(path)
-  const end = text.lastIndexOf(NEWLINE) + 1
-  if (end < text.length) await truncate(path, end)
-  return end > text.indexOf(NEWLINE) + 1
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (error) {
-    // Another user's process.
-    return (error as NodeJS.ErrnoException).code === 'EPERM'
-  }
-}
-
-export { recoverSpools, Spool }
+export { own, refusalOf, Spool }

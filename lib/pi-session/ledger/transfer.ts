@@ -1,7 +1,7 @@
 // A session of pi in a ledger, and out of it, by the ledger's own import and export. It must never write rows itself.
 
 import { randomUUID } from 'node:crypto'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Ledger } from '../../../index.d.ts'
@@ -11,6 +11,18 @@ async function load(ledger: Ledger, session: string, dir: string): Promise<strin
   const path = join(dir, `${new Date().toISOString().replace(/[:.]/g, '-')}_${randomUUID()}.jsonl`)
   await ledger.export(path, { format: 'pi', session })
   return path
+}
+
+/** The whole of a session in the ledger's own format. */
+async function exported(ledger: Ledger, session: string): Promise<string> {
+  const dir = await mkdtemp(join(tmpdir(), 'agent-engine-pi-'))
+  try {
+    const path = join(dir, 'session.jsonl')
+    await ledger.export(path, { session })
+    return await readFile(path, 'utf8')
+  } finally {
+    await rm(dir, { recursive: true, force: true })
+  }
 }
 
 /** Imports the text of a session file, and returns the label of its session. */
@@ -33,4 +45,4 @@ async function save(ledger: Ledger, text: string, session: string | undefined): 
   }
 }
 
-export { load, save }
+export { exported, load, save }

@@ -10,6 +10,7 @@ import type {
 } from '../../../index.d.ts'
 import type { RunAgentConfig, RunAgentProfile } from '../../../run-agent.d.ts'
 import { Json5Error, parseJson5 } from './json5.ts'
+import { namedLedger } from './ledger.ts'
 import { type Environment, expanded, type StatePaths, statePaths } from './paths.ts'
 import { ConfigProblems, refusal } from './problems.ts'
 import { configRule } from './rules.ts'
@@ -81,9 +82,9 @@ function readLedgerPath(
   ledger: string | undefined,
 ): string {
   const paths = statePaths(undefined, env)
-  if (ledger !== undefined) return expanded(ledger, env)
+  if (ledger !== undefined) return namedLedger(ledger, env)
   const { agent = {} } = readConfig(given, paths, env)
-  return agent.ledger === undefined ? paths.ledger : expanded(agent.ledger, env)
+  return agent.ledger === undefined ? paths.ledger : namedLedger(agent.ledger, env)
 }
 
 function readConfig(
@@ -136,7 +137,7 @@ function completed(
   const { name, id } = modelOf(config, overrides, env)
   const baseUrl = overrides.baseUrl ?? provider.baseUrl
   const ledger = overrides.ledger ?? agent.ledger
-  if (ledger !== undefined) paths.ledger = expanded(ledger, env)
+  if (ledger !== undefined) paths.ledger = namedLedger(ledger, env)
   const workspace =
     agent.workspaceDir === undefined ? paths.workspace : expanded(agent.workspaceDir, env)
   // A key is for the provider that the config names it for.
