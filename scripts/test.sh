@@ -75,6 +75,8 @@ tools() {
   # The page of examples/web is tested in a real browser.
   debian chromium chromium
   crates/postgres/serve.sh --check 2>/dev/null || debian initdb postgresql
+  debian pgbouncer pgbouncer
+  command -v pgbouncer || echo 'skipped: no pgbouncer, so the ledger in PostgreSQL is not tried behind a pooler'
   crates/postgres/serve.sh --check || echo 'skipped: the ledger in PostgreSQL'
   command -v chromium || echo 'skipped: no chromium, so the page of examples/web is not opened'
   # pi's tools search with these. Debian's `fd` has another name.

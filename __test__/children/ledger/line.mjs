@@ -6,8 +6,9 @@ import { createInterface } from 'node:readline'
 import { print } from '../broker/setup.mjs'
 
 const [to, at] = process.argv.slice(2)
-let faults = { loseEvery: 0, delayMs: 0, swallows: false, cuts: false }
+let faults = { loseEvery: 0, loseAt: 0, delayMs: 0, swallows: false, cuts: false }
 let answers = 0
+let sinceSet = 0
 const ends = new Set()
 const server = createServer((client) => {
   const upstream = connect(to)
@@ -23,7 +24,8 @@ const server = createServer((client) => {
   upstream.on('data', (chunk) => {
     if (faults.swallows) return
     answers += 1
-    if (faults.loseEvery > 0 && answers % faults.loseEvery === 0) {
+    sinceSet += 1
+    if ((faults.loseEvery > 0 && answers % faults.loseEvery === 0) || sinceSet === faults.loseAt) {
       // The server has done it, and nobody learns of it.
       close()
       print('lost')
@@ -34,7 +36,15 @@ const server = createServer((client) => {
 server.listen(at, () => print('open'))
 createInterface({ input: process.stdin })
   .on('line', (line) => {
-    faults = { loseEvery: 0, delayMs: 0, swallows: false, cuts: false, ...JSON.parse(line) }
+    sinceSet = 0
+    faults = {
+      loseEvery: 0,
+      loseAt: 0,
+      delayMs: 0,
+      swallows: false,
+      cuts: false,
+      ...JSON.parse(line),
+    }
     // The server notices nothing while it waits for a lock.
     if (faults.cuts) for (const end of ends) end()
     print('set')

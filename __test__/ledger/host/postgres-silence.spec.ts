@@ -1,7 +1,6 @@
 // A server that accepts everything and never answers, through the API: opening, reads, runs and `close()` end within their time, typed,
 // and go on once it answers again. It must never assert a time: a wait without a limit would end by the limit of the test.
 
-import { spawn } from 'node:child_process'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { AgentEngine, type AgentEngineError, type PostgresLedgerOptions } from '../../../index.js'
 import { afterwards, closing } from '../../support/cleanup.js'
@@ -114,22 +113,6 @@ live(
   },
 )
 
-/** Another client locks a table until `release()` is called. */
-async function locks(table: string, mode = 'access exclusive'): Promise<() => void> {
-  const holder = spawn('psql', [server.url, '-qX'], { stdio: ['pipe', 'pipe', 'inherit'] })
-  afterwards(() => holder.kill())
-  const held = new Promise((resolve) => holder.stdout.once('data', resolve))
-  holder.stdin.write(`begin; lock table ${table} in ${mode} mode; select 'locked';\n`)
-  await held
-  return () => holder.stdin.end('rollback;\n')
-}
-
-/** Waits until so many statements wait for locks. */
-async function waiting(count: number): Promise<void> {
-  const all = `select pid from pg_stat_activity where wait_event_type = 'Lock'`
-  while (server.sql(all).length !== count) await new Promise((resolve) => setTimeout(resolve, 10))
-}
-
 live(
   'a turn that the server opens after its connection was lost is the run that began it',
   async () => {
@@ -139,11 +122,11 @@ live(
     )
     expect(await ended(engine, { runId: 'before' })).toEqual(['end_turn', true, undefined])
     // Reads are not locked, so that the second try finds no turn of the first one.
-    const release = await locks(`${options.schema}.turns`, 'share')
+    const release = await server.locks(`${options.schema}.turns`, 'share')
     const run = ended(engine, { runId: 'lost' })
-    await waiting(1)
+    await server.waiting(1)
     await set({ cuts: true })
-    await waiting(2)
+    await server.waiting(2)
     release()
     expect(await run).toEqual(['end_turn', true, undefined])
   },
@@ -154,12 +137,12 @@ live('a statement that waits for a lock is cancelled on the server', async () =>
   const ledger = { url: server.url, schema, timeoutMs: 1_000 }
   const engine = closing(scriptedEngine(replies, { ledger }).engine)
   expect(await ended(engine, { runId: 'before' })).toEqual(['end_turn', true, undefined])
-  const release = await locks(`${schema}.turns`)
+  const release = await server.locks(`${schema}.turns`)
   expect(await failure(engine.ledger.turns())).toEqual([
     'storage_io',
     'could not list the turns: the server did not answer within 1000 ms',
   ])
-  await waiting(0)
+  await server.waiting(0)
   release()
   expect(await ended(engine, { runId: 'after' })).toEqual(['end_turn', true, undefined])
 })

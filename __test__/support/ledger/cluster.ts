@@ -13,6 +13,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import { afterwards } from '../cleanup.js'
 import { killable } from '../processes/killable.js'
 
 const isRoot = process.getuid?.() === 0
@@ -139,6 +140,27 @@ export class Cluster {
     return rows.split('\n').filter((row) => row !== '')
   }
 
+  /** Another client locks a table until what this returns is called. */
+  async locks(table: string, mode = 'access exclusive'): Promise<() => void> {
+    const holder = spawn('psql', [this.url, '-qX'], { stdio: ['pipe', 'pipe', 'inherit'] })
+    afterwards(() => holder.kill())
+    const held = once(holder.stdout, 'data')
+    holder.stdin.write(`begin; lock table ${table} in ${mode} mode; select 'locked';\n`)
+    await held
+    return () => holder.stdin.end('rollback;\n')
+  }
+
+  /** Waits until a query has this row first. */
+  async has(query: string, row: string): Promise<void> {
+    while (this.sql(query)[0] !== row) await new Promise((resolve) => setTimeout(resolve, 10))
+  }
+
+  /** Waits until so many statements wait for locks. */
+  waiting(count: number): Promise<void> {
+    const all = `select count(*) from pg_stat_activity where wait_event_type = 'Lock'`
+    return this.has(all, String(count))
+  }
+
   async end(): Promise<void> {
     await this.crash()
     rmSync(this.folder, { recursive: true, force: true })
@@ -184,9 +206,10 @@ export async function line(cluster: Cluster) {
   const count = (word: string) => child.lines.filter((it) => it === word).length
   return {
     url: `postgres://agent@/postgres?host=${folder}`,
-    /** From now on every n-th answer is lost, or each is late, or nothing arrives on either side; or all connections end once. */
+    /** From now on every n-th answer is lost, or the n-th one alone, or each is late, or nothing arrives on either side; or all connections end once. */
     set: async (faults: {
       loseEvery?: number
+      loseAt?: number
       delayMs?: number
       swallows?: boolean
       cuts?: boolean

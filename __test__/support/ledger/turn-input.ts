@@ -21,6 +21,18 @@ export const noUsage = {
   totalTokens: 0,
 }
 
+/** A turn with a question and an answer. */
+export const plainTurn: AgentResultInput = {
+  messages: [
+    { id: 'q', role: 'user', content: 'hi', sequence: 0, createdAt: 1 },
+    { id: 'a', role: 'assistant', content: 'hello', sequence: 1, createdAt: 2 },
+  ],
+  toolCalls: [],
+  usage: noUsage,
+  stopReason: 'end_turn',
+  durationMs: 1,
+}
+
 /** A turn with a compaction that summarises up to the turn `through`; the turn `firstKept` is the first that is kept. */
 export function compactedTurn(
   through: string,

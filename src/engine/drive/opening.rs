@@ -15,11 +15,11 @@ use crate::engine::shared::JournalMode;
 use crate::engine::state::{
     JournalState, LaneTicket, LeasedTurn, Recorder, Run, RunUsage, Unfinished,
 };
-use model::{Journal, OpenTurn, Opened, StorageError, StorageErrorKind, TurnOpening};
+use model::{Journal, OpenTurn, Opened, PortFuture, StorageError, StorageErrorKind, TurnOpening};
 use turn::machine::{Event, Interrupt, Machine, Tick};
 
-/// The interval at which a session that another process runs is tried again. Processes cannot wake each other; within one
-/// process nothing is polled.
+/// The interval at which a session that another process runs is tried again, where the journal learns of no change in other
+/// processes. Within one process nothing is polled.
 const BUSY: Duration = Duration::from_millis(25);
 
 /// Why a run has no session.
@@ -66,10 +66,14 @@ async fn read_session(driver: &Driver) -> Result<Session, Box<Event>> {
     let active = &driver.active;
     let reading = driver.session_reader();
     let read = active.try_guard(reading.read(&active.run)).await;
-    read.map_err(|unfinished| match unfinished {
+    read.map_err(unfinished)
+}
+
+fn unfinished(unfinished: Unfinished<StorageError>) -> Box<Event> {
+    match unfinished {
         Unfinished::Interrupted(cause) => interrupted(cause),
         Unfinished::Failed(error) => broken(error),
-    })
+    }
 }
 
 /// Appends the messages of the turn that the conversation does not have.
@@ -98,7 +102,8 @@ async fn open(
 ) -> Result<Session, Box<Event>> {
     let active = &driver.active;
     let run = &driver.active.run;
-    let mut waiting = Waiting { journal, label: &run.context.session_label, waits: false };
+    let label = &run.context.session_label;
+    let mut waiting = Waiting { journal, label, waits: false, change: None };
     loop {
         let mut session = read_session(driver).await?;
         let opening = run.opening(&session.head);
@@ -145,7 +150,7 @@ async fn open(
                 }
                 Ok(Opened::Busy) => {
                     waiting.waits = true;
-                    pause(&driver.active).await?;
+                    waiting.pause(active).await?;
                 }
                 Ok(Opened::Moved) => break,
                 Err(error) if error.kind == StorageErrorKind::DuplicateRun => {
@@ -174,6 +179,22 @@ struct Waiting<'a> {
     journal: &'a Arc<dyn Journal>,
     label: &'a str,
     waits: bool,
+    /// A change of the session since before the last look at it.
+    change: Option<PortFuture<'static, ()>>,
+}
+
+impl Waiting<'_> {
+    /// Waits until the session may have become free. The first look after a change is asked for is at once, so that none is missed.
+    async fn pause(&mut self, active: &ActiveRun) -> Result<(), Box<Event>> {
+        if let Some(change) = self.change.take() {
+            active.try_guard(change).await.map_err(unfinished)?;
+        }
+        self.change = self.journal.session_changed(self.label);
+        if self.change.is_none() {
+            active.guard(tokio::time::sleep(BUSY)).await.map_err(interrupted)?;
+        }
+        Ok(())
+    }
 }
 
 impl Drop for Waiting<'_> {
@@ -191,10 +212,14 @@ async fn take_over(
     machine: &mut Machine,
     usage: &mut RunUsage,
 ) -> Result<Session, NotEntered> {
+    let label = driver.active.run.context.session_label.clone();
+    let mut waiting = Waiting { journal, label: &label, waits: false, change: None };
     let mut turn = loop {
         match journal.reopen(&driver.active.run.turn_id).await {
             Ok(Opened::Leased(turn)) => break turn,
-            Ok(Opened::Busy | Opened::Moved | Opened::Parked(_)) => pause(&driver.active).await?,
+            Ok(Opened::Busy | Opened::Moved | Opened::Parked(_)) => {
+                waiting.pause(&driver.active).await?;
+            }
             Err(error) if driver.continues && error.kind == StorageErrorKind::UnknownTurn => {
                 return Err(NotEntered::Ended);
             }
@@ -228,10 +253,6 @@ async fn take_over(
     };
     machine.settle_doubt(&turn, &mut tick);
     Ok(session)
-}
-
-async fn pause(active: &ActiveRun) -> Result<(), Box<Event>> {
-    active.guard(tokio::time::sleep(BUSY)).await.map_err(interrupted)
 }
 
 pub(super) fn interrupted(cause: Interrupt) -> Box<Event> {

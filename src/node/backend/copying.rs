@@ -106,9 +106,10 @@ pub(crate) async fn part(from: LedgerPorts, part: CopyPart) -> Answer {
 fn place(to: &LedgerFields) -> String {
     match (&to.url, &to.path) {
         (Some(url), _) => {
-            let host = url.rsplit('@').next().unwrap_or_default();
+            // Cut as the URL is read: a password among the parameters may have an `@`.
+            let end = url.find(['#', '?']).unwrap_or(url.len());
+            let host = url.get(..end).unwrap_or_default().rsplit('@').next().unwrap_or_default();
             let host = host.split("://").last().unwrap_or_default();
-            let host = host.split('?').next().unwrap_or_default();
             let schema = to.schema.as_deref().unwrap_or("agent");
             format!("the schema `{schema}` of `{host}`")
         }

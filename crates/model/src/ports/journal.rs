@@ -139,6 +139,13 @@ pub trait Journal: Send + Sync {
     /// busy, this process is in the queue for it until it has it, or until [`Journal::stop_waiting`].
     fn begin(&self, opening: Box<TurnOpening>) -> PortFuture<'static, Opened<i64>>;
 
+    /// Ends with the next change of the session from this call on, and a little later without one. `None` where the journal
+    /// learns nothing of other processes: the caller looks again by itself.
+    fn session_changed(&self, session_label: &str) -> Option<PortFuture<'static, ()>> {
+        let _ = session_label;
+        None
+    }
+
     /// W1 to W3.
     ///
     /// # Errors

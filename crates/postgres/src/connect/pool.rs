@@ -1,7 +1,7 @@
 //! The connections of a process: at most as many as the options allow, opened when they are needed, used again.
 //!
-//! A connection that the server ended is dropped, and so is one that was silent for too long. It must never hand out one that
-//! another statement's transaction uses.
+//! A connection that the server ended is dropped, and so is one that was silent for too long, or whose attempt did not end. It must
+//! never hand out one that another statement's transaction uses.
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -29,7 +29,32 @@ const CANCELLED: Duration = Duration::from_secs(2);
 
 tokio::task_local! {
     /// How long a try may wait for its answer in this task, where that is not the option of the host.
-    pub(crate) static LIMIT: Duration;
+    pub(crate) static LIMIT: Limit;
+    /// Set in a task that has a connection of its own, beside those that the options allow.
+    pub(crate) static RESERVED: ();
+}
+
+/// The limit of time of a task's statements.
+pub(crate) struct Limit {
+    time: Duration,
+    /// That of the connection that the task has.
+    deadline: RefCell<Option<Rc<Deadline>>>,
+}
+
+impl Limit {
+    pub(crate) fn of(time: Duration) -> Self {
+        Self { time, deadline: RefCell::default() }
+    }
+}
+
+/// The statement that follows, over the connection that this task has, has the whole limit of time again.
+pub(crate) fn renew_deadline(clock: &Clock) {
+    // A task without a limit has the one of the host for each try.
+    let _ = LIMIT.try_with(|limit| {
+        if let Some(deadline) = limit.deadline.borrow().as_ref() {
+            deadline.set(Some(clock.instant() + limit.time));
+        }
+    });
 }
 
 pub(crate) struct Pool {
@@ -38,6 +63,10 @@ pub(crate) struct Pool {
     clock: Clock,
     idle: RefCell<Vec<Opened>>,
     permits: Semaphore,
+    /// The connection of the heartbeat.
+    reserved: Semaphore,
+    /// The host that accepted the last connection: it is tried first.
+    last_host: Cell<usize>,
 }
 
 /// The part of a connection that is driven.
@@ -83,6 +112,8 @@ pub(crate) struct Pooled<'a> {
     opened: Option<Opened>,
     pool: &'a Pool,
     limit: Duration,
+    /// The attempt has ended, and nothing of it is under way.
+    has_ended: bool,
     _permit: SemaphorePermit<'a>,
 }
 
@@ -90,13 +121,23 @@ impl Pool {
     pub(crate) fn new(options: PostgresOptions, tls: Tls) -> Rc<Self> {
         let permits = Semaphore::new(options.pool);
         let clock = Clock::default();
-        Rc::new(Self { options, tls, clock, idle: RefCell::new(Vec::new()), permits })
+        Rc::new(Self {
+            options,
+            tls,
+            clock,
+            idle: RefCell::new(Vec::new()),
+            permits,
+            reserved: Semaphore::new(1),
+            last_host: Cell::new(0),
+        })
     }
 
     /// A connection, once one is free. It has the limit of time of this task for its answer from now on.
     pub(crate) async fn get(&self) -> Result<Pooled<'_>, Failure> {
         let wait = self.options.timeout;
-        let permit = timeout(wait, self.permits.acquire()).await;
+        let is_reserved = RESERVED.try_with(|()| ()).is_ok();
+        let permits = if is_reserved { &self.reserved } else { &self.permits };
+        let permit = timeout(wait, permits.acquire()).await;
         let permit = permit.map_err(|_| Failure::Busy(wait))?.map_err(|_| closed())?;
         let idle = loop {
             let Some(opened) = self.idle.borrow_mut().pop() else { break None };
@@ -108,14 +149,24 @@ impl Pool {
             Some(opened) => opened,
             None => self.connect().await?,
         };
-        let limit = LIMIT.try_with(|limit| *limit).unwrap_or(self.options.timeout);
+        let own = LIMIT.try_with(|limit| {
+            limit.deadline.replace(Some(Rc::clone(&opened.deadline)));
+            limit.time
+        });
+        let limit = own.unwrap_or(self.options.timeout);
         opened.deadline.set(Some(self.clock.instant() + limit));
-        Ok(Pooled { opened: Some(opened), pool: self, limit, _permit: permit })
+        Ok(Pooled { opened: Some(opened), pool: self, limit, has_ended: false, _permit: permit })
+    }
+
+    /// What makes a pool of one connection to the same server.
+    pub(crate) fn of_one(&self) -> (PostgresOptions, Tls) {
+        (PostgresOptions { pool: 1, ..self.options.clone() }, self.tls.clone())
     }
 
     /// Closes the idle connections, and refuses to open others.
     pub(crate) fn close(&self) {
         self.permits.close();
+        self.reserved.close();
         self.forget_idle();
     }
 
@@ -124,7 +175,8 @@ impl Pool {
         self.idle.borrow_mut().clear();
     }
 
-    /// A new connection to the first host that accepts one, which its owner drives.
+    /// A new connection to the first host that accepts one, which its owner drives. The host of the last one is tried first: after a
+    /// fail-over, a host before it that is silent would cost its whole limit of time with each connection.
     pub(crate) async fn open(&self) -> Result<(Client, PoolConnection), Failure> {
         let mut failure = Failure::Refused(closed());
         let limit = self.options.connect_timeout;
@@ -137,9 +189,14 @@ impl Pool {
                 config.password(&password);
             }
         }
-        for config in hosts.iter() {
+        let (before, from) = hosts.split_at(self.last_host.get().min(hosts.len()));
+        let ordered = (before.len()..).zip(from).chain((0..).zip(before));
+        for (at, config) in ordered {
             match timeout(limit, config.connect(self.tls.clone())).await {
-                Ok(Ok(opened)) => return Ok(opened),
+                Ok(Ok(opened)) => {
+                    self.last_host.set(at);
+                    return Ok(opened);
+                }
                 Ok(Err(error)) => failure = Failure::Server(error),
                 Err(_) => failure = Failure::NotConnected(limit),
             }
@@ -186,6 +243,11 @@ impl Pooled<'_> {
         self.opened.as_mut().map(|opened| &mut opened.client).ok_or_else(closed)
     }
 
+    /// The attempt has ended: the connection may be used again. Without this it may be in the middle of a transaction.
+    pub(crate) fn ended(&mut self) {
+        self.has_ended = true;
+    }
+
     /// The failure of its statement: where its time has passed, that is why it failed.
     pub(crate) fn failure(self, failure: Failure) -> Failure {
         let has_passed =
@@ -208,6 +270,7 @@ impl Drop for Pooled<'_> {
         let is_usable =
             |opened: &Opened| !opened.client.is_closed() && !opened.deadline.has_passed.get();
         if let Some(opened) = self.opened.take().filter(is_usable)
+            && self.has_ended
             && !self.pool.permits.is_closed()
         {
             opened.deadline.set(None);

@@ -28,6 +28,26 @@ const PAUSES_MS: [u64; 7] = [5, 50, 150, 400, 800, 1_600, 3_200];
 /// The pauses while a host waits.
 const SOON: usize = 3;
 
+/// What runs once at a time.
+#[derive(Default)]
+pub(crate) struct Alone(Cell<bool>);
+
+/// Ends when it is dropped.
+pub(crate) struct OneAlone<'a>(&'a Cell<bool>);
+
+impl Alone {
+    /// `None` while another one runs.
+    pub(crate) fn alone(&self) -> Option<OneAlone<'_>> {
+        (!self.0.replace(true)).then(|| OneAlone(&self.0))
+    }
+}
+
+impl Drop for OneAlone<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}
+
 pub(crate) struct Server {
     pool: Rc<Pool>,
     /// The schema as SQL names it.
@@ -47,6 +67,11 @@ pub(crate) struct Server {
     pub(crate) announced: Announced,
     /// Ended turns since expired events were deleted.
     pub(crate) ended: Cell<u32>,
+    /// Whether expired events are being deleted.
+    pub(crate) trims: Alone,
+    /// Ended turns since messages were indexed, and whether they are being indexed.
+    pub(crate) unindexed: Cell<u32>,
+    pub(crate) indexes: Alone,
     /// Whether calls of this process may be reserved.
     pub(crate) has_reserved: Cell<bool>,
     /// The codes of the memory's vectors.
@@ -80,6 +105,9 @@ impl Server {
             live,
             announced,
             ended,
+            trims: Alone::default(),
+            unindexed: Cell::new(0),
+            indexes: Alone::default(),
             has_reserved: Cell::new(false),
             is_closed,
             codes: CodeCache::default(),
@@ -132,7 +160,9 @@ impl Server {
         loop {
             let mut pooled = tries.connection().await?;
             let sent = std::mem::replace(&mut tries.sent, true);
-            match attempt(pooled.client()?, sent).await {
+            let outcome = attempt(pooled.client()?, sent).await;
+            pooled.ended();
+            match outcome {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => tries.again(pooled.failure(failure)).await?,
             }
@@ -168,6 +198,13 @@ impl Server {
     /// A connection beside the pool.
     pub(crate) async fn connect_beside(&self) -> Result<(Client, PoolConnection), Failure> {
         self.pool.open().await
+    }
+
+    /// Makes another server with one connection of its own, on the thread that calls it.
+    pub(crate) fn aside(&self) -> impl FnOnce() -> Self + Send + use<> {
+        let (options, tls) = self.pool.of_one();
+        let (owner, held, live) = (self.owner.clone(), self.held.clone(), Arc::clone(&self.live));
+        move || Self::new(options, owner, held, live, tls)
     }
 
     /// Ends the connections, and refuses every later statement.

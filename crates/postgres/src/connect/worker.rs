@@ -17,8 +17,11 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinSet, LocalSet};
 
 use crate::connect::error::{Stored, closed};
-use crate::connect::pool::LIMIT;
+use crate::connect::pool::{LIMIT, LONG, Limit};
 use crate::connect::server::Server;
+
+/// The pause before a task that panicked runs again.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// A duty under way.
 pub(crate) type Running = Pin<Box<dyn Future<Output = ()>>>;
@@ -35,7 +38,7 @@ pub(crate) enum Order {
     Now,
     /// After the jobs of this key that were submitted before.
     Of(String),
-    /// After all jobs that were submitted before.
+    /// After the jobs of every key that were submitted before. No other job waits for it.
     AfterAll,
 }
 
@@ -60,9 +63,16 @@ struct Call {
 }
 
 impl Call {
+    /// A job without work, and who learns that its turn has come.
+    fn mark() -> (Self, oneshot::Receiver<Returned>) {
+        let (answer, answered) = oneshot::channel();
+        let work = |_| Box::pin(std::future::ready(Ok(Box::new(()) as Box<dyn Any + Send>))) as _;
+        (Self { work: Box::new(work), limit: None, answer }, answered)
+    }
+
     async fn run(self, server: Rc<Server>) {
         let limit = self.limit.unwrap_or(server.timeout);
-        let returned = LIMIT.scope(limit, (self.work)(server)).await;
+        let returned = LIMIT.scope(Limit::of(limit), (self.work)(server)).await;
         // Nobody may wait for the answer.
         drop(self.answer.send(returned));
     }
@@ -72,10 +82,10 @@ impl Call {
 pub(crate) struct Duties {
     /// Opens the ledger.
     pub(crate) open: fn(Rc<Server>) -> Opening,
-    /// Run from then on until the ledger is closed.
-    pub(crate) tasks: fn(&Rc<Server>) -> Vec<Running>,
-    /// Runs every `every`.
-    pub(crate) beat: fn(Rc<Server>) -> Running,
+    /// Run from then on until the ledger is closed, each again after a panic.
+    pub(crate) tasks: &'static [fn(Rc<Server>) -> Running],
+    /// Run every `every`, each by itself.
+    pub(crate) beats: &'static [fn(Rc<Server>) -> Running],
     pub(crate) every: Duration,
     /// Runs after the last job.
     pub(crate) end: fn(Rc<Server>) -> Running,
@@ -157,11 +167,32 @@ async fn returned(answered: Stored<oneshot::Receiver<Returned>>) -> Returned {
     answered?.await.unwrap_or_else(|_| Err(cut_off()))
 }
 
+/// Runs `work` on a thread of its own, over a connection of its own, whose statements may take long.
+pub(crate) async fn aside<T: Send + 'static>(
+    server: &Server,
+    work: impl AsyncFnOnce(&Server) -> Stored<T> + Send + 'static,
+) -> Stored<T> {
+    let server = server.aside();
+    let run = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|_| no_thread())?;
+        let done = async {
+            let server = server();
+            let done = work(&server).await;
+            server.close();
+            done
+        };
+        LocalSet::new().block_on(&runtime, LIMIT.scope(Limit::of(LONG), done))
+    };
+    tokio::task::spawn_blocking(run).await.unwrap_or_else(|_| Err(cut_off()))
+}
+
 fn no_thread() -> StorageError {
     StorageError::new(StorageErrorKind::Io, "the thread of the ledger could not start; try again")
 }
 
-fn cut_off() -> StorageError {
+/// The error of a call that panicked.
+pub(crate) fn cut_off() -> StorageError {
     let message = "the ledger's thread ended this call by a bug; try again";
     StorageError::new(StorageErrorKind::Io, message)
 }
@@ -184,16 +215,14 @@ async fn serve(server: Rc<Server>, mut queue: mpsc::UnboundedReceiver<Job>, duti
                 match opened.unwrap_or_else(|_| Err(cut_off())) {
                     Ok(()) => {
                         tasks = Some(background(&jobs.server, &duties));
-                        for job in early.drain(..) {
-                            jobs.begin(job).await;
-                        }
+                        early.drain(..).for_each(|job| jobs.begin(job));
                     }
                     Err(error) => early.drain(..).for_each(|job: Job| job.refuse(error.clone())),
                 }
             }
             job = queue.recv(), if is_accepting => match job {
                 None => is_accepting = false,
-                Some(job) if tasks.is_some() => jobs.begin(job).await,
+                Some(job) if tasks.is_some() => jobs.begin(job),
                 Some(job) => {
                     early.push(job);
                     if opening.is_empty() {
@@ -214,10 +243,12 @@ async fn serve(server: Rc<Server>, mut queue: mpsc::UnboundedReceiver<Job>, duti
 /// Starts what runs besides the jobs.
 fn background(server: &Rc<Server>, duties: &Duties) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
-    for task in (duties.tasks)(server) {
-        tasks.spawn_local(task);
+    for task in duties.tasks {
+        tasks.spawn_local(supervised(Rc::clone(server), *task));
     }
-    tasks.spawn_local(beat(Rc::clone(server), duties.beat, duties.every));
+    for duty in duties.beats {
+        tasks.spawn_local(beat(Rc::clone(server), *duty, duties.every));
+    }
     tasks
 }
 
@@ -229,20 +260,36 @@ struct Jobs {
 }
 
 impl Jobs {
-    async fn begin(&mut self, Job { order, call }: Job) {
-        if order == Order::AfterAll {
-            self.end_all().await;
-        }
-        let Order::Of(key) = order else {
-            self.running.spawn_local(call.run(Rc::clone(&self.server)));
-            return;
+    fn begin(&mut self, Job { order, call }: Job) {
+        let server = Rc::clone(&self.server);
+        let key = match order {
+            Order::Now => {
+                self.running.spawn_local(call.run(server));
+                return;
+            }
+            Order::AfterAll => {
+                let mut earlier = Vec::new();
+                for waits in self.waiting.borrow_mut().values_mut() {
+                    let (mark, reached) = Call::mark();
+                    waits.push_back(mark);
+                    earlier.push(reached);
+                }
+                self.running.spawn_local(async move {
+                    for reached in earlier {
+                        drop(reached.await);
+                    }
+                    call.run(server).await;
+                });
+                return;
+            }
+            Order::Of(key) => key,
         };
         if let Some(waits) = self.waiting.borrow_mut().get_mut(&key) {
             waits.push_back(call);
             return;
         }
         self.waiting.borrow_mut().insert(key.clone(), VecDeque::new());
-        let (server, waiting) = (Rc::clone(&self.server), Rc::clone(&self.waiting));
+        let waiting = Rc::clone(&self.waiting);
         self.running.spawn_local(in_order(server, waiting, key, call));
     }
 
@@ -256,7 +303,24 @@ async fn beat(server: Rc<Server>, beat: fn(Rc<Server>) -> Running, every: Durati
     loop {
         tokio::time::sleep(every).await;
         // A heartbeat that is late is of no use: the next one is due.
-        LIMIT.scope(every.min(server.timeout), beat(Rc::clone(&server))).await;
+        let limit = Limit::of(every.min(server.timeout));
+        let mut own = JoinSet::new();
+        own.spawn_local(LIMIT.scope(limit, beat(Rc::clone(&server))));
+        // After a panic too, the next one is due.
+        drop(own.join_next().await);
+    }
+}
+
+/// Runs a task, and again after a panic: without it the ledger would go on with a part missing.
+async fn supervised(server: Rc<Server>, task: fn(Rc<Server>) -> Running) {
+    loop {
+        // Its own set: what ends this ends the task.
+        let mut own = JoinSet::new();
+        own.spawn_local(task(Rc::clone(&server)));
+        match own.join_next().await {
+            Some(Err(error)) if error.is_panic() => tokio::time::sleep(AGAIN).await,
+            _ => return,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The deletion of expired events, a few runs at a time, after a number of turns.
 //!
-//! Runs expire in the order of their beginnings, so that only the oldest are looked at. It must never hold up a turn.
+//! Runs expire in the order of their beginnings, so that only the oldest that have ended are looked at. It must never hold up a turn.
 
 use std::rc::Rc;
 
@@ -23,6 +23,8 @@ impl Server {
         if ended >= few {
             let server = Rc::clone(self);
             tokio::task::spawn_local(async move {
+                // One under way deletes what has expired meanwhile.
+                let Some(_alone) = server.trims.alone() else { return };
                 if let Some(retention) = &server.live.retention {
                     // The next turns try again.
                     drop(trim(&server, retention).await);
@@ -37,9 +39,10 @@ pub(crate) async fn trim(server: &Server, retention: &Retention) -> Stored<()> {
     let age = i64::try_from(retention.age.as_millis()).unwrap_or(i64::MAX);
     let turns = retention.turns.map(i64::from);
     let text = "with oldest as (
-           select id, status, completed_at, run_number from @turns where run_number is not null order by run_number limit 100),
+           select id, completed_at, run_number from @turns where run_number is not null and status <> 'streaming'
+           order by run_number limit 100),
          old as (
-           select id from oldest where status <> 'streaming' and (completed_at <= @now_ms() - $1
+           select id from oldest where (completed_at <= @now_ms() - $1
              or ($2::bigint is not null and run_number <= (select run_number from @turns
                where run_number is not null and status <> 'streaming' order by run_number desc limit 1 offset $2)))),
          gone as (delete from @events e using old where e.turn_id = old.id)

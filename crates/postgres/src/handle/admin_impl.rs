@@ -15,7 +15,7 @@ use model::{
 
 use crate::connect::error::closed;
 use crate::connect::pool::LONG;
-use crate::connect::worker::Order;
+use crate::connect::worker::{Order, aside};
 use crate::deletion::delete;
 use crate::events::commands;
 use crate::handle::postgres::Postgres;
@@ -216,8 +216,12 @@ impl LedgerAdmin for Postgres {
         label: Option<String>,
     ) -> PortFuture<'a, LedgerExport> {
         let (to, clock) = (path.to_owned(), self.clock.clone());
-        self.submit_long(LONG, move |server| async move {
-            export::export(&server, &to, (format, label.as_deref()), &clock).await
+        self.submit(None, move |server| async move {
+            // On a thread of its own: it waits for a disk, and this one has the heartbeats and the commits.
+            aside(&server, async move |server| {
+                export::export(server, &to, (format, label.as_deref()), &clock).await
+            })
+            .await
         })
     }
 

@@ -5,6 +5,7 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use base::clock::Clock;
 use model::{
@@ -25,6 +26,8 @@ use crate::queue::{budgets, dispatch_rows};
 use crate::reading::{sessions, turns, usage};
 use crate::rows::turn_read::get;
 
+/// The interval at which a session is tried again without a word of a change.
+const LOOK: Duration = Duration::from_millis(250);
 /// What is settled and closed runs in the order of the calls.
 const BUDGETS: Option<&str> = Some("\0budgets");
 
@@ -188,6 +191,7 @@ impl Journal for Postgres {
             let _ = held.end(&label, &receipt.turn_id);
             server.live.wake_memory();
             server.trim_sometimes();
+            server.index_sometimes();
             Ok(receipt)
         })
     }
@@ -199,8 +203,20 @@ impl Journal for Postgres {
         }
         let (label, lease) = (session_label.to_owned(), lease.clone());
         drop(self.submit(Some(session_label), move |server| async move {
-            lease::release(&server, &label, &lease).await
+            lease::release(&server, &label, &lease).await?;
+            server.changed(&lease.turn_id, &label);
+            Ok(())
         }));
+    }
+
+    fn session_changed(&self, session_label: &str) -> Option<PortFuture<'static, ()>> {
+        self.listen();
+        let mut changes = self.live.changes(session_label);
+        Some(Box::pin(async move {
+            // A notification may be lost, and the lease of a process that was killed ends without one.
+            let _ = tokio::time::timeout(LOOK, changes.changed()).await;
+            Ok(())
+        }))
     }
 
     fn stop_waiting(&self, session_label: &str) {

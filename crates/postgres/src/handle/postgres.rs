@@ -67,15 +67,16 @@ impl Postgres {
                     }
                 })
             },
-            tasks: |server| {
-                vec![
-                    Box::pin(flush::run(Rc::clone(server))) as Running,
-                    Box::pin(announce::send(Rc::clone(server))),
-                    Box::pin(announce::listen(Rc::clone(server))),
-                    Box::pin(commands::run(Rc::clone(server))),
-                ]
-            },
-            beat: |server| Box::pin(async move { drop(lease::renew(&server).await) }) as Running,
+            tasks: &[
+                |server| Box::pin(flush::run(server)) as Running,
+                |server| Box::pin(announce::send(server)),
+                |server| Box::pin(announce::listen(server)),
+                |server| Box::pin(commands::run(server)),
+            ],
+            beats: &[
+                |server| Box::pin(async move { drop(lease::renew(&server).await) }) as Running,
+                |server| Box::pin(lease::renew_others(server)),
+            ],
             every: options.lease / 3,
             end: |server| Box::pin(async move { drop(lease::free(&server).await) }) as Running,
         };

@@ -31,6 +31,9 @@ use model::{
 };
 use turn::stale_head::{Ending, Landing, Rebase};
 
+/// What became of a turn whose session has another head by now.
+const BESIDE: &str = "was stored as a branch";
+
 /// Heads that change between two statements.
 const TRIES: usize = 16;
 
@@ -233,7 +236,7 @@ async fn landing(
             Ok(Position { parent: owned(parent), moves: turn.move_pointer, stale_head: None })
         }
         Landing::Beside(parent) => {
-            let stale_head = Some(stale(turn, head, "was stored as a branch"));
+            let stale_head = Some(stale(turn, head, BESIDE));
             Ok(Position { parent: owned(parent), moves: false, stale_head })
         }
         Landing::Refused => Err(stale(turn, head, "was not written; run it again").into()),
@@ -433,14 +436,18 @@ async fn committed(
     turn: &TurnEnd,
 ) -> Result<Option<CommitReceipt>, Failure> {
     let sql = server.sql(
-        "select s.head from @turns t join @sessions s on s.label = t.session_label
+        "select s.head, exists (select from @session_moves m where m.session_label = s.label and m.thread_id = t.id) as moved
+         from @turns t join @sessions s on s.label = t.session_label
          where t.id = $1 and t.status <> 'streaming' and t.run_id = $2",
     );
     let params: [Param<'_>; 2] = [(&turn.turn_id, Type::TEXT), (&turn.header.run_id, Type::TEXT)];
     let rows = client.query_typed(&sql, &params).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     let head: Option<String> = get(row, "head")?;
-    Ok(Some(CommitReceipt { turn_id: turn.turn_id.clone(), head, stale_head: None }))
+    // A turn that should have moved the pointer and did not is a branch.
+    let is_beside = turn.move_pointer && !get::<bool>(row, "moved")?;
+    let stale_head = is_beside.then(|| stale(turn, head.as_deref(), BESIDE));
+    Ok(Some(CommitReceipt { turn_id: turn.turn_id.clone(), head, stale_head }))
 }
 
 /// The session's head after a statement that wrote nothing, for which it was `expected`. Another head decides before a parent that

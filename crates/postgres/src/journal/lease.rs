@@ -3,23 +3,22 @@
 //! A lease is a row with an epoch that only grows; the server's clock ends it. It must never renew a lease that another
 //! process has taken.
 
+use std::rc::Rc;
+
 use tokio_postgres::types::Type;
 
 use crate::connect::error::Stored;
+use crate::connect::pool::RESERVED;
 use crate::connect::server::{Param, Server};
 use crate::events::{announce, waiting};
 use crate::queue::budgets;
 use model::TurnLease;
 
-/// Renews the leases of all turns that run, in one statement, and what their calls have reserved.
+/// Renews the leases of all turns that run, in one statement, over a connection that nothing else may use.
 pub(crate) async fn renew(server: &Server) -> Stored<()> {
-    if server.live.has_broker() {
-        announce::show(server).await;
-    }
-    waiting::renew(server).await?;
     let (labels, epochs) = server.held.all();
     if labels.is_empty() {
-        return budgets::renew(server).await;
+        return Ok(());
     }
     let sql = server.sql(
         "update @sessions s set expires_at = @now_ms() + $4 from unnest($1::text[], $2::int8[]) as h (label, epoch)
@@ -35,8 +34,16 @@ pub(crate) async fn renew(server: &Server) -> Stored<()> {
         client.execute_typed(&sql, &params).await?;
         Ok(())
     });
-    let (renewed, reserved) = tokio::join!(renewed, budgets::renew(server));
-    renewed.and(reserved)
+    RESERVED.scope((), renewed).await
+}
+
+/// Renews what else ends without a heartbeat: what this process shows others, its runs that wait, what its calls have reserved.
+pub(crate) async fn renew_others(server: Rc<Server>) {
+    if server.live.has_broker() {
+        announce::show(&server).await;
+    }
+    // What could not be renewed is tried again with the next heartbeat.
+    drop(tokio::join!(waiting::renew(&server), budgets::renew(&server)));
 }
 
 /// Frees the session of a turn that ended without a commit. A lease of another process stays as it is.

@@ -11,6 +11,7 @@ use tokio_postgres::types::Type;
 
 use crate::connect::error::Stored;
 use crate::connect::server::{Param, Server};
+use crate::connect::worker::cut_off;
 use crate::memory::code_cache::{Label, ModelCodes};
 use crate::rows::turn_read::get;
 
@@ -23,20 +24,34 @@ pub(crate) async fn closest(
     server: &Server,
     (model, query): (i64, &[f32]),
     most: usize,
-    accepts: impl Fn(&Label) -> bool,
+    accepts: impl Fn(&Label) -> bool + Send + 'static,
 ) -> Stored<Vec<i64>> {
     let mut models = server.codes.0.lock().await;
-    let held = models.entry(model).or_insert_with(|| ModelCodes {
+    let mut held = models.remove(&model).unwrap_or_else(|| ModelCodes {
         codes: Codes::new(query.len()),
         last: 0,
         generation: 0,
     });
     if held.codes.dimensions() != query.len() {
+        models.insert(model, held);
         return Ok(Vec::new());
     }
-    refresh(held, server, model).await?;
-    let found = held.codes.closest(query.to_vec(), most, accepts);
-    Ok(found.into_iter().map(|label| label.chunk).collect())
+    if let Err(error) = refresh(&mut held, server, model).await {
+        models.insert(model, held);
+        return Err(error);
+    }
+    let query = query.to_vec();
+    // All codes are compared: on another thread, because this one has the heartbeats and the commits.
+    let compare = move || {
+        let found = held.codes.closest(query, most, accepts);
+        let found = found.into_iter().map(|label| label.chunk).collect();
+        (held, found)
+    };
+    let compared = tokio::task::spawn_blocking(compare).await;
+    // After a panic the codes are read again.
+    let (held, found) = compared.map_err(|_| cut_off())?;
+    models.insert(model, held);
+    Ok(found)
 }
 
 /// Drops what is gone, and reads what is new.

@@ -136,12 +136,10 @@ async fn by_vectors(
 ) -> Stored<Vec<i64>> {
     let Some((model, wanted)) = &query.vector else { return Ok(Vec::new()) };
     let (since, until) = (query.since.unwrap_or(i64::MIN), query.until.unwrap_or(i64::MAX));
-    let accepts = |label: &Label| {
+    let (scopes, kinds) = (scopes.clone(), query.kinds.clone());
+    let accepts = move |label: &Label| {
         scopes.as_ref().is_none_or(|scopes| scopes.contains(&label.scope))
-            && query
-                .kinds
-                .as_ref()
-                .is_none_or(|kinds| kinds.iter().any(|it| it.as_str() == label.kind))
+            && kinds.as_ref().is_none_or(|kinds| kinds.iter().any(|it| it.as_str() == label.kind))
             && (since..until).contains(&label.created_at)
     };
     let most = RANKED_EXACTLY.max(query.limit);

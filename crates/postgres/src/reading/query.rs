@@ -3,9 +3,12 @@
 //! A limit that was reached is reported, never silent. It must never run outside such a transaction.
 
 use std::error::Error;
+use std::pin::pin;
 use std::sync::Arc;
 
+use futures_util::TryStreamExt;
 use serde_json::Value;
+use tokio::time::timeout;
 use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{Format, IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Row, Statement, Transaction};
@@ -16,7 +19,7 @@ use model::{QueryLimits, QueryResult, QueryRow, StorageError, StorageErrorKind, 
 
 /// The largest integer that JavaScript represents exactly.
 const SAFE_INTEGER: u64 = (1 << 53) - 1;
-/// Rows of one fetch.
+/// Rows of one fetch. They are read one by one: the connection waits while one is not taken.
 const FETCH: i32 = 256;
 
 /// A parameter as the text that the server reads, whatever its type is.
@@ -57,8 +60,9 @@ pub(crate) async fn query(
     let read = server.run_soon("run the query", async |client: &mut Client, _| {
         let transaction = client.build_transaction().read_only(true).start().await?;
         transaction.batch_execute(&begin).await?;
-        let result = collect(&transaction, sql, &params, limits).await;
-        match result {
+        // The server's limit is for each fetch.
+        let all = timeout(limits.time, collect(&transaction, sql, &params, limits)).await;
+        match all.unwrap_or_else(|_| Err(too_long(limits).into())) {
             Err(Failure::Server(error)) if error.as_db_error().is_some() => {
                 Err(Failure::Refused(explain(&error, limits)))
             }
@@ -92,9 +96,11 @@ async fn collect(
     }
     let names: Vec<String> = (0..statement.columns().len()).map(|n| format!("c{n}")).collect();
     let values: Vec<String> = names.iter().map(|name| format!("to_json({name})::text")).collect();
-    // Inside another one: what only may stand alone is no read.
+    // Inside another one: what only may stand alone is no read. A row that alone is larger than the limit is not sent.
     let whole = format!(
-        "select array[{}]::text[] from (\n{sql}\n) as q ({})",
+        "select case when (select coalesce(sum(octet_length(v)), 0) from unnest(r.row) as v) <= {} then r.row end
+         from (select array[{}]::text[] as row from (\n{sql}\n) as q ({}) offset 0) as r",
+        limits.bytes,
         values.join(", "),
         names.join(", ")
     );
@@ -107,12 +113,14 @@ async fn collect(
     let mut left = limits.bytes;
     let mut found = Vec::new();
     loop {
-        let rows = transaction.query_portal(&portal, FETCH).await?;
-        for row in &rows {
+        let mut rows = pin!(transaction.query_portal_raw(&portal, FETCH).await?);
+        let mut fetched = 0;
+        while let Some(row) = rows.try_next().await? {
+            fetched += 1;
             let truncated = if found.len() == limits.rows {
                 Some(Truncation::Rows)
             } else {
-                match read_row(row, &columns, &mut left)? {
+                match read_row(&row, &columns, &mut left)? {
                     Some(row) => {
                         found.push(row);
                         None
@@ -124,7 +132,7 @@ async fn collect(
                 return Ok(QueryResult { columns: columns.to_vec(), rows: found, truncated });
             }
         }
-        if rows.len() < usize::try_from(FETCH).unwrap_or_default() {
+        if fetched < FETCH {
             return Ok(QueryResult { columns: columns.to_vec(), rows: found, truncated: None });
         }
     }
@@ -136,7 +144,7 @@ fn read_row(
     columns: &Arc<[String]>,
     left: &mut usize,
 ) -> Result<Option<QueryRow>, Failure> {
-    let texts: Vec<Option<&str>> = row.try_get(0)?;
+    let Some(texts) = row.try_get::<_, Option<Vec<Option<&str>>>>(0)? else { return Ok(None) };
     let size = texts.iter().map(|text| text.map_or(8, str::len)).sum();
     let Some(rest) = left.checked_sub(size) else { return Ok(None) };
     *left = rest;
@@ -196,15 +204,17 @@ fn explain(error: &tokio_postgres::Error, limits: QueryLimits) -> StorageError {
     let Some(server) = error.as_db_error() else { return invalid(&error.to_string()) };
     let (code, message) = (server.code().code(), server.message());
     match code {
-        "57014" => invalid(&format!(
-            "the query ran longer than `{}` ms; narrow it",
-            limits.time.as_millis()
-        )),
+        "57014" => too_long(limits),
         "25006" => {
             invalid("the statement does more than read; pass one SELECT over the ledger's tables")
         }
         _ => invalid(&format!("the statement cannot be run: {message} ({code})")),
     }
+}
+
+fn too_long(limits: QueryLimits) -> StorageError {
+    let limit = limits.time.as_millis();
+    invalid(&format!("the query ran longer than `{limit}` ms; narrow it"))
 }
 
 fn invalid(message: &str) -> StorageError {

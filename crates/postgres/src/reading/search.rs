@@ -1,7 +1,9 @@
-//! The search for messages by their words, and the index of these, which is behind the turns: a search catches up first,
-//! if its role may write.
+//! The search for messages by their words, and the index of these, which is behind the turns: it follows them a few at a time, and a
+//! search catches up first, if its role may write.
 //!
 //! Tool results and reasoning are not searched. It must never show a turn that still runs.
+
+use std::rc::Rc;
 
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Row};
@@ -14,6 +16,9 @@ use model::{AgentMessage, Page, SearchHit, SearchOptions, StorageErrorKind};
 
 /// Turns of one step of the index.
 const TURNS: i64 = 64;
+/// Ended turns of this process between two times at which some are indexed, and the most steps of one.
+const ENDED: u32 = 64;
+const STEPS: usize = 4;
 /// Characters of a message around the words that were found.
 const EXCERPT: usize = 160;
 /// PostgreSQL's limits of a word, and of the words of a message together.
@@ -124,9 +129,34 @@ const TEXTS: &str =
 
 /// Indexes the turns that are not yet, oldest first.
 pub(crate) async fn index(server: &Server) -> Stored<()> {
+    index_steps(server, usize::MAX).await
+}
+
+async fn index_steps(server: &Server, most: usize) -> Stored<()> {
     let step = async |client: &mut Client, _: bool| step(server, client).await;
-    while server.run("index messages", step).await? {}
+    for _ in 0..most {
+        if !server.run("index messages", step).await? {
+            break;
+        }
+    }
     Ok(())
+}
+
+impl Server {
+    /// Counts an ended turn, and indexes a few after a number of them: without this, the first search would read all turns.
+    pub(crate) fn index_sometimes(self: &Rc<Self>) {
+        let ended = self.unindexed.get() + 1;
+        self.unindexed.set(ended % ENDED);
+        if ended >= ENDED {
+            let server = Rc::clone(self);
+            tokio::task::spawn_local(async move {
+                if let Some(_alone) = server.indexes.alone() {
+                    // The next turns try again, and a search reports why it fails.
+                    drop(index_steps(&server, STEPS).await);
+                }
+            });
+        }
+    }
 }
 
 /// Indexes a few turns; true where there are more.

@@ -8,7 +8,7 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{Client, GenericClient, Transaction};
 
 use crate::connect::error::{Failure, Stored};
-use crate::connect::pool::{LIMIT, LONG};
+use crate::connect::pool::{LIMIT, LONG, Limit};
 use crate::connect::server::{Param, Server};
 use base::clock::Clock;
 
@@ -52,7 +52,7 @@ pub(crate) async fn open(server: &Server) -> Stored<()> {
         migrate(server, &transaction, schema, &fresh).await?;
         Ok(transaction.commit().await?)
     });
-    LIMIT.scope(LONG, Box::pin(migrating)).await
+    LIMIT.scope(Limit::of(LONG), Box::pin(migrating)).await
 }
 
 /// How many migrations there are.

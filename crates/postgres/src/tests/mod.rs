@@ -6,6 +6,9 @@ mod conformance;
 mod deletion;
 mod options;
 #[cfg(feature = "server")]
+mod panics;
+#[cfg(feature = "server")]
 mod plans;
 #[cfg(feature = "server")]
 mod store;
+mod tasks;

@@ -12,6 +12,7 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error, Row};
 
 use crate::connect::error::{Failure, is_passing, stored};
+use crate::connect::pool::renew_deadline;
 use crate::connect::server::{Param, Server};
 use crate::journal::pointer::Identity;
 use crate::queue::approvals;
@@ -43,6 +44,8 @@ impl<'a> ServerRows<'a> {
     }
 
     pub(crate) async fn rows(&self, text: &str, params: &[Param<'_>]) -> Stored<Vec<Row>> {
+        // A transfer has as many statements as turns: the limit of time is for each of them.
+        renew_deadline(self.clock);
         let read = self.client.query_typed(&self.server.sql(text), params).await;
         read.map_err(|error| {
             let as_stored = stored(DOING, &error);
