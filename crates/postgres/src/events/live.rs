@@ -5,12 +5,13 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
 use model::{
     Follows, LiveRun, MemoryWake, QueueWake, Retention, RunNames, RunRegistration, TurnLease,
 };
 use tokio::sync::{Notify, watch};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::connect::held::Held;
 
@@ -281,17 +282,72 @@ impl Live {
     }
 
     /// Changes of a turn, a session, or an answer, by its name, from now on.
-    pub(crate) fn changes(&self, of: &str) -> watch::Receiver<()> {
+    pub(crate) fn changes(self: &Arc<Self>, of: &str) -> Changes {
         let mut waits = self.waits();
-        waits.entry(of.to_owned()).or_insert_with(|| watch::Sender::new(())).subscribe()
+        let wait = waits.entry(of.to_owned()).or_insert_with(|| watch::Sender::new(()));
+        Changes { live: Arc::clone(self), of: of.to_owned(), seen: Some(wait.subscribe()) }
     }
 
     /// Wakes who waits for a change of `of`.
     pub(crate) fn wake(&self, of: &str) {
-        let mut waits = self.waits();
-        if waits.get(of).is_some_and(|wait| wait.send(()).is_err()) {
-            waits.remove(of);
+        if let Some(wait) = self.waits().get(of) {
+            wait.send_replace(());
         }
+    }
+}
+
+/// The changes of one name. When the last of them is dropped, nothing of the name is left.
+pub(crate) struct Changes {
+    live: Arc<Live>,
+    of: String,
+    /// There until it is dropped.
+    seen: Option<watch::Receiver<()>>,
+}
+
+impl Changes {
+    /// Waits for the next change, at most so long.
+    pub(crate) async fn within(&mut self, most: Duration) {
+        if let Some(seen) = &mut self.seen {
+            // Who waits looks by itself too.
+            let _ = timeout(most, seen.changed()).await;
+        }
+    }
+
+    /// The changes until now are known.
+    pub(crate) fn mark_unchanged(&mut self) {
+        if let Some(seen) = &mut self.seen {
+            seen.mark_unchanged();
+        }
+    }
+}
+
+impl Drop for Changes {
+    fn drop(&mut self) {
+        let mut waits = self.live.waits();
+        // Under the lock, so that of two that are dropped at once the later one sees that it is the last.
+        self.seen = None;
+        if waits.get(&self.of).is_some_and(|wait| wait.receiver_count() == 0) {
+            waits.remove(&self.of);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Live;
+    use std::time::Duration;
+
+    #[tokio::test]
+    async fn nothing_is_left_of_a_name_that_nobody_waits_for() {
+        let live = Live::new(None);
+        let mut one = live.changes("turn");
+        let other = live.changes("turn");
+        live.wake("turn");
+        one.within(Duration::MAX).await;
+        drop(other);
+        assert_eq!(live.waits().len(), 1);
+        drop(one);
+        assert_eq!(live.waits().len(), 0);
     }
 }
 
