@@ -15,12 +15,17 @@ use tokio::time::{Instant, timeout};
 
 use crate::connect::held::Held;
 
+/// The head of a session: `None` for no session, `Some(None)` for one without a turn.
+pub(crate) type SessionHead = Option<Option<String>>;
+
 /// A run under way in this process.
 pub(crate) struct Entry {
     pub(crate) names: RunNames,
     pub(crate) run: Weak<dyn LiveRun>,
     /// The label of its session, an alias resolved.
     label: OnceLock<String>,
+    /// The head of its session as its label was resolved, until it is read: W0 compares it.
+    head: Mutex<Option<SessionHead>>,
     /// The epoch of its session's lease; 0 before it has one.
     pub(crate) epoch: AtomicI64,
     /// It has events that are not stored.
@@ -68,6 +73,11 @@ impl Entry {
     /// Sets the label that an alias leads to: it may lead elsewhere later.
     pub(crate) fn resolve(&self, label: &str) -> &str {
         self.label.get_or_init(|| label.to_owned())
+    }
+
+    /// Sets the head that was read with the label.
+    pub(crate) fn head_is(&self, head: SessionHead) {
+        *self.head.lock().unwrap_or_else(PoisonError::into_inner) = Some(head);
     }
 
     /// The label, where it is certain.
@@ -152,6 +162,7 @@ impl Live {
             names,
             run,
             label: OnceLock::new(),
+            head: Mutex::default(),
             epoch: AtomicI64::new(0),
             dirty: AtomicBool::new(false),
             waits: AtomicBool::new(false),
@@ -178,6 +189,15 @@ impl Live {
                 same.max_by(|one, other| one.names.turn_id.cmp(&other.names.turn_id)).cloned()
             }
         }
+    }
+
+    /// The head of a session as a run of this process has just read it, once.
+    pub(crate) fn take_head(&self, label: &str) -> Option<SessionHead> {
+        let runs = self.runs();
+        let of = runs.values().filter(|entry| entry.label.get().is_some_and(|it| it == label));
+        let mut heads =
+            of.map(|entry| entry.head.lock().unwrap_or_else(PoisonError::into_inner).take());
+        heads.find_map(|head| head)
     }
 
     /// A commit point of a run is submitted.
