@@ -1,83 +1,62 @@
-// The floor: the statements of one turn, as the server logged them, sent again by pgbench, which is written in C and does nothing else.
-// Only ids change from turn to turn, so that each turn is a new one after the last of its session.
+// The floor: the statements of one turn, byte for byte as an engine sent them, sent again by crates/postgres/examples/floor.rs, which is
+// `tokio-postgres` with a pool and nothing else. Only ids and labels change from turn to turn, so that each turn is a new one after the
+// last of its session.
 
 import { spawnSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 
 const ULID = /[0-7][0-9A-HJKMNP-TV-Z]{25}/g
+const TEXT = 25
+const TEXT_ARRAY = 1009
+const root = fileURLToPath(new URL('../..', import.meta.url))
 
-/** The statements of a log, each with its parameters. */
-export function logged(log) {
-  const entries = []
-  for (const line of log.split('\n')) {
-    if (/^\d{4}-\d\d-\d\d /.test(line)) entries.push(line.replace(/^\S+ \S+ \S+ \[\d+\] /, ''))
-    else if (entries.length > 0) entries[entries.length - 1] += `\n${line.replace(/^\t/, '')}`
-  }
-  const statements = []
-  for (const entry of entries) {
-    const [, sql] = /^LOG: {2}(?:statement|execute [^:]*): ([\s\S]*)$/.exec(entry) ?? []
-    const [, given] = /^DETAIL: {2}parameters: ([\s\S]*)$/.exec(entry) ?? []
-    if (sql !== undefined) statements.push({ sql, params: [] })
-    else if (given !== undefined) {
-      const params = [...given.matchAll(/\$\d+ = (NULL|'(?:[^']|'')*')/g)].map(([, value]) => value)
-      statements.at(-1).params = params
-    }
-  }
-  return statements
-}
-
-/** The first value of `y` in a script: the turn before the first one is `P<first>-<number of the turn's id>`. */
-export const FIRST = '1000000000000000'
-
-/** The script of pgbench for the turn `turnId` of the session `label`; what was there before it has the ids `known`. */
-export function script({ statements, types, typeNames, label, known, turnId, parent }) {
-  const names = new Map()
+/** What the program reads: the turn `turnId` of the session `label` as `statements`; what was there before it has the ids `known`. */
+export function template({ statements, label, labels, known, turnId, parent }) {
+  const ids = []
   const number = (id) => {
-    if (!names.has(id)) names.set(id, names.size)
-    return names.get(id)
+    if (!ids.includes(id)) ids.push(id)
+    return { id: ids.indexOf(id) }
   }
-  const renamed = (text) =>
-    text.replaceAll(label, `${label}-:client_id`).replace(ULID, (id) => {
-      if (id === parent) return `P:y-${number(turnId)}`
-      return known.has(id) ? id : `P:x-${number(id)}`
-    })
-  const texts = statements.map(({ sql, params }) => {
-    const oids = types.get(sql) ?? []
-    const values = params.map((value, n) => {
-      // What is stored as bytes has no id that another row has.
-      const named = /^'(\{")?\\+x/.test(value) ? value : renamed(value)
-      return value === 'NULL'
-        ? `null::${typeNames.get(oids[n])}`
-        : `${named}::${typeNames.get(oids[n])}`
-    })
-    return sql.replace(/\$(\d+)/g, (_, n) => `(${values[n - 1]})`)
-  })
-  const draw = '\\set y :x\n\\set x random(2000000000000000, 8000000000000000)\n'
-  return { text: `${draw}${texts.join(';\n')};\n`, first: `P${FIRST}-${number(turnId)}` }
+  const turn = number(turnId).id
+  const changes = ({ oid, bytes }) => {
+    // What is stored as bytes has no id that another row has.
+    if (bytes === null || (oid !== TEXT && oid !== TEXT_ARRAY)) return []
+    const text = Buffer.from(bytes).toString('latin1')
+    const found = [...text.matchAll(ULID)].filter(([id]) => id === parent || !known.has(id))
+    const named = found.map(({ 0: id, index }) => [index, id === parent ? 'parent' : number(id)])
+    return [...named, ...[...text.matchAll(label)].map(({ index }) => [index, 'label'])]
+  }
+  const filled = statements.map(({ sql, params }) => ({
+    sql,
+    params: params.map((param) => ({ ...param, changes: changes(param) })),
+  }))
+  return { statements: filled, ids: ids.length, turn, parent, labels }
 }
 
-/** Runs pgbench with `clients` sessions for some seconds; the turns it made a second. */
-export function floor({ bin, url, schema, file, text, clients, seconds }) {
-  writeFileSync(file, text)
+/** Builds the program, for the same profile as the addon that is measured; its path. */
+export function built(profile) {
   const args = [
-    '-n',
-    '-M',
-    'simple',
-    '-f',
-    file,
-    '-c',
-    String(clients),
-    '-j',
-    '2',
-    '-T',
-    String(seconds),
+    'build',
+    '-q',
+    '--profile',
+    profile,
+    '-p',
+    'nexus-agent-postgres',
+    '--example',
+    'floor',
   ]
-  const done = spawnSync(`${bin}/pgbench`, [...args, '-D', `x=${FIRST}`, url], {
-    encoding: 'utf8',
-    env: { ...process.env, PGOPTIONS: `-c search_path=${schema}` },
-  })
-  const [, tps] = /tps = ([\d.]+)/.exec(done.stdout) ?? []
-  if (done.status !== 0 || tps === undefined)
-    throw new Error(`pgbench: ${done.stderr.slice(0, 2_000)}`)
-  return Number(tps)
+  const { status } = spawnSync('cargo', args, { cwd: root, stdio: 'inherit' })
+  if (status !== 0) throw new Error('the program of the floor was not built')
+  return `${root}target/${profile === 'dev' ? 'debug' : profile}/examples/floor`
+}
+
+/** Runs turns of `sessions` sessions over `pool` connections; the turns a second. */
+export function floor({ program, url, file, turn, sessions, pool, warm, turns }) {
+  writeFileSync(file, JSON.stringify(turn))
+  const args = [url, file, sessions, pool, warm, turns].map(String)
+  const done = spawnSync(program, args, { encoding: 'utf8' })
+  if (done.status !== 0) throw new Error(`the floor: ${done.stderr.slice(0, 2_000)}`)
+  const { turns: made, ms } = JSON.parse(done.stdout)
+  return made / (ms / 1_000)
 }

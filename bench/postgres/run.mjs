@@ -1,19 +1,21 @@
-// The figures of docs/scaling.md: turns a second of 1 and 64 sessions beside the same statements sent by pgbench, the processor time of
-// a turn in 1, 2 and 4 processes, statements, round trips and bytes of a turn, its size, and how soon another process knows of its end.
-// It prints medians and asserts none.
+// The tables of docs/scaling.md: statements, round trips and bytes of a turn and its size; turns a second of 1 and 64 sessions beside the same
+// statements sent by a program that does nothing else; the processor time of a turn in 1, 2 and 4 processes; and how soon another process
+// knows of its end. It prints medians and asserts none.
 //
-//     node bench/postgres/run.mjs [reps]     # 3; a private server by crates/postgres/serve.sh, with fsync on
+//     node bench/postgres/run.mjs [reps]     # 3; a private server by crates/postgres/serve.sh, with fsync on; a release build
 //     node bench/postgres/run.mjs --only wake
+//
+// `FLOOR_PROFILE=dev` builds the program of the floor as a debug addon is built.
 
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { loadavg, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { floor, logged, script } from './floor.mjs'
+import { built, floor, template } from './floor.mjs'
 
 const isWakeOnly = process.argv[2] === '--only' && process.argv[3] === 'wake'
 const reps = isWakeOnly ? 0 : Number(process.argv[2] ?? 3)
@@ -21,13 +23,12 @@ const { AgentEngine, scriptedProvider } = createRequire(import.meta.url)(
   process.env.NEXUS_ENGINE ?? '../../index.js',
 )
 const at = (name) => fileURLToPath(new URL(name, import.meta.url))
-const [bin] = spawnSync(
-  'sh',
-  ['-c', 'ls -d /usr/lib/postgresql/*/bin | sort -t/ -k5 -n | tail -1'],
-  {
-    encoding: 'utf8',
-  },
-).stdout.split('\n')
+const profile = process.env.FLOOR_PROFILE ?? 'release'
+/** The connections of all processes together, and of the floor. */
+const POOL = 32
+/** Turns of each session before the time begins, in which connections, plans and code get warm, and in it. */
+const [WARM, TURNS] = [40, 200]
+const TURNS_ALONE = 1_000
 const folder = mkdtempSync(join(tmpdir(), 'postgres-bench-'))
 const server = spawn(at('../../crates/postgres/serve.sh'), [], {
   stdio: ['pipe', 'pipe', 'inherit'],
@@ -69,6 +70,8 @@ async function engines(processes, sessions, turns) {
         String(sessions / processes),
         String(turns),
         `p${n}`,
+        String(POOL / processes),
+        String(WARM),
       ]
       const child = spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'inherit'] })
       const read = lines(child)
@@ -88,10 +91,11 @@ async function engines(processes, sessions, turns) {
   }
 }
 
-/** One turn: what it sends, and the script that sends the same again. */
+/** One turn: what it sends, and what the floor sends again. */
 async function oneTurn() {
   const schema = 'captured'
-  const label = 'benchlabel'
+  const label = 'benchlabelxx'
+  const labels = Array.from({ length: 64 }, (_, n) => `benchlabel${String(n).padStart(2, '0')}`)
   const proxy = spawn(process.execPath, [at('proxy.mjs'), home, folder], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
@@ -124,21 +128,8 @@ async function oneTurn() {
   for (let n = 0; n < 4; n++) await turn()
   const parent = await turn()
   const { counts: before } = await counted()
-  sql("alter system set log_statement = 'all'")
-  sql('select pg_reload_conf()')
-  await new Promise((resolve) => setTimeout(resolve, 300))
-  const offset = readFileSync(join(home, 'log')).length
   const turnId = await turn()
-  const { counts: after, types } = await counted()
-  const log = readFileSync(join(home, 'log')).subarray(offset).toString('utf8')
-  sql('alter system reset log_statement')
-  sql('select pg_reload_conf()')
-  const typeNames = new Map(
-    sql("select oid, oid::regtype from pg_type where typtype = 'b'")
-      .split('\n')
-      .map((line) => line.split('|'))
-      .map(([oid, name]) => [Number(oid), name]),
-  )
+  const { counts: after, statements } = await counted()
   // Every id that the tables had before the turn.
   const known = new Set(
     sql("select id from turns where id <> '' union select run_id from turns", schema).split('\n'),
@@ -150,28 +141,22 @@ async function oneTurn() {
   known.add(owner.slice(0, 26))
   // It gives up the sessions that it has.
   await engine.close()
-  const statements = logged(log)
-  const made = script({
-    statements,
-    types: new Map(types),
-    typeNames,
-    label,
-    known,
-    turnId,
-    parent,
-  })
-  sql(
-    `insert into turns select (jsonb_populate_record(t, jsonb_build_object('id', '${made.first}', 'n', nextval('turn_numbers'),
-       'run_id', 'seed', 'run_number', nextval('run_numbers')))).* from turns t where id = '${parent}';
-     insert into sessions select (jsonb_populate_record(s, jsonb_build_object('label', '${label}-' || c,
-       'head', '${made.first}', 'owner', '${owner}'))).* from sessions s, generate_series(0, 63) c where s.label = '${label}'`,
-    schema,
-  )
+  proxy.stdin.end()
   const counts = Object.fromEntries(
     Object.keys(before).map((key) => [key, after[key] - before[key]]),
   )
-  proxy.stdin.end()
-  return { schema, counts, text: made.text }
+  const captured = template({ statements, label, labels, known, turnId, parent })
+  /** The sessions of the floor as they were before the turn, and nothing of an earlier round. */
+  const reset = () =>
+    sql(
+      `delete from turns where session_label like 'benchlabel__' and session_label <> '${label}';
+       delete from sessions where label like 'benchlabel__' and label <> '${label}';
+       truncate session_moves; truncate events; truncate messages;
+       insert into sessions select (jsonb_populate_record(s, jsonb_build_object('label', 'benchlabel' || lpad(c::text, 2, '0'),
+         'head', '${parent}', 'owner', '${owner}'))).* from sessions s, generate_series(0, 63) c where s.label = '${label}'`,
+      schema,
+    )
+  return { schema, counts, captured, reset }
 }
 
 /** From the end of a turn in one process to the moment when another one has it, in milliseconds. */
@@ -186,7 +171,7 @@ async function wakeUps() {
       if (seen.length === 203) return
     }
   })()
-  const args = [at('worker.mjs'), url, schema, '1', '200', 'w']
+  const args = [at('worker.mjs'), url, schema, '1', '200', 'w', '4', '3']
   const env = { ...process.env, BENCH_EVENTS: '1' }
   const child = spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'inherit'], env })
   const ends = []
@@ -203,43 +188,65 @@ async function wakeUps() {
   return { p50: waits[100], p95: waits[190] }
 }
 
+/** Rows of a table in Markdown. */
+function table(head, rows) {
+  console.log(
+    [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n'),
+  )
+  console.log()
+}
+
+const thousands = (value) => Math.round(value).toLocaleString('en-US')
+const milliseconds = (us) => (us / 1_000).toFixed(2)
+
+/** The turns of a floor, whose every turn must be stored, and those of one process. */
+async function beside({ schema, captured, reset }, program, sessions) {
+  const turns = sessions === 1 ? TURNS_ALONE : TURNS
+  const file = join(folder, 'turn.json')
+  const rows = []
+  for (let rep = 0; rep < reps; rep++) {
+    reset()
+    const bare = floor({
+      program,
+      url,
+      file,
+      turn: captured,
+      sessions,
+      pool: POOL,
+      warm: WARM,
+      turns,
+    })
+    const stored = Number(
+      sql(
+        `select count(*) from turns where session_label in (${captured.labels.map((it) => `'${it}'`)}) and status = 'completed'`,
+        schema,
+      ),
+    )
+    // A program whose turns do not end would be no floor.
+    if (stored !== sessions * (WARM + turns)) throw new Error(`the floor stored ${stored} turns`)
+    const { perSecond, cpuUs } = await engines(1, sessions, turns)
+    rows.push({ bare, perSecond, ratio: perSecond / bare, cpuUs })
+  }
+  return (key) => median(rows.map((row) => row[key]))
+}
+
 /** Everything but the wake-ups. */
 async function figures() {
-  const { schema, counts, text } = await oneTurn()
-  console.log('a turn', JSON.stringify(counts))
-  const file = join(folder, 'turn.sql')
-  const beat = (clients) => floor({ bin, url, schema, file, text, clients, seconds: 4 })
-  for (const sessions of [1, 64]) {
-    const rows = []
-    for (let rep = 0; rep < reps; rep++) {
-      const stored = Number(sql("select count(*) from turns where status <> 'streaming'", schema))
-      const bare = await beat(sessions)
-      const done =
-        Number(sql("select count(*) from turns where status <> 'streaming'", schema)) - stored
-      // A script whose turns do not end would be no floor.
-      if (done < bare * 4 * 0.9) throw new Error(`pgbench made ${done} turns in ${bare * 4} tries`)
-      const { perSecond, cpuUs } = await engines(1, sessions, sessions === 1 ? 400 : 30)
-      rows.push({ bare, perSecond, ratio: perSecond / bare, cpuUs })
-    }
-    const of = (key) => Math.round(median(rows.map((row) => row[key])) * 100) / 100
-    console.log(
-      `${sessions} sessions`,
-      JSON.stringify({
-        engine: of('perSecond'),
-        floor: of('bare'),
-        ratio: of('ratio'),
-        cpuUs: of('cpuUs'),
-      }),
-    )
+  const program = built(profile)
+  const one = await oneTurn()
+  const alone = await beside(one, program, 1)
+  const many = await beside(one, program, 64)
+  const processes = []
+  const each = { 1: [], 2: [], 4: [] }
+  // One after the other in each round, so that a change of the machine's load is in all.
+  for (let rep = 0; rep < reps; rep++) {
+    for (const count of [1, 2, 4]) each[count].push(await engines(count, 64, TURNS))
   }
-  for (const processes of [1, 2, 4]) {
-    const rows = []
-    for (let rep = 0; rep < reps; rep++) rows.push(await engines(processes, 64, 30))
-    const of = (key) => Math.round(median(rows.map((row) => row[key])))
-    console.log(
-      `${processes} processes`,
-      JSON.stringify({ perSecond: of('perSecond'), cpuUs: of('cpuUs') }),
-    )
+  const cpu = (count) => median(each[count].map(({ cpuUs }) => cpuUs))
+  for (const count of [1, 2, 4]) {
+    const perSecond = median(each[count].map((round) => round.perSecond))
+    const more = `${Math.round((cpu(count) / cpu(1) - 1) * 100)} %`
+    processes.push([count, thousands(perSecond), thousands(cpu(count)), count === 1 ? '' : more])
   }
   const { schema: sized } = await engines(1, 64, 30)
   sql('vacuum full', sized)
@@ -249,7 +256,30 @@ async function figures() {
     sized,
   )
   const content = 4 * 54 + 9 * 45
-  console.log('size', JSON.stringify({ bytesPerTurn: Number(size), content }))
+  const { statements, roundTrips, sent, received } = one.counts
+  table(
+    ['', ''],
+    [
+      ['statements, round trips', `${statements}, ${roundTrips}`],
+      ['bytes to the server, from it', `${thousands(sent)}, ${thousands(received)}`],
+      [
+        'bytes stored, with indexes, after `vacuum full`',
+        `${thousands(size)} for a content of ${content}`,
+      ],
+      [
+        "processor time of the engine's process",
+        `${milliseconds(many('cpuUs'))} ms with 64 sessions, ${milliseconds(alone('cpuUs'))} ms with one`,
+      ],
+    ],
+  )
+  const row = (sessions, of) => [
+    sessions,
+    thousands(of('perSecond')),
+    thousands(of('bare')),
+    of('ratio').toFixed(2),
+  ]
+  table(['Sessions', 'Turns/s', 'Floor', 'Ratio'], [row(1, alone), row(64, many)])
+  table(['Processes', 'Turns/s', 'CPU µs a turn', 'more than one'], processes)
 }
 
 try {
@@ -257,13 +287,16 @@ try {
   sql('alter system set full_page_writes = on')
   sql('select pg_reload_conf()')
   if (!isWakeOnly) await figures()
-  console.log('wake-up, ms', JSON.stringify(await wakeUps()))
-  console.log(
-    'load',
-    loadavg()
-      .map((load) => load.toFixed(2))
-      .join(' '),
+  const { p50, p95 } = await wakeUps()
+  table(
+    ['Wake-up', 'ms'],
+    [
+      ['median', p50.toFixed(1)],
+      ['95th percentile', p95.toFixed(1)],
+    ],
   )
+  const load = loadavg().map((it) => it.toFixed(2))
+  console.log(`load average ${load.join(' ')}; the floor's profile: ${profile}`)
 } finally {
   server.stdin.end()
   await closed

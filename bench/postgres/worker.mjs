@@ -1,15 +1,16 @@
 // One engine process of bench/postgres: turns of a scripted provider in sessions of its own, side by side. Arguments: URL, schema, the
-// sessions, the turns of each, a name. It begins with a line on its standard input, and prints its figures.
+// sessions, the turns of each, a name, the connections, the turns of each session before. It begins with a line on its standard input, and
+// prints its figures.
 
 import { createRequire } from 'node:module'
 
-const [url, schema, sessions, turns, name] = process.argv.slice(2)
+const [url, schema, sessions, turns, name, pool, warm] = process.argv.slice(2)
 const { AgentEngine, scriptedProvider } = createRequire(import.meta.url)(
   process.env.NEXUS_ENGINE ?? '../../index.js',
 )
 const reply = { text: 'The quick brown fox jumps over the lazy dog. '.repeat(9) }
 const engine = new AgentEngine({
-  ledger: { url, schema, pool: Math.min(Number(sessions), 32) },
+  ledger: { url, schema, pool: Number(pool) },
   providers: { demo: scriptedProvider([reply], { repeat: true }) },
   models: [{ provider: 'demo', id: 'demo', contextWindow: 1_000_000, maxOutputTokens: 4_096 }],
 })
@@ -34,7 +35,7 @@ async function work(session, count) {
 const all = (count) =>
   Promise.all(Array.from({ length: Number(sessions) }, (_, session) => work(session, count)))
 // Connections, plans and code are warm.
-await all(3)
+await all(Number(warm))
 console.log('ready')
 process.stdin.once('data', async () => {
   const [cpu, from] = [process.cpuUsage(), performance.now()]

@@ -3,7 +3,8 @@
 //! A statement is sent unnamed with the types of its parameters: one round trip, and safe behind a pooler. It must never
 //! repeat a statement that may have taken effect without telling it so.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,6 +77,8 @@ pub(crate) struct Server {
     pub(crate) has_reserved: Cell<bool>,
     /// The codes of the memory's vectors.
     pub(crate) codes: CodeCache,
+    /// The statements that are built of parts, by their form.
+    texts: RefCell<HashMap<u8, Rc<str>>>,
     is_closed: Cell<bool>,
 }
 
@@ -109,9 +112,16 @@ impl Server {
             unindexed: Cell::new(0),
             indexes: Alone::default(),
             has_reserved: Cell::new(false),
+            texts: RefCell::default(),
             is_closed,
             codes: CodeCache::default(),
         }
+    }
+
+    /// The statement of a commit point, built once for each form that it has.
+    pub(crate) fn built(&self, form: u8, build: impl FnOnce() -> String) -> Rc<str> {
+        let mut texts = self.texts.borrow_mut();
+        Rc::clone(texts.entry(form).or_insert_with(|| self.sql(&build()).into()))
     }
 
     /// The statement with the schema in place of each `@` before a name. Others are operators.

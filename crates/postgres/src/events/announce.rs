@@ -8,13 +8,14 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use base::clock::Clock;
 use tokio::time::timeout;
 use tokio_postgres::AsyncMessage;
 use tokio_postgres::types::Type;
 
 use crate::connect::server::{Param, Server};
 
-/// Changes of this time go in one statement.
+/// The time between two statements: changes of this time go in one.
 const BATCH: Duration = Duration::from_millis(2);
 /// The pause before the listening connection is opened again.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -74,16 +75,32 @@ pub(crate) fn commands_to(owner: &str) -> String {
     format!("commands {owner}")
 }
 
-/// Sends what is announced, until the ledger is closed.
+/// Sends what is announced, until the ledger is closed: at once, and what follows soon after it together.
 pub(crate) async fn send(server: Rc<Server>) {
+    let clock = Clock::default();
+    let text = server.sql("select pg_notify($1, p) from unnest($2::text[]) as p");
+    let mut next = clock.instant();
     loop {
         server.announced.some.notified().await;
-        tokio::time::sleep(BATCH).await;
+        tokio::time::sleep_until(next).await;
         let payloads = server.announced.payloads.take();
         let params: [Param<'_>; 2] = [(&server.channel, Type::TEXT), (&payloads, Type::TEXT_ARRAY)];
-        let text = "select pg_notify($1, p) from unnest($2::text[]) as p";
+        let listening = server.announced.listening.borrow().clone();
         // Who waits looks by itself too.
-        drop(server.rows("notify other processes", text, &params).await);
+        match listening.filter(|client| !client.is_closed()) {
+            // The connections of the pool are for what waits for the server.
+            Some(client) => {
+                drop(timeout(server.timeout, client.query_typed(&text, &params)).await);
+            }
+            None => drop(
+                server
+                    .run("notify other processes", async |client, _| {
+                        Ok(client.query_typed(&text, &params).await?)
+                    })
+                    .await,
+            ),
+        }
+        next = clock.instant() + BATCH;
     }
 }
 
@@ -92,6 +109,7 @@ pub(crate) async fn listen(server: Rc<Server>) {
     server.live.listens.notified().await;
     loop {
         if let Ok((client, mut connection)) = server.connect_beside().await {
+            let client = Rc::new(client);
             let receive = async {
                 while let Some(Ok(message)) = poll_fn(|it| connection.poll_message(it)).await {
                     if let AsyncMessage::Notification(it) = message {
@@ -103,6 +121,7 @@ pub(crate) async fn listen(server: Rc<Server>) {
             let ask = async {
                 let listens = client.batch_execute(&text);
                 if matches!(timeout(server.timeout, listens).await, Ok(Ok(()))) {
+                    server.announced.listening.replace(Some(Rc::clone(&client)));
                     std::future::pending::<()>().await;
                 }
             };
@@ -110,6 +129,7 @@ pub(crate) async fn listen(server: Rc<Server>) {
                 () = receive => {}
                 () = ask => {}
             }
+            server.announced.listening.take();
         }
         tokio::time::sleep(AGAIN).await;
     }

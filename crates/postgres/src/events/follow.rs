@@ -107,32 +107,43 @@ async fn referenced(
             EventReference::Outcome { .. } => ends = true,
         }
     }
-    let mut found = EventRows::default();
-    let doing = "read what events refer to";
-    if !calls.is_empty() {
-        let text = "select id, body, checksum from @tool_calls where turn_id = $1 and id = any($2)";
-        let params: [Param<'_>; 2] = [(&turn_id, Type::TEXT), (&calls, Type::TEXT_ARRAY)];
-        for row in server.rows(doing, text, &params).await? {
-            if let Some(call) = sound(turn_read::call(&row))? {
-                found.calls.insert(call.call_id.clone(), call);
-            }
-        }
-    }
-    if !messages.is_empty() {
-        let text = "select id, body, checksum from @messages where turn_id = $1 and id = any($2)";
-        let params: [Param<'_>; 2] = [(&turn_id, Type::TEXT), (&messages, Type::TEXT_ARRAY)];
-        for row in server.rows(doing, text, &params).await? {
-            let message: Option<Message> = sound(turn_read::message(&row))?;
-            found.texts.extend(message.map(|it| (it.id.clone(), EventRows::text_of(&it))));
-        }
-    }
-    if ends {
+    let sql = [
+        "select id, body, checksum from @tool_calls where turn_id = $1 and id = any($2)",
+        "select id, body, checksum from @messages where turn_id = $1 and id = any($2)",
         // Read after the events: the turn may have ended since the page was begun.
-        let text =
-            format!("select {TURN} from @turns t where t.id = $1 and t.status <> 'streaming'");
-        let row = server.row(doing, &text, &[(&turn_id, Type::TEXT)]).await?;
-        found.turn = row.map(|row| sound(turn_read::turn(&row))).transpose()?.flatten();
+        &format!("select {TURN} from @turns t where t.id = $1 and t.status <> 'streaming'"),
+    ]
+    .map(|text| server.sql(text));
+    let [of_calls, of_messages, of_turn] = &sql;
+    let turn: Param<'_> = (&turn_id, Type::TEXT);
+    let calls_of: [Param<'_>; 2] = [turn.clone(), (&calls, Type::TEXT_ARRAY)];
+    let messages_of: [Param<'_>; 2] = [turn.clone(), (&messages, Type::TEXT_ARRAY)];
+    let turn_of: [Param<'_>; 1] = [turn];
+    let read = server.run("read what events refer to", async |client, _| {
+        let one = async |wanted: bool, sql: &str, params: &[Param<'_>]| match wanted {
+            true => client.query_typed(sql, params).await,
+            false => Ok(Vec::new()),
+        };
+        // Over one connection, in one round trip.
+        let (calls, messages, turns) = tokio::join!(
+            one(!calls.is_empty(), of_calls, &calls_of),
+            one(!messages.is_empty(), of_messages, &messages_of),
+            one(ends, of_turn, &turn_of),
+        );
+        Ok((calls?, messages?, turns?))
+    });
+    let (calls, messages, turns) = read.await?;
+    let mut found = EventRows::default();
+    for row in &calls {
+        if let Some(call) = sound(turn_read::call(row))? {
+            found.calls.insert(call.call_id.clone(), call);
+        }
     }
+    for row in &messages {
+        let message: Option<Message> = sound(turn_read::message(row))?;
+        found.texts.extend(message.map(|it| (it.id.clone(), EventRows::text_of(&it))));
+    }
+    found.turn = turns.first().map(|row| sound(turn_read::turn(row))).transpose()?.flatten();
     Ok(found)
 }
 

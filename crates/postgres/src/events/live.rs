@@ -5,14 +5,18 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
 use model::{
     Follows, LiveRun, MemoryWake, QueueWake, Retention, RunNames, RunRegistration, TurnLease,
 };
 use tokio::sync::{Notify, watch};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::connect::held::Held;
+
+/// The head of a session: `None` for no session, `Some(None)` for one without a turn.
+pub(crate) type SessionHead = Option<Option<String>>;
 
 /// A run under way in this process.
 pub(crate) struct Entry {
@@ -20,6 +24,8 @@ pub(crate) struct Entry {
     pub(crate) run: Weak<dyn LiveRun>,
     /// The label of its session, an alias resolved.
     label: OnceLock<String>,
+    /// The head of its session as its label was resolved, until it is read: W0 compares it.
+    head: Mutex<Option<SessionHead>>,
     /// The epoch of its session's lease; 0 before it has one.
     pub(crate) epoch: AtomicI64,
     /// It has events that are not stored.
@@ -67,6 +73,11 @@ impl Entry {
     /// Sets the label that an alias leads to: it may lead elsewhere later.
     pub(crate) fn resolve(&self, label: &str) -> &str {
         self.label.get_or_init(|| label.to_owned())
+    }
+
+    /// Sets the head that was read with the label.
+    pub(crate) fn head_is(&self, head: SessionHead) {
+        *self.head.lock().unwrap_or_else(PoisonError::into_inner) = Some(head);
     }
 
     /// The label, where it is certain.
@@ -151,6 +162,7 @@ impl Live {
             names,
             run,
             label: OnceLock::new(),
+            head: Mutex::default(),
             epoch: AtomicI64::new(0),
             dirty: AtomicBool::new(false),
             waits: AtomicBool::new(false),
@@ -177,6 +189,15 @@ impl Live {
                 same.max_by(|one, other| one.names.turn_id.cmp(&other.names.turn_id)).cloned()
             }
         }
+    }
+
+    /// The head of a session as a run of this process has just read it, once.
+    pub(crate) fn take_head(&self, label: &str) -> Option<SessionHead> {
+        let runs = self.runs();
+        let of = runs.values().filter(|entry| entry.label.get().is_some_and(|it| it == label));
+        let mut heads =
+            of.map(|entry| entry.head.lock().unwrap_or_else(PoisonError::into_inner).take());
+        heads.find_map(|head| head)
     }
 
     /// A commit point of a run is submitted.
@@ -281,17 +302,72 @@ impl Live {
     }
 
     /// Changes of a turn, a session, or an answer, by its name, from now on.
-    pub(crate) fn changes(&self, of: &str) -> watch::Receiver<()> {
+    pub(crate) fn changes(self: &Arc<Self>, of: &str) -> Changes {
         let mut waits = self.waits();
-        waits.entry(of.to_owned()).or_insert_with(|| watch::Sender::new(())).subscribe()
+        let wait = waits.entry(of.to_owned()).or_insert_with(|| watch::Sender::new(()));
+        Changes { live: Arc::clone(self), of: of.to_owned(), seen: Some(wait.subscribe()) }
     }
 
     /// Wakes who waits for a change of `of`.
     pub(crate) fn wake(&self, of: &str) {
-        let mut waits = self.waits();
-        if waits.get(of).is_some_and(|wait| wait.send(()).is_err()) {
-            waits.remove(of);
+        if let Some(wait) = self.waits().get(of) {
+            wait.send_replace(());
         }
+    }
+}
+
+/// The changes of one name. When the last of them is dropped, nothing of the name is left.
+pub(crate) struct Changes {
+    live: Arc<Live>,
+    of: String,
+    /// There until it is dropped.
+    seen: Option<watch::Receiver<()>>,
+}
+
+impl Changes {
+    /// Waits for the next change, at most so long.
+    pub(crate) async fn within(&mut self, most: Duration) {
+        if let Some(seen) = &mut self.seen {
+            // Who waits looks by itself too.
+            let _ = timeout(most, seen.changed()).await;
+        }
+    }
+
+    /// The changes until now are known.
+    pub(crate) fn mark_unchanged(&mut self) {
+        if let Some(seen) = &mut self.seen {
+            seen.mark_unchanged();
+        }
+    }
+}
+
+impl Drop for Changes {
+    fn drop(&mut self) {
+        let mut waits = self.live.waits();
+        // Under the lock, so that of two that are dropped at once the later one sees that it is the last.
+        self.seen = None;
+        if waits.get(&self.of).is_some_and(|wait| wait.receiver_count() == 0) {
+            waits.remove(&self.of);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Live;
+    use std::time::Duration;
+
+    #[tokio::test]
+    async fn nothing_is_left_of_a_name_that_nobody_waits_for() {
+        let live = Live::new(None);
+        let mut one = live.changes("turn");
+        let other = live.changes("turn");
+        live.wake("turn");
+        one.within(Duration::MAX).await;
+        drop(other);
+        assert_eq!(live.waits().len(), 1);
+        drop(one);
+        assert_eq!(live.waits().len(), 0);
     }
 }
 

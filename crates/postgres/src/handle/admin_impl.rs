@@ -185,7 +185,7 @@ impl LedgerAdmin for Postgres {
                     Ok(Some(taken)) => break Ok(taken),
                     Err(error) => break Err(error),
                 }
-                let _ = tokio::time::timeout(LOOK, changes.changed()).await;
+                changes.within(LOOK).await;
             };
             self.submit(None, move |server| async move { commands::delete(&server, id).await })
                 .await?;

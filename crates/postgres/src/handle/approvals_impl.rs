@@ -67,7 +67,7 @@ impl ApprovalStore for Postgres {
                 let left = until.map_or(LOOK, |at| {
                     Duration::from_millis(u64::try_from(at.saturating_sub(now)).unwrap_or_default())
                 });
-                let _ = tokio::time::timeout(left.min(LOOK), changes.changed()).await;
+                changes.within(left.min(LOOK)).await;
             }
         })
     }

@@ -25,6 +25,7 @@ use crate::journal::{begin, commit, compaction, history, lease, record, take_ove
 use crate::queue::{budgets, dispatch_rows};
 use crate::reading::{sessions, turns, usage};
 use crate::rows::turn_read::get;
+use crate::sessions::aliases;
 
 /// The interval at which a session is tried again without a word of a change.
 const LOOK: Duration = Duration::from_millis(250);
@@ -61,8 +62,15 @@ impl Journal for Postgres {
         if let Some(label) = entry.resolved() {
             return Box::pin(std::future::ready(Ok(label.to_owned())));
         }
-        let named = self.session_named(label);
-        Box::pin(async move { Ok(entry.resolve(&named.await?).to_owned()) })
+        let name = label.to_owned();
+        self.submit(None, move |server| async move {
+            let (label, head) = aliases::resolve_with_head(&server, &name).await?;
+            // Where an alias leads, runs that wait there may still move it.
+            if label == name {
+                entry.head_is(head);
+            }
+            Ok(entry.resolve(&label).to_owned())
+        })
     }
 
     fn register(

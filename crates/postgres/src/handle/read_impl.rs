@@ -16,6 +16,7 @@ use model::{
 
 use crate::events::announce;
 use crate::events::follow::{self, Found};
+use crate::events::live::Changes;
 use crate::events::waiting;
 use crate::handle::postgres::Postgres;
 use crate::journal::history;
@@ -158,16 +159,22 @@ impl LedgerRead for Postgres {
 
     fn ended_run(&self, run_id: String) -> PortFuture<'_, EndedRun> {
         Box::pin(async move {
-            let mut changes = None;
+            // Changes of a run have the name of its turn.
+            let mut changes: Option<(String, Changes)> = None;
             loop {
+                self.listen();
                 let of = run_id.clone();
                 let read =
                     self.submit(None, move |server| async move { runs::end(&server, &of).await });
-                if let Some(ended) = read.await? {
-                    return Ok(ended);
+                let turn_id = match read.await? {
+                    Ok(ended) => return Ok(ended),
+                    Err(turn_id) => turn_id,
+                };
+                match &mut changes {
+                    Some((of, changes)) if *of == turn_id => changes.within(LOOK).await,
+                    // It is read again, so that no change is missed.
+                    changes => *changes = Some((turn_id.clone(), self.live.changes(&turn_id))),
                 }
-                let changes = changes.get_or_insert_with(|| self.live.changes(&run_id));
-                let _ = tokio::time::timeout(LOOK, changes.changed()).await;
             }
         })
     }
@@ -246,12 +253,19 @@ impl LedgerRead for Postgres {
                     Ok(Found { page, interrupted: true }) => {
                         return Ok(EventPage { over: true, ..page });
                     }
-                    Ok(Found { page, .. }) => of = Follows::Turn(page.turn_id),
+                    Ok(Found { page, .. }) => {
+                        let is_known = matches!(of, Follows::Turn(_));
+                        of = Follows::Turn(page.turn_id);
+                        // Changes of a run have the name of its turn: it is read again, so that none is missed.
+                        if !is_known {
+                            continue;
+                        }
+                    }
                     // A run that has just begun has no event yet.
                     Err(error) if !(begins && follow::has_no_events(&error)) => return Err(error),
                     Err(_) => {}
                 }
-                let _ = tokio::time::timeout(LOOK, changes.changed()).await;
+                changes.within(LOOK).await;
             }
         })
     }
@@ -272,7 +286,7 @@ impl LedgerRead for Postgres {
                     return Ok(page);
                 }
                 cursor = Some(page.cursor);
-                let _ = tokio::time::timeout(LOOK, changes.changed()).await;
+                changes.within(LOOK).await;
             }
         })
     }

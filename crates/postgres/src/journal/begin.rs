@@ -33,7 +33,7 @@ pub(crate) async fn begin(
     reservation: Option<&Reservation>,
 ) -> Stored<(Opened<i64>, Reserved)> {
     let has = (!opening.items.is_empty(), events.is_some(), reservation.is_some());
-    let sql = statement(server, has);
+    let sql = server.built(form(has), || statement(has));
     let header = body::encode(&HeaderBody::of_opening(opening)?)?;
     let context = OpeningBody { context: opening.context.clone(), target: opening.target.clone() };
     let context = body::encode(&context)?;
@@ -113,8 +113,13 @@ pub(crate) async fn begin(
     opened.await
 }
 
+/// The number of the statement's form; those of W4 are from 8 on.
+fn form((has_items, stores_events, reserves): (bool, bool, bool)) -> u8 {
+    u8::from(has_items) | u8::from(stores_events) << 1 | u8::from(reserves) << 2
+}
+
 /// The statement: whether the turn takes messages of its session's queue, stores events, and reserves its first call.
-fn statement(server: &Server, (has_items, stores_events, reserves): (bool, bool, bool)) -> String {
+fn statement((has_items, stores_events, reserves): (bool, bool, bool)) -> String {
     let messages = insert_messages("$3", "taken", FIRST);
     let mut next = FIRST + Messages::PARAMS;
     let (items, all_taken) = if has_items {
@@ -133,7 +138,7 @@ fn statement(server: &Server, (has_items, stores_events, reserves): (bool, bool,
     let (reserved, reserves) = riding(reserves, last);
     let (lives, take_place) =
         (waiting::lives("$2"), waiting::take_place(("$7", "$3", "$2"), "taken"));
-    server.sql(&format!(
+    format!(
         "with parent as (select depth, thread_tokens, session_label from @turns where id = $6 and status <> 'streaming'),
          follows as (select s.persona_id, s.agent_id from parent join @sessions s on s.label = parent.session_label),
          main as (select id from @personas where main_session_label = $1),
@@ -160,7 +165,7 @@ fn statement(server: &Server, (has_items, stores_events, reserves): (bool, bool,
            from taken left join parent p on true),
          written as ({messages}){items}{events}
          select epoch{all_taken}{reserved} from taken{reserves}"
-    ))
+    )
 }
 
 /// What a statement selects, and from where, that reserves a call with what it writes; its parameters begin with `first`.

@@ -3,6 +3,7 @@
 //! The statement compares the head that it was made for; if another one is there, the rule of `turn::stale_head` decides
 //! again. It must never write a part of a turn.
 
+use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 use base::clock::Clock;
@@ -278,7 +279,17 @@ fn stale(turn: &TurnEnd, head: Option<&str>, outcome: &str) -> StorageError {
 }
 
 /// The statement; `is_open` where the turn was opened.
-fn statement(server: &Server, is_open: bool, has_events: bool, has_owners: bool) -> String {
+fn statement(server: &Server, is_open: bool, has_events: bool, has_owners: bool) -> Rc<str> {
+    let has_accounts = server.live.has_accounts.load(Ordering::Acquire);
+    let is_remembered = server.live.memory.get().is_some();
+    let has = [is_open, has_events, has_owners, has_accounts, is_remembered];
+    // Those of W0 are below 8.
+    let form = has.iter().fold(1, |form, has| form << 1 | u8::from(*has));
+    server.built(form, || text(has))
+}
+
+/// The statement: whether the turn was opened, stores events, has calls of stored messages, accounts, a memory.
+fn text([is_open, has_events, has_owners, has_accounts, is_remembered]: [bool; 5]) -> String {
     let first = POINTER_PARAMS + 1;
     let p = |n: usize| format!("${}", first + n);
     let usage = "input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens, total_tokens";
@@ -331,19 +342,18 @@ fn statement(server: &Server, is_open: bool, has_events: bool, has_owners: bool)
         true => waiting::take_place((&run, "$6", "$5"), "pointed"),
         false => String::new(),
     };
-    let closed = match server.live.has_accounts.load(Ordering::Acquire) {
+    let closed = match has_accounts {
         true => budgets::close_own("$6"),
         false => String::new(),
     };
-    let remembered = match server.live.memory.get() {
-        None => String::new(),
-        Some(_) => turns::note("$6", "pointed"),
+    let remembered = match is_remembered {
+        false => String::new(),
+        true => turns::note("$6", "pointed"),
     };
-    let sql = format!(
+    format!(
         "with {POINTER}{take_place}, ended as ({turn}), messages as ({messages}), calls as ({calls}){events}{remembered}
          select head{sound}{closed} from pointed"
-    );
-    server.sql(&sql)
+    )
 }
 
 async fn write(

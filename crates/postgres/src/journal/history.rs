@@ -8,6 +8,7 @@ use tokio_postgres::types::Type;
 
 use crate::connect::error::{Stored, damaged};
 use crate::connect::server::{Param, Server};
+use crate::events::live::SessionHead;
 use crate::journal::pointer::unknown_turn;
 use crate::rows::turn_read::{MESSAGE, get, message};
 use model::{HistoryBase, HistoryTurn, Message, SessionHistory, TurnStatus};
@@ -18,8 +19,11 @@ use turn::context_walk::{
 /// Turns of a slice of the chain.
 const SLICE: i64 = 256;
 
-/// The head of a session: `None` for no session, `Some(None)` for one without a turn.
-pub(crate) async fn head(server: &Server, label: &str) -> Stored<Option<Option<String>>> {
+/// The head of a session, which a run may have read with its label.
+pub(crate) async fn head(server: &Server, label: &str) -> Stored<SessionHead> {
+    if let Some(head) = server.live.take_head(label) {
+        return Ok(head);
+    }
     let text = "select head from @sessions where label = $1";
     let row = server.row("read a session", text, &[(&label, Type::TEXT)]).await?;
     row.map(|row| get(&row, "head")).transpose()

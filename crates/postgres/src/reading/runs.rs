@@ -125,11 +125,11 @@ pub(crate) async fn list(server: &Server, filter: &RunFilter) -> Stored<Page<Run
     Ok(Page::cut(found.into_iter().map(|run| (run.turn_id.clone(), run)).collect(), filter.limit))
 }
 
-/// The end of the newest run with the host's id; `None` while a process runs it.
+/// The end of the newest run with the host's id, or its turn while a process runs it.
 ///
 /// # Errors
 /// `unknown_run`; `run_interrupted` when no process runs it.
-pub(crate) async fn end(server: &Server, run_id: &str) -> Stored<Option<EndedRun>> {
+pub(crate) async fn end(server: &Server, run_id: &str) -> Stored<Result<EndedRun, String>> {
     let run = info(server, run_id).await?.ok_or_else(|| {
         let message =
             format!("the ledger has no run `{run_id}`; pass the id of one that has begun");
@@ -144,7 +144,9 @@ pub(crate) async fn end(server: &Server, run_id: &str) -> Stored<Option<EndedRun
                 ),
             ));
         }
-        RunStatus::Waiting | RunStatus::Running | RunStatus::AwaitingApproval => return Ok(None),
+        RunStatus::Waiting | RunStatus::Running | RunStatus::AwaitingApproval => {
+            return Ok(Err(run.turn_id));
+        }
         RunStatus::Completed | RunStatus::Aborted | RunStatus::Failed => {}
     }
     let turn =
@@ -162,5 +164,5 @@ pub(crate) async fn end(server: &Server, run_id: &str) -> Stored<Option<EndedRun
     ];
     let was_head = server.row("read the moves of a session", text, &params).await?.is_some();
     let in_thread = turn.status == "failed" || was_head;
-    Ok(Some(EndedRun { turn, compaction, in_thread }))
+    Ok(Ok(EndedRun { turn, compaction, in_thread }))
 }

@@ -7,6 +7,7 @@ use tokio_postgres::types::Type;
 
 use crate::connect::error::{Failure, Stored};
 use crate::connect::server::{Param, Server};
+use crate::events::live::SessionHead;
 use crate::queue::transaction::Transaction;
 use crate::rows::turn_read::get;
 use model::{AliasRow, Page, PageOptions, StorageError, StorageErrorKind};
@@ -41,6 +42,25 @@ pub(crate) async fn resolve(server: &Server, label: &str) -> Stored<String> {
     let params: [Param<'_>; 2] = [(&label, Type::TEXT), (&MAX_CHAIN, Type::INT4)];
     let row = server.row("find a session", RESOLVE, &params).await?;
     resolved(label, row.as_ref())
+}
+
+/// Like [`resolve`], with the head of the session.
+pub(crate) async fn resolve_with_head(
+    server: &Server,
+    label: &str,
+) -> Stored<(String, SessionHead)> {
+    let text = format!(
+        "select c.label, c.steps, s.label is not null as is_there, s.head
+         from ({RESOLVE}) c left join @sessions s on s.label = c.label"
+    );
+    let params: [Param<'_>; 2] = [(&label, Type::TEXT), (&MAX_CHAIN, Type::INT4)];
+    let row = server.row("find a session", &text, &params).await?;
+    let named = resolved(label, row.as_ref())?;
+    let head = match row {
+        Some(row) if get(&row, "is_there")? => Some(get(&row, "head")?),
+        _ => None,
+    };
+    Ok((named, head))
 }
 
 /// What [`RESOLVE`] finds for a label.

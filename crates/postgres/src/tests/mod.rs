@@ -4,6 +4,8 @@
 mod conformance;
 #[cfg(feature = "server")]
 mod deletion;
+#[cfg(feature = "server")]
+mod heads;
 mod options;
 #[cfg(feature = "server")]
 mod panics;
