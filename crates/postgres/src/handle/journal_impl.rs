@@ -222,7 +222,7 @@ impl Journal for Postgres {
         let mut changes = self.live.changes(session_label);
         Some(Box::pin(async move {
             // A notification may be lost, and the lease of a process that was killed ends without one.
-            let _ = tokio::time::timeout(LOOK, changes.changed()).await;
+            changes.within(LOOK).await;
             Ok(())
         }))
     }
