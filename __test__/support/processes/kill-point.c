@@ -1,8 +1,10 @@
 // Preloaded into a child: kills it at one chosen write or sync of one ledger, before it, after it, or in the middle of it.
 // It owns nothing but that moment, and must never change what any other file gets.
 //
+// KILL_LEDGER and KILL_COPY, if given: a file which it copies with its log at that moment, before others go on, and the copy.
 // KILL_FILE: how the paths of the ledger's files begin. KILL_AT: `before|after sync|write N`, or `torn write N`, from 1.
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -14,7 +16,24 @@
 
 static atomic_long writes, syncs;
 
+// By system calls: those of the library would be counted. Nothing is closed, so that no lock is lost before the end.
+static void copy(const char *suffix) {
+  static char from[4096], to[4096], bytes[65536];
+  snprintf(from, sizeof from, "%s%s", getenv("KILL_LEDGER"), suffix);
+  snprintf(to, sizeof to, "%s%s", getenv("KILL_COPY"), suffix);
+  long in = syscall(SYS_openat, AT_FDCWD, from, O_RDONLY);
+  long out = syscall(SYS_openat, AT_FDCWD, to, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  long length;
+  while (in >= 0 && out >= 0 && (length = syscall(SYS_read, in, bytes, sizeof bytes)) > 0) {
+    if (syscall(SYS_write, out, bytes, length) != length) return;
+  }
+}
+
 static void die(void) {
+  if (getenv("KILL_LEDGER") && getenv("KILL_COPY")) {
+    copy("-wal");
+    copy("");
+  }
   // By the system call: it does not return.
   syscall(SYS_kill, getpid(), SIGKILL);
 }

@@ -4,6 +4,7 @@
 //! A job's failure undoes that job alone. It must never answer a job before its transaction is in the file.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::time::Duration;
 
 use rusqlite::Connection;
 use tokio::sync::mpsc;
@@ -66,6 +67,8 @@ pub(super) fn serve(
         }
     }
     if guard.may_checkpoint() {
+        // Other processes cannot commit while it waits for their readers: the next one that closes does it.
+        let _ = connection.busy_timeout(Duration::ZERO);
         let _ = connection
             .wal_checkpoint_v2(Some(rusqlite::MAIN_DB), rusqlite::wal::CheckpointMode::TRUNCATE);
     } else {
