@@ -211,7 +211,7 @@ const proofs = {
     about:
       "pi's interfaces, `runAgent` and the command line from the packed package, with their type tests, on Node.js 20, 22 and 24",
     env: {},
-    command: [process.execPath, join(root, 'scripts', 'faces.mjs')],
+    command: [process.execPath, join(root, 'scripts', 'runtimes', 'faces.mjs')],
   },
   bundlers: {
     about:

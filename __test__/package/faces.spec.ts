@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
 
-const script = fileURLToPath(new URL('../../scripts/faces.mjs', import.meta.url))
+const script = fileURLToPath(new URL('../../scripts/runtimes/faces.mjs', import.meta.url))
 const specs = ['pi/exports', 'pi/ai/streams', 'pi/agent/fixed', 'pi/session/manager', 'cli/cli']
 
 test('the packed package passes the type tests and some specs of the faces', async () => {

@@ -1,7 +1,7 @@
 // Owns the proof that pi's interfaces, `runAgent` and the command line work as they are published: the package is packed, its files are the root of a
 // temporary project with the specs, and the specs and the type tests run there, on each Node.js. It must never build, nor read a file of `lib/`.
 //
-//   node scripts/faces.mjs [--one] [spec …]    `--one`: on this Node.js only
+//   node scripts/runtimes/faces.mjs [--one] [spec …]    `--one`: on this Node.js only
 
 import { execFileSync, spawnSync } from 'node:child_process'
 import {
@@ -17,7 +17,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-const root = join(dirname(fileURLToPath(import.meta.url)), '..')
+const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..')
 const SPECS = ['__test__/pi', '__test__/cli']
 /** What is about the sources, which a package does not have. */
 const SOURCES = ['**/cli/run-agent/json5.spec.ts', '**/cli/run-agent/config.spec.ts']
