@@ -207,6 +207,12 @@ const proofs = {
     env: {},
     command: ['bash', join(root, 'scripts', 'runtimes', 'mcp', 'run.sh')],
   },
+  faces: {
+    about:
+      "pi's interfaces, `runAgent` and the command line from the packed package, with their type tests, on Node.js 20, 22 and 24",
+    env: {},
+    command: [process.execPath, join(root, 'scripts', 'runtimes', 'faces.mjs')],
+  },
   bundlers: {
     about:
       'Next.js (installed first, 340 MB) builds and serves a route with a turn; all other bundles',

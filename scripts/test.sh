@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The whole check of the project: `npm test`, which `.ci/run` calls too.
 # It owns the order: cheap checks that often fail come first, and the first failure ends it.
-# It must never need more than Rust, Node.js 20.19+, git and a C compiler, never ask a question, and never
+# It must never need more than Rust, Node.js 20.19+, git, tmux and a C compiler, never ask a question, and never
 # change a committed file (what it regenerates is compared and, when it differs, left for `git diff`).
 #
 # What compiles, from nothing, in seconds on two cores (almost all of it the dependencies):
@@ -71,7 +71,7 @@ tools() {
   command -v sqlite3 || echo 'no sqlite3: the cross-check of the ledger is skipped'
   # The chat of the command line is tested in a real terminal.
   debian tmux tmux
-  command -v tmux || echo 'skipped: no tmux, so the chat of the command line is not tried in a terminal'
+  command -v tmux || { echo '`tmux` is not installed'; return 1; }
   # The page of examples/web is tested in a real browser.
   debian chromium chromium
   crates/postgres/serve.sh --check 2>/dev/null || debian initdb postgresql

@@ -11,7 +11,7 @@ import type {
   ToolCall,
 } from '../../pi-ai.d.ts'
 import { createAssistantMessageEventStream } from '../../pi-ai.js'
-import { PartialJson, parseStreamingJson } from '../pi-ai/partial-json.ts'
+import { PartialJson, parseStreamingJson } from '../pi-ai/json/partial-json.ts'
 import { failure } from './answer.ts'
 import { messageOf } from './run.ts'
 

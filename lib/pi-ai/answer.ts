@@ -10,7 +10,7 @@ import type {
   ThinkingContent,
   ToolCall,
 } from '../../pi-ai.d.ts'
-import { PartialJson, parseStreamingJson } from './partial-json.ts'
+import { PartialJson, parseStreamingJson } from './json/partial-json.ts'
 import { redactedOf, signatureOfCall, signatureOfOpaque, textOf, thinkingOf } from './signatures.ts'
 
 type Content = TextContent | ThinkingContent | ToolCall

@@ -14,9 +14,9 @@ import { type Bridge, isBridged, openBridge } from './bridge.ts'
 import { conversationOf } from './conversation.ts'
 import { lease } from './engines.ts'
 import { getEnvApiKey } from './env-keys.ts'
-import { AssistantMessageEventStream } from './event-stream.ts'
 import { calculateCost } from './models.ts'
 import { isContextOverflow } from './overflow.ts'
+import { AssistantMessageEventStream } from './streams/event-stream.ts'
 
 type Fields = Partial<AssembledContext>
 type ReadFields = (model: Model, context: Context, options: StreamOptions) => Fields

@@ -2,13 +2,9 @@
 
 import type * as declared from '../../pi-ai.d.ts'
 
-export * from './api-streams.ts'
 export { findEnvKeys, getEnvApiKey } from './env-keys.ts'
-export {
-  AssistantMessageEventStream,
-  createAssistantMessageEventStream,
-  EventStream,
-} from './event-stream.ts'
+export { parseStreamingJson } from './json/partial-json.ts'
+export { parseJsonWithRepair, repairJson } from './json/repair-json.ts'
 export {
   calculateCost,
   clampThinkingLevel,
@@ -21,7 +17,6 @@ export {
 } from './models.ts'
 export * from './oauth.ts'
 export { getOverflowPatterns, isContextOverflow } from './overflow.ts'
-export { parseStreamingJson } from './partial-json.ts'
 export {
   clearApiProviders,
   getApiProvider,
@@ -29,7 +24,6 @@ export {
   registerApiProvider,
   unregisterApiProviders,
 } from './registry.ts'
-export { parseJsonWithRepair, repairJson } from './repair-json.ts'
 export { StringEnum, Type } from './schema/typebox.ts'
 export { validateToolArguments, validateToolCall } from './schema/validation.ts'
 export {
@@ -40,7 +34,13 @@ export {
   stream,
   streamSimple,
 } from './stream.ts'
-export { ModelCallError } from './throwing.ts'
+export * from './streams/api-streams.ts'
+export {
+  AssistantMessageEventStream,
+  createAssistantMessageEventStream,
+  EventStream,
+} from './streams/event-stream.ts'
+export { ModelCallError } from './streams/throwing.ts'
 export { transformMessages } from './transform.ts'
 
 /** What a caller types (streams as pi's own, `Type` as TypeBox's), and `getModel`, which pi declares without `undefined`. */
@@ -50,7 +50,7 @@ type Loose =
   | 'stream'
   | 'streamSimple'
   | 'Type'
-  | keyof typeof import('./api-streams.ts')
+  | keyof typeof import('./streams/api-streams.ts')
 type Own = Omit<typeof import('./index.ts'), Loose>
 /** Compiles only while the exports are what `pi-ai.d.ts` declares. */
 export type Face = Conforms<Own, Omit<typeof declared, Loose>>

@@ -14,7 +14,7 @@ import { NAMES } from './apis.ts'
 import { call } from './call.ts'
 import { providerFields, simpleFields } from './options.ts'
 import { clearApiProviders, getApiProvider, registerApiProvider } from './registry.ts'
-import { throwing } from './throwing.ts'
+import { throwing } from './streams/throwing.ts'
 
 function providerOf(model: Model): ApiProvider {
   const provider = getApiProvider(model.api)

@@ -5,20 +5,26 @@ import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { join } from 'node:path'
 
-const [, , module, folder] = process.argv
+const [, , module, folder, compaction = 'asked'] = process.argv
+/** Compactions happen by themselves: one because the context is nearly full, one because the model refuses it. */
+const isAutomatic = compaction === 'automatic'
+const THRESHOLD = { turn: 8, tokens: 3_500 }
+const OVERFLOW = { turn: 16, isDue: isAutomatic }
 const pi = await import(module)
 
 const event = (data) => `event: ${data.type}\ndata: ${JSON.stringify(data)}\n\n`
-const usage = (output) => ({
+const usage = (output, input = 2_000) => ({
   // Plausible for each request: a count that cannot be is estimated by the engine.
-  input_tokens: 2_000,
+  input_tokens: input,
   output_tokens: output,
   cache_read_input_tokens: 0,
   cache_creation_input_tokens: 0,
 })
 
 /** An answer of parts: a text, or the name of a tool. */
-function answer(...parts) {
+const answer = (...parts) => answerOf(2_000, ...parts)
+
+function answerOf(tokens, ...parts) {
   const blocks = parts.map((part, index) => {
     const isCall = part.startsWith('call:')
     const start = isCall
@@ -42,7 +48,10 @@ function answer(...parts) {
   const hasCalls = parts.some((part) => part.startsWith('call:'))
   const message = { id: 'msg_1', type: 'message', role: 'assistant', model: 'm', content: [] }
   return [
-    event({ type: 'message_start', message: { ...message, stop_reason: null, usage: usage(1) } }),
+    event({
+      type: 'message_start',
+      message: { ...message, stop_reason: null, usage: usage(1, tokens) },
+    }),
     ...blocks,
     event({
       type: 'message_delta',
@@ -64,7 +73,8 @@ function reply({ messages }) {
   if (results.length > 0) return answer(`Done with ${results.length}.`)
   const [, turn = '0'] = /turn (\d+)/.exec(text) ?? []
   if (text.includes('tools')) return answer('I look. ', `call:look_${turn}`, `call:note_${turn}`)
-  return answer(`The answer to turn ${turn}.`)
+  const isFull = isAutomatic && Number(turn) === THRESHOLD.turn
+  return answerOf(isFull ? THRESHOLD.tokens : 2_000, `The answer to turn ${turn}.`)
 }
 
 const requests = []
@@ -74,6 +84,15 @@ const server = createServer((request, response) => {
   request.on('end', () => {
     const body = JSON.parse(Buffer.concat(chunks).toString('utf8'))
     requests.push(body.messages.map(({ role }) => role[0]).join(''))
+    if (OVERFLOW.isDue && JSON.stringify(body.messages.at(-1)).includes(`turn ${OVERFLOW.turn}`)) {
+      OVERFLOW.isDue = false
+      const message = 'prompt is too long: 213462 tokens > 200000 maximum'
+      response.writeHead(400, { 'content-type': 'application/json' })
+      response.end(
+        JSON.stringify({ type: 'error', error: { type: 'invalid_request_error', message } }),
+      )
+      return
+    }
     response.writeHead(200, { 'content-type': 'text/event-stream' })
     response.end(reply(body))
   })
@@ -107,7 +126,12 @@ const customTools = [
 ]
 
 const settingsManager = pi.SettingsManager.inMemory({
-  compaction: { enabled: true, keepRecentTokens: 40, reserveTokens: 1_000 },
+  compaction: {
+    enabled: true,
+    keepRecentTokens: 40,
+    // What is left of the window is the threshold: 3,000 tokens.
+    reserveTokens: isAutomatic ? 197_000 : 1_000,
+  },
   retry: { enabled: false },
 })
 const authStorage = pi.AuthStorage.inMemory({ anthropic: { type: 'api_key', key: 'sk-x' } })
@@ -144,9 +168,24 @@ async function begin(sessionManager) {
 }
 
 await begin(pi.SessionManager.create(folder, join(folder, 'sessions')))
+
+/** The answer to a turn is there: pi compacts, and asks again, when the prompt has returned. */
+async function answered(turn) {
+  const text = `The answer to turn ${turn}.`
+  while (session.isCompacting || !JSON.stringify(session.messages.at(-1)).includes(text)) {
+    await new Promise((resolve) => setTimeout(resolve, 10))
+  }
+  await session.agent.waitForIdle()
+}
+
 for (let turn = 1; turn <= 30; turn++) {
   steers = turn === 6
   await session.prompt(`turn ${turn}${turn % 3 === 0 ? ' with tools' : ''}`)
+  if (isAutomatic) {
+    if (turn === OVERFLOW.turn) await answered(turn)
+    while (session.isCompacting) await new Promise((resolve) => setTimeout(resolve, 10))
+    continue
+  }
   if (turn === 10) await session.compact()
   if (turn === 15) {
     const users = session.sessionManager

@@ -20,6 +20,8 @@ export function shapeOf(json: string): Conversation {
   }
   const read = JSON.parse(json, (key, part) => {
     if (['timestamp', 'responseId', 'cwd'].includes(key)) return undefined
+    // The text of the status is the client's own.
+    if (key === 'errorMessage' && /prompt is too long/.test(part)) return 'prompt is too long'
     const isEntry = typeof part === 'string' && /^[0-9a-f]{8}(?:-[0-9a-f-]+)?$/.test(part)
     return IDS.has(key) && isEntry ? named(part) : part
   })

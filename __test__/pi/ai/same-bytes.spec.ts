@@ -16,7 +16,11 @@ type Call = (model: any, context: any, options: any) => any
 function shape(event: Event): object | undefined {
   const { partial, message, error, ...rest } = event as any
   if (rest.delta === '' || rest.delta === '\n\n') return undefined
-  if (rest.toolCall) rest.toolCall = callOf(rest.toolCall)
+  // The object of the message, which gets its signature with the end of the answer: whether it has it yet is chance.
+  if (rest.toolCall) {
+    const { thoughtSignature, ...call } = rest.toolCall
+    rest.toolCall = callOf(call)
+  }
   return rest
 }
 

@@ -6,9 +6,9 @@ import type {
   Model,
   SimpleStreamOptions,
   StreamOptions,
-} from '../../pi-ai.d.ts'
-import { call } from './call.ts'
-import { providerFields, simpleFields } from './options.ts'
+} from '../../../pi-ai.d.ts'
+import { call } from '../call.ts'
+import { providerFields, simpleFields } from '../options.ts'
 import { throwing } from './throwing.ts'
 
 function streamed(

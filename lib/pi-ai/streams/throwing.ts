@@ -1,6 +1,6 @@
 // Answers that failed, as errors, for callers who ask for it. It must never change a stream of a caller who does not.
 
-import type { AssistantMessage, StreamOptions } from '../../pi-ai.d.ts'
+import type { AssistantMessage, StreamOptions } from '../../../pi-ai.d.ts'
 
 /** What a failed call throws with `throwOnError`. */
 class ModelCallError extends Error {

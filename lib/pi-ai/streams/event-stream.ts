@@ -5,7 +5,7 @@ import type {
   AssistantMessage,
   AssistantMessageEvent,
   EventStream as Declared,
-} from '../../pi-ai.d.ts'
+} from '../../../pi-ai.d.ts'
 
 /** Taken entries at the front of a queue before it is cut. */
 const CUT_AT = 1_024
