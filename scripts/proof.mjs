@@ -85,7 +85,7 @@ const proofs = {
   },
   postgres: {
     about:
-      'PostgreSQL: 500 kills and stops of processes and of the server under 64 sessions, a standby that takes over, a pooler, 500 turns with lost answers, a full disk, an expired password, and 20 rounds of brokers that are killed: nothing is lost or doubled',
+      'PostgreSQL: 500 kills, stops and pauses of processes and of the server under 64 sessions, a standby that takes over, transactions that cannot be serialised, a pooler, 500 turns with lost answers, a full disk, an expired password, and 20 rounds of brokers that are killed: nothing is lost or doubled',
     env: {
       POSTGRES_KILLS: '500',
       POSTGRES_SESSIONS: '64',
@@ -93,7 +93,11 @@ const proofs = {
       POSTGRES_TURNS: '500',
       POSTGRES_BROKER_KILLS: '20',
     },
-    command: [...spec('ledger/host/postgres-faults'), '__test__/broker/load/postgres.spec.ts'],
+    command: [
+      ...spec('ledger/host/postgres-faults'),
+      '__test__/ledger/host/postgres-pooler.spec.ts',
+      '__test__/broker/load/postgres.spec.ts',
+    ],
   },
   queue: {
     about:
@@ -185,6 +189,11 @@ const proofs = {
     about: 'a kill at every write of a migration',
     env: { MIGRATION_KILLS: 'all' },
     command: spec('recovery/migration-kills'),
+  },
+  'postgres-soak': {
+    about: 'as broker-soak, with its ledger in PostgreSQL',
+    env: { BROKER_SOAK_TURNS: '20000', POSTGRES_SPECS: 'all' },
+    command: spec('broker/load/soak', 'postgres'),
   },
   'postgres-specs': {
     about: 'all specs of the ledger, the broker and the memory on a ledger in PostgreSQL',

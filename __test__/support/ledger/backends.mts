@@ -29,6 +29,7 @@ export const ofTheFile: Record<string, string> = {
   'ledger/host/postgres': 'always runs on a server of its own',
   'ledger/host/postgres-access': 'always runs on a server of its own',
   'ledger/host/postgres-faults': 'always runs on a server of its own',
+  'ledger/host/postgres-pooler': 'always runs on a server of its own',
   'ledger/host/postgres-reads': 'always runs on a server of its own',
   'ledger/host/postgres-silence': 'always runs on a server of its own',
   'ledger/host/postgres-upkeep': 'always runs on a server of its own',
@@ -81,14 +82,6 @@ export const testsOfTheFile: Record<string, Record<string, string>> = {
   'broker/example': {
     'a message comes in, an approval is given, the answer goes out, and what the agent knew is a query':
       'the query of the example is in SQL of the file',
-  },
-  'broker/load/soak': {
-    '200 turns over 20 sessions with faults and restarts: each message ends once, and the memory is flat':
-      'reads tables that only the file has',
-  },
-  'broker/rows/forged-tags': {
-    'in the messages of agents and the results of tasks: the sender is who sent it':
-      'not always in time under load',
   },
   'broker/schedule-kills': {
     '1 processes with the same schedules, killed at any step':
@@ -191,6 +184,7 @@ export const waiting: Record<string, Record<string, string>> = {}
 /** The specs of `npm test`: those that show most for their time. `POSTGRES_SPECS=all` runs all. */
 export const selection = [
   'broker/{parked,resets,routes}',
+  'broker/load/soak',
   'broker/agents/waiting-parents',
   'broker/rows/{acceptance,queue-modes,queue-steps,refusals,routing,run-states,session-keys}',
   'engine/approvals/*',

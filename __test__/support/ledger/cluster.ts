@@ -126,6 +126,31 @@ export class Cluster {
     await ended
   }
 
+  /** Stops the server in order: its connections end, and it writes everything. */
+  async stop(): Promise<void> {
+    if (this.#server?.exitCode !== null) return
+    const ended = once(this.#server, 'exit')
+    this.#server.kill('SIGINT')
+    await ended
+  }
+
+  /** Pauses all processes of the server until what this returns is called. */
+  pause(): () => void {
+    const pid = this.#server?.pid ?? 0
+    const listed = spawnSync('ps', ['-o', 'pid=', '--ppid', String(pid)], { encoding: 'utf8' })
+    const all = [pid, ...listed.stdout.split('\n').filter(Boolean).map(Number)]
+    const send = (signal: NodeJS.Signals) => {
+      for (const each of all)
+        try {
+          process.kill(each, signal)
+        } catch {
+          // A process of a connection that has ended meanwhile.
+        }
+    }
+    send('SIGSTOP')
+    return () => send('SIGCONT')
+  }
+
   promote(): void {
     tool('pg_ctl', 'promote', '-w', '-s', '-D', join(this.folder, 'data'))
   }
