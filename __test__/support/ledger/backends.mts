@@ -29,6 +29,7 @@ export const ofTheFile: Record<string, string> = {
   'ledger/host/postgres': 'always runs on a server of its own',
   'ledger/host/postgres-access': 'always runs on a server of its own',
   'ledger/host/postgres-faults': 'always runs on a server of its own',
+  'ledger/host/postgres-operations': 'always runs on a server of its own',
   'ledger/host/postgres-pooler': 'always runs on a server of its own',
   'ledger/host/postgres-reads': 'always runs on a server of its own',
   'ledger/host/postgres-silence': 'always runs on a server of its own',
@@ -48,7 +49,6 @@ export const ofTheFile: Record<string, string> = {
   'ledger/maintenance': 'damage, backup and vacuum of the file',
   'ledger/memory/forgetting': 'a search for bytes of the file',
   'ledger/memory/lost': 'files that are deleted or moved',
-  'ledger/memory/secrets': 'a search for bytes of the file',
   'ledger/transfer/copy': 'chooses a ledger of each kind itself',
   'ledger/transfer/import-mutations': 'compares the tables of the file',
   'recovery/altered-context': 'rows of the file, changed by sqlite3',
@@ -63,15 +63,6 @@ export const testsOfTheFile: Record<string, Record<string, string>> = {
     '3 brokers whose agents give tasks, killed at any step': 'reads tables that only the file has',
   },
   'broker/context': {
-    'a message without an event, of an agent without a prompt, is sent and stored as it is':
-      'reads tables that only the file has',
-    'a host replaces, adds and removes layers; what it returns for a memory has a tag of its own':
-      'reads tables that only the file has',
-    'the same text has the same hash in every turn': 'reads tables that only the file has',
-    'a context that was put together apart has its layers, and its run records them':
-      'reads tables that only the file has',
-    'a run without a broker records its layers, also where its turn is written at its end':
-      'reads tables that only the file has',
     'a secure deletion leaves nothing of layers and events in the file':
       'bytes of the file after a secure deletion',
   },
@@ -110,6 +101,10 @@ export const testsOfTheFile: Record<string, Record<string, string>> = {
   'ledger/memory/contexts': {
     'a turn gets what another session of its persona said, quoted in a block before its text':
       'reads tables that only the file has',
+  },
+  'ledger/memory/secrets': {
+    'a key in a fact is in no byte of the file or its log, however the fact comes':
+      'bytes of the file and its log',
   },
   'ledger/memory/memory': {
     'what is forgotten is not found, not indexed and not imported again':
