@@ -37,9 +37,9 @@ const proofs = {
   },
   deletions: {
     about:
-      'a deletion killed before, after and in the middle of every write and sync, in three ways',
+      'a deletion killed before, after and in the middle of every write and sync of a file, in three ways, and at every answer of PostgreSQL',
     env: { DELETION_KILLS: 'all' },
-    command: spec('recovery/deletion-kills'),
+    command: [...spec('recovery/deletion-kills'), '__test__/ledger/host/postgres-kills.spec.ts'],
   },
   salvage: {
     about: 'a damaged page, each of a ledger in turn: what is saved is whole',
@@ -135,7 +135,11 @@ const proofs = {
     about:
       '200 kills of processes whose memory indexes and embeds, and a kill at every write and sync of one that extracts facts: each turn is indexed and extracted once',
     env: { MEMORY_KILLS: '200', EXTRACTION_KILLS: 'all' },
-    command: [...spec('ledger/memory/kills'), '__test__/ledger/memory/extraction-kills.spec.ts'],
+    command: [
+      ...spec('ledger/memory/kills'),
+      '__test__/ledger/memory/extraction-kills.spec.ts',
+      '__test__/ledger/host/postgres-kills.spec.ts',
+    ],
   },
   projection: {
     about: '100,000 histories, projected for each strict server',

@@ -29,6 +29,7 @@ export const ofTheFile: Record<string, string> = {
   'ledger/host/postgres': 'always runs on a server of its own',
   'ledger/host/postgres-access': 'always runs on a server of its own',
   'ledger/host/postgres-faults': 'always runs on a server of its own',
+  'ledger/host/postgres-kills': 'always runs on a server of its own',
   'ledger/host/postgres-operations': 'always runs on a server of its own',
   'ledger/host/postgres-pooler': 'always runs on a server of its own',
   'ledger/host/postgres-reads': 'always runs on a server of its own',
@@ -40,11 +41,13 @@ export const ofTheFile: Record<string, string> = {
   'ledger/refused-files': 'files that are refused',
   'ledger/salvage': 'salvage of the file',
   'recovery/approval-kills': 'kills at the syncs of the file',
-  'recovery/deletion-kills': 'kills at the writes and syncs of the file',
+  'recovery/deletion-kills':
+    'kills at the writes and syncs of the file; at the answers of a server in ledger/host/postgres-kills',
   'recovery/kill-points': 'kills at the writes and syncs of the file',
   'recovery/migration-kills': 'kills at the writes of a migration of the file',
   'recovery/power-cuts': 'power cuts under the file',
-  'ledger/memory/extraction-kills': 'kills at the writes and syncs of the file',
+  'ledger/memory/extraction-kills':
+    'kills at the writes and syncs of the file; at the answers of a server in ledger/host/postgres-kills',
   'broker/prompt-cache': 'the state of prompt caches is in files only',
   'ledger/maintenance': 'damage, backup and vacuum of the file',
   'ledger/memory/forgetting': 'a search for bytes of the file',
