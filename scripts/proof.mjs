@@ -37,9 +37,9 @@ const proofs = {
   },
   deletions: {
     about:
-      'a deletion killed before, after and in the middle of every write and sync, in three ways',
+      'a deletion killed before, after and in the middle of every write and sync of a file, in three ways, and at every answer of PostgreSQL',
     env: { DELETION_KILLS: 'all' },
-    command: spec('recovery/deletion-kills'),
+    command: [...spec('recovery/deletion-kills'), '__test__/ledger/host/postgres-kills.spec.ts'],
   },
   salvage: {
     about: 'a damaged page, each of a ledger in turn: what is saved is whole',
@@ -85,7 +85,7 @@ const proofs = {
   },
   postgres: {
     about:
-      'PostgreSQL: 500 kills and stops of processes and of the server under 64 sessions, a standby that takes over, a pooler, 500 turns with lost answers, a full disk, an expired password, and 20 rounds of brokers that are killed: nothing is lost or doubled',
+      'PostgreSQL: 500 kills, stops and pauses of processes and of the server under 64 sessions, a standby that takes over, transactions that cannot be serialised, a pooler, 500 turns with lost answers, a full disk, an expired password, and 20 rounds of brokers that are killed: nothing is lost or doubled',
     env: {
       POSTGRES_KILLS: '500',
       POSTGRES_SESSIONS: '64',
@@ -93,7 +93,11 @@ const proofs = {
       POSTGRES_TURNS: '500',
       POSTGRES_BROKER_KILLS: '20',
     },
-    command: [...spec('ledger/host/postgres-faults'), '__test__/broker/load/postgres.spec.ts'],
+    command: [
+      ...spec('ledger/host/postgres-faults'),
+      '__test__/ledger/host/postgres-pooler.spec.ts',
+      '__test__/broker/load/postgres.spec.ts',
+    ],
   },
   queue: {
     about:
@@ -131,7 +135,11 @@ const proofs = {
     about:
       '200 kills of processes whose memory indexes and embeds, and a kill at every write and sync of one that extracts facts: each turn is indexed and extracted once',
     env: { MEMORY_KILLS: '200', EXTRACTION_KILLS: 'all' },
-    command: [...spec('ledger/memory/kills'), '__test__/ledger/memory/extraction-kills.spec.ts'],
+    command: [
+      ...spec('ledger/memory/kills'),
+      '__test__/ledger/memory/extraction-kills.spec.ts',
+      '__test__/ledger/host/postgres-kills.spec.ts',
+    ],
   },
   projection: {
     about: '100,000 histories, projected for each strict server',
@@ -185,6 +193,11 @@ const proofs = {
     about: 'a kill at every write of a migration',
     env: { MIGRATION_KILLS: 'all' },
     command: spec('recovery/migration-kills'),
+  },
+  'postgres-soak': {
+    about: 'as broker-soak, with its ledger in PostgreSQL',
+    env: { BROKER_SOAK_TURNS: '20000', POSTGRES_SPECS: 'all' },
+    command: spec('broker/load/soak', 'postgres'),
   },
   'postgres-specs': {
     about: 'all specs of the ledger, the broker and the memory on a ledger in PostgreSQL',

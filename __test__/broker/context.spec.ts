@@ -26,6 +26,18 @@ const sent = (body: any) =>
     JSON.stringify(body.messages, (key, value) => (key === 'cache_control' ? undefined : value)),
   )
 
+/** The layers that are recorded with messages, by their turns and positions; null for a message without. */
+async function recordedLayers(engine: AgentEngine): Promise<[string, number, any[] | null][]> {
+  const { rows } = await engine.ledger.query(
+    'SELECT turn_id, sequence, context_json FROM messages ORDER BY turn_id, sequence',
+  )
+  return rows.map(({ turn_id, sequence, context_json }) => [
+    String(turn_id),
+    Number(sequence),
+    context_json === null ? null : JSON.parse(String(context_json)),
+  ])
+}
+
 test('an event is a block of its own before the message, and is sent again byte for byte', async () => {
   const server = await echoing()
   const { broker } = brokerAt(server.url)
@@ -71,10 +83,10 @@ test('a message without an event, of an agent without a prompt, is sent and stor
   expect(sent(server.seen[0]?.body)).toEqual([
     { role: 'user', content: [{ type: 'text', text: 'Hi' }] },
   ])
-  const { rows } = await engine.ledger.query(
-    'SELECT content, blocks_json, context_json FROM agent_messages',
-  )
-  expect(rows[0]).toEqual({ content: 'Hi', blocks_json: null, context_json: null })
+  const [[turnId = '', sequence, layers] = []] = await recordedLayers(engine)
+  expect([sequence, layers]).toEqual([0, null])
+  const [stored] = (await engine.ledger.turn(turnId))?.messages ?? []
+  expect([stored?.content, stored?.blocks]).toEqual(['Hi', [{ type: 'text', text: 'Hi' }]])
 })
 
 test('a block with an origin is no part of a content, a search or a recalled text', async () => {
@@ -184,18 +196,15 @@ test('a host replaces, adds and removes layers; what it returns for a memory has
     'Hi',
   ])
   // Why did the agent know this?
-  const { rows } = await engine.ledger.query(
-    `SELECT m.turn_id, l.value ->> 'name' AS name, l.value ->> 'source' AS source, l.value ->> 'tokens' AS tokens
-     FROM agent_messages m, json_each(m.context_json) l WHERE m.context_json IS NOT NULL ORDER BY l.key`,
-  )
-  expect(rows.map(({ name, source, tokens }) => [name, source, tokens])).toEqual([
+  const [recorded, ...others] = (await recordedLayers(engine)).filter(([, , of]) => of !== null)
+  expect([recorded?.[0], others]).toEqual([result.turnId, []])
+  expect(recorded?.[2]?.map(({ name, source, tokens }) => [name, source, tokens])).toEqual([
     ['persona', 'house', 3],
     ['persona', 'identity', 4],
     ['session', 'agent:main:main', 0],
     ['event', 'message', expect.any(Number)],
     ['cortex', 'notes', 4],
   ])
-  expect(rows.every(({ turn_id }) => turn_id === result.turnId)).toBe(true)
 })
 
 test('the same text has the same hash in every turn', async () => {
@@ -204,11 +213,10 @@ test('the same text has the same hash in every turn', async () => {
     context: { layers: (layers) => [...layers, { name: 'cortex', source: 'm', text: 'Tea.' }] },
   })
   for (const message of ['a', 'b']) await broker.execute({ to, message }).result
-  const { rows } = await engine.ledger.query(
-    `SELECT l.value ->> 'hash' AS hash, count(*) AS n FROM agent_messages m, json_each(m.context_json) l
-     WHERE l.value ->> 'source' = 'm' GROUP BY 1`,
-  )
-  expect(rows).toEqual([{ hash: expect.stringMatching(/^[0-9a-f]{32}$/), n: 2 }])
+  const layers = (await recordedLayers(engine)).flatMap(([, , of]) => of ?? [])
+  const [one, other] = layers.filter(({ source }) => source === 'm').map(({ hash }) => hash)
+  expect(one).toMatch(/^[0-9a-f]{32}$/)
+  expect(other).toBe(one)
 })
 
 const wrong: [string, unknown, RegExp][] = [
@@ -334,13 +342,11 @@ test('a context that was put together apart has its layers, and its run records 
     hash: expect.stringMatching(/^[0-9a-f]{32}$/),
   })
   const { turnId } = await broker.runAgent(assembled).result
-  const { rows } = await engine.ledger.query(
-    'SELECT context_json FROM agent_messages WHERE turn_id = ? AND sequence = 0',
-    [turnId],
-  )
-  expect(JSON.parse(rows[0]?.context_json as string)).toEqual(
+  expect((await recordedLayers(engine))[0]).toEqual([
+    turnId,
+    0,
     assembled.layers?.map(({ text: _, ...recorded }) => recorded),
-  )
+  ])
 })
 
 test('a run without a broker records its layers, also where its turn is written at its end', async () => {
@@ -351,14 +357,12 @@ test('a run without a broker records its layers, also where its turn is written 
   for (const journal of ['full', 'final'] as const) {
     const engine = closing(engineAt(server.url, { ledger: { path: folder().file, journal } }))
     const { turnId } = await engine.run(context({ layers })).result
-    const { rows } = await engine.ledger.query('SELECT sequence, context_json FROM agent_messages')
-    const recorded = '[{"name":"cortex","source":"m","tokens":1,"hash":"h"}]'
-    expect([journal, turnId.length, rows]).toEqual([
+    const own = [{ name: 'cortex', source: 'm', tokens: 1, hash: 'h' }]
+    expect([journal, await recordedLayers(engine)]).toEqual([
       journal,
-      26,
       [
-        { sequence: 0, context_json: recorded },
-        { sequence: 1, context_json: null },
+        [turnId, 0, own],
+        [turnId, 1, null],
       ],
     ])
     expect(await engine.ledger.verify()).toMatchObject({ ok: true })

@@ -1,11 +1,13 @@
 // A broker that works for long: short turns over many sessions, a fault in every twentieth answer, a restart after each part. Each receipt
-// ends, exactly once, and the memory is flat. `npm run proof:broker-soak` has 20,000 turns over 200 sessions; here it has 200 over 20.
+// ends, exactly once, and the memory is flat. `npm run proof:broker-soak` has 20,000 turns over 200 sessions, and `proof:postgres-soak` the same on
+// a server; here it has 200 over 20.
 
 import { expect, test } from 'vitest'
 import { userTexts } from '../../support/broker.js'
 import { afterwards, folder, serving } from '../../support/cleanup.js'
 import { expectSound } from '../../support/ledger/invariants.js'
 import { sqlite3 } from '../../support/ledger/sqlite3.js'
+import { childEnv } from '../../support/processes/child.js'
 import { killable } from '../../support/processes/killable.js'
 import { anthropic } from '../../support/servers/anthropic.js'
 import { type Handler, sse, status } from '../../support/servers/server.js'
@@ -44,7 +46,7 @@ test.skipIf(process.platform !== 'linux')(
     const args = [file, server.url, String(turns), String(sessions), String(part)]
     const child = killable('broker/soaker.mjs', args, {
       MALLOC_ARENA_MAX: '1',
-      NODE_OPTIONS: '--expose-gc',
+      NODE_OPTIONS: `${childEnv().NODE_OPTIONS ?? ''} --expose-gc`,
     })
     afterwards(() => child.kill())
     expect(await child.ended).toBe(null)

@@ -66,13 +66,14 @@ for (;;) {
   await new Promise((resolve) => setTimeout(resolve, 20))
 }
 const { rows: ends } = await engine.ledger.query(count)
-const { rows: answers } = await engine.ledger.query(
-  // The row of a failed try has the message, too, and is in no session.
-  `SELECT count(*) AS n, count(DISTINCT m.content) AS different
-   FROM agent_messages m JOIN agent_turns t ON t.id = m.turn_id WHERE m.role = 'user' AND t.status = 'completed'`,
-)
+// The row of a failed try has the message, too, and is in no history.
+const asked = []
+for (let user = 0; user < Math.min(sessions, messages); user++)
+  for (const { role, content } of await engine.ledger.history(`agent:main:dm:user${user}`))
+    if (role === 'user') asked.push(content)
 const interrupted = await engine.recover()
 await broker.close()
 await engine.close()
-const report = { receipts, memory, ends, asked: answers[0], interrupted: interrupted.length }
+const texts = { n: asked.length, different: new Set(asked).size }
+const report = { receipts, memory, ends, asked: texts, interrupted: interrupted.length }
 writeSync(1, `${JSON.stringify(report)}\n`)

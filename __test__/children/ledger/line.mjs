@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline'
 import { print } from '../broker/setup.mjs'
 
 const [to, at] = process.argv.slice(2)
-let faults = { loseEvery: 0, loseAt: 0, delayMs: 0, swallows: false, cuts: false }
+let faults = { loseEvery: 0, loseAt: 0, freezeAt: 0, delayMs: 0, swallows: false, cuts: false }
 let answers = 0
 let sinceSet = 0
 const ends = new Set()
@@ -25,6 +25,11 @@ const server = createServer((client) => {
     if (faults.swallows) return
     answers += 1
     sinceSet += 1
+    if (sinceSet === faults.freezeAt) {
+      faults.swallows = true
+      print('lost')
+      return
+    }
     if ((faults.loseEvery > 0 && answers % faults.loseEvery === 0) || sinceSet === faults.loseAt) {
       // The server has done it, and nobody learns of it.
       close()

@@ -1,5 +1,5 @@
 // A process that runs turns in random sessions of one ledger until its standard input ends, a few at a time. Prints `ack RUN SESSION`
-// for each turn that is acknowledged as stored, and `lost RUN CODE` for each that is not. Arguments: ledger, name, sessions, lanes.
+// for each turn that is acknowledged as completed and stored, and `lost RUN CODE` for each that is not. Arguments: ledger, name, sessions, lanes.
 import { AgentEngine, scriptedProvider } from '../../../index.js'
 import { print } from '../broker/setup.mjs'
 import { ledgerAt } from '../ledger-at.mjs'
@@ -48,9 +48,9 @@ const lane = async () => {
       permissionsGranted: [],
       workspacePath: '/tmp',
     })
-    const { persisted, persistError, error } = await run.result
+    const { persisted, persistError, error, stopReason } = await run.result
     print(
-      persisted
+      persisted && stopReason === 'end_turn'
         ? `ack ${runId} ${sessionLabel}`
         : `lost ${runId} ${persistError?.code ?? error?.detail?.code ?? error?.kind}`,
     )

@@ -2,9 +2,10 @@
 // file, the way.
 import { writeSync } from 'node:fs'
 import { AgentEngine } from '../../../index.js'
+import { ledgerAt } from '../ledger-at.mjs'
 
 const [file, way] = process.argv.slice(2)
-const engine = new AgentEngine({ ledger: { path: file } })
+const engine = new AgentEngine({ ledger: ledgerAt(file) })
 const { ledger } = engine
 const ways = {
   session: () => ledger.deleteSession('doomed', { turns: true }),

@@ -1,5 +1,5 @@
-// What a server does to runs, through the API: processes and servers that are killed, a standby that takes over, a pooler, lost answers,
-// a full disk, an expired password. Nothing is lost or doubled, and a run waits or ends typed. It must never use a server of the
+// What a server does to runs, through the API: processes and servers that are killed, stopped and paused, a standby that takes over, lost
+// answers, a full disk, an expired password. Nothing is lost or doubled, and a run waits or ends typed. It must never use a server of the
 // machine's own. `npm run proof:postgres` runs it at full size.
 
 import { randomBytes } from 'node:crypto'
@@ -9,19 +9,12 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { AgentEngine } from '../../../index.js'
 import { afterwards, closing } from '../../support/cleanup.js'
 import { context, scriptedEngine } from '../../support/engine.js'
-import {
-  Cluster,
-  hasCluster,
-  hasPooler,
-  line,
-  pooler,
-  smallDisk,
-} from '../../support/ledger/cluster.js'
+import { Cluster, hasCluster, line, smallDisk } from '../../support/ledger/cluster.js'
 import { ledgerAt } from '../../support/ledger/named.js'
 import { type Killable, killable } from '../../support/processes/killable.js'
 
-/** Kills of processes and of the server, and the sessions of all processes. */
-const kills = Number(process.env.POSTGRES_KILLS ?? 3)
+/** Kills, stops and pauses of processes and of the server, and the sessions of all processes. */
+const kills = Number(process.env.POSTGRES_KILLS ?? 6)
 const sessions = Number(process.env.POSTGRES_SESSIONS ?? 8)
 const processes = Number(process.env.POSTGRES_PROCESSES ?? 3)
 /** Turns of each test without kills. */
@@ -103,33 +96,90 @@ class Workers {
   }
 }
 
+/** So long a server or a process is paused: longer than the leases. */
+const pause = () => new Promise((resolve) => setTimeout(resolve, 700))
+
+/** Each way in which the server or a process fails; what is returned takes the place of the process. */
+const faults: Record<string, (child: Killable, workers: Workers) => Promise<Killable>> = {
+  'server killed': async (child) => {
+    await primary.crash()
+    await primary.start()
+    return child
+  },
+  'process killed': async (child, workers) => {
+    child.kill('SIGKILL')
+    await child.ended
+    return workers.begin()
+  },
+  'process paused': async (child, workers) => {
+    child.kill('SIGSTOP')
+    await workers.more(sessions)
+    child.kill('SIGCONT')
+    return child
+  },
+  'server paused': async (child) => {
+    const goOn = primary.pause()
+    await pause()
+    goOn()
+    return child
+  },
+  'process stopped': async (child, workers) => {
+    child.process.stdin?.end()
+    await child.line('ended')
+    return workers.begin()
+  },
+  'server stopped': async (child) => {
+    await primary.stop()
+    await primary.start()
+    return child
+  },
+}
+
 live(
-  'processes and the server are killed and stopped under load: no acknowledged turn is lost or doubled, and each session is one chain',
+  'processes and the server are killed, stopped and paused under load: no acknowledged turn is lost or doubled, and each session is one chain',
   long,
   async () => {
     const workers = new Workers(fresh())
     const living = Array.from({ length: processes }, () => workers.begin())
-    for (let kill = 0; kill < kills; kill++) {
+    const done: Record<string, number> = {}
+    for (let number = 0; number < kills; number++) {
       await workers.more(sessions)
-      const at = kill % processes
-      const child = living[at]
-      if (child === undefined) throw new Error('no process')
-      if (kill % 3 === 0) {
-        await primary.crash()
-        await primary.start()
-      } else if (kill % 3 === 1) {
-        child.kill('SIGKILL')
-        await child.ended
-        living[at] = workers.begin()
-      } else {
-        // Its leases end meanwhile.
-        child.kill('SIGSTOP')
-        await workers.more(sessions)
-        child.kill('SIGCONT')
-      }
+      const kinds = Object.keys(faults)
+      const kind = kinds[number % kinds.length] as keyof typeof faults
+      // Each kind hits each process.
+      const at = (number + Math.floor(number / kinds.length)) % processes
+      living[at] = (await faults[kind]?.(living[at] as Killable, workers)) as Killable
+      done[kind] = (done[kind] ?? 0) + 1
     }
     await workers.more(sessions)
-    await check(workers.name, primary, await workers.end(living))
+    const acknowledged = await workers.end(living)
+    const unstored = workers.all.flatMap(({ lines }) =>
+      lines.filter((it) => it.startsWith('lost ')),
+    )
+    console.log(
+      `${JSON.stringify(done)}: ${acknowledged.length} turns acknowledged, ${unstored.length} refused`,
+    )
+    expect(Object.values(done).reduce((sum, count) => sum + count, 0)).toBe(kills)
+    await check(workers.name, primary, acknowledged)
+  },
+)
+
+live(
+  'transactions that the server cannot serialise are tried again, and lose nothing',
+  long,
+  async () => {
+    const isolation = '-c%20default_transaction_isolation%3Dserializable'
+    const workers = new Workers(fresh(`${primary.url}&options=${isolation}`))
+    const undone = () => Number(primary.sql('select sum(xact_rollback) from pg_stat_database')[0])
+    const living = Array.from({ length: processes }, () => workers.begin())
+    await workers.more(turns)
+    const before = undone()
+    do await workers.more(turns)
+    while (undone() === before)
+    const acknowledged = await workers.end(living)
+    const refused = workers.all.flatMap(({ lines }) => lines.filter((it) => it.startsWith('lost ')))
+    expect(refused).toEqual([])
+    await check(workers.name, primary, acknowledged)
   },
 )
 
@@ -151,33 +201,6 @@ live('a standby that takes over under load has every acknowledged turn', long, a
   await workers.more(sessions)
   await check(workers.name, standby, await workers.end(living))
 })
-
-test.skipIf(!hasPooler)(
-  'runs and their followers work through a pooler in transaction mode',
-  long,
-  async () => {
-    const pool = await pooler(primary)
-    afterwards(() => pool.end())
-    const name = fresh(pool.url)
-    const engine = closing(engineOf(name))
-    const other = closing(engineOf(name))
-    const runs = Array.from({ length: turns }, (_, n) =>
-      (n % 2 ? engine : other).run(context({ runId: `pool-${n}`, sessionLabel: `s${n % 3}` })),
-    )
-    const results = await Promise.all(runs.map(({ result }) => result))
-    expect(results.map(({ stopReason, persisted }) => [stopReason, persisted])).toEqual(
-      results.map(() => ['end_turn', true]),
-    )
-    const events: string[] = []
-    for await (const { type } of other.attach('pool-0')) events.push(type)
-    expect(events.at(-1)).toBe('stream_end')
-    await check(
-      name,
-      primary,
-      results.map(({ runId }) => runId),
-    )
-  },
-)
 
 live(
   'answers that are lost after the server has written lose and double no turn',

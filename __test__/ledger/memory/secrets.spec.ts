@@ -6,6 +6,7 @@ import { expect, test } from 'vitest'
 import { AgentEngine, type AgentEngineOptions, scriptedProvider } from '../../../index.js'
 import { closing, folder } from '../../support/cleanup.js'
 import { testModel } from '../../support/engine.js'
+import { onPostgres } from '../../support/ledger/named.js'
 
 const KEY = 'canary-of-a-profile-1234567'
 const LOOKS = 'sk-looks-like-a-key-7654321'
@@ -44,7 +45,9 @@ test('no row of the memory has a key of a profile, or what looks like one, that 
   await engine.memory.search('rosebud', { session: 'main' })
   await expect.poll(async () => (await engine.memory.stats()).pendingVectors).toBe(0)
   const { rows } = await engine.ledger.query(
-    "SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'memory_%' AND name NOT LIKE 'memory_words%'",
+    onPostgres
+      ? "SELECT tablename AS name FROM pg_tables WHERE schemaname = current_schema AND tablename LIKE 'memory_%'"
+      : "SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'memory_%' AND name NOT LIKE 'memory_words%'",
   )
   expect(rows.length).toBeGreaterThan(8)
   for (const { name } of rows) {

@@ -37,6 +37,9 @@ export const ofTheFile: Record<string, string> = {
   'ledger/host/postgres': 'always runs on a server of its own',
   'ledger/host/postgres-access': 'always runs on a server of its own',
   'ledger/host/postgres-faults': 'always runs on a server of its own',
+  'ledger/host/postgres-kills': 'always runs on a server of its own',
+  'ledger/host/postgres-operations': 'always runs on a server of its own',
+  'ledger/host/postgres-pooler': 'always runs on a server of its own',
   'ledger/host/postgres-reads': 'always runs on a server of its own',
   'ledger/host/postgres-silence': 'always runs on a server of its own',
   'ledger/host/postgres-upkeep': 'always runs on a server of its own',
@@ -46,16 +49,17 @@ export const ofTheFile: Record<string, string> = {
   'ledger/refused-files': 'files that are refused',
   'ledger/salvage': 'salvage of the file',
   'recovery/approval-kills': 'kills at the syncs of the file',
-  'recovery/deletion-kills': 'kills at the writes and syncs of the file',
+  'recovery/deletion-kills':
+    'kills at the writes and syncs of the file; at the answers of a server in ledger/host/postgres-kills',
   'recovery/kill-points': 'kills at the writes and syncs of the file',
   'recovery/migration-kills': 'kills at the writes of a migration of the file',
   'recovery/power-cuts': 'power cuts under the file',
-  'ledger/memory/extraction-kills': 'kills at the writes and syncs of the file',
+  'ledger/memory/extraction-kills':
+    'kills at the writes and syncs of the file; at the answers of a server in ledger/host/postgres-kills',
   'broker/prompt-cache': 'the state of prompt caches is in files only',
   'ledger/maintenance': 'damage, backup and vacuum of the file',
   'ledger/memory/forgetting': 'a search for bytes of the file',
   'ledger/memory/lost': 'files that are deleted or moved',
-  'ledger/memory/secrets': 'a search for bytes of the file',
   'ledger/transfer/copy': 'chooses a ledger of each kind itself',
   'ledger/transfer/import-mutations': 'compares the tables of the file',
   'recovery/altered-context': 'rows of the file, changed by sqlite3',
@@ -70,15 +74,6 @@ export const testsOfTheFile: Record<string, Record<string, string>> = {
     '3 brokers whose agents give tasks, killed at any step': 'reads tables that only the file has',
   },
   'broker/context': {
-    'a message without an event, of an agent without a prompt, is sent and stored as it is':
-      'reads tables that only the file has',
-    'a host replaces, adds and removes layers; what it returns for a memory has a tag of its own':
-      'reads tables that only the file has',
-    'the same text has the same hash in every turn': 'reads tables that only the file has',
-    'a context that was put together apart has its layers, and its run records them':
-      'reads tables that only the file has',
-    'a run without a broker records its layers, also where its turn is written at its end':
-      'reads tables that only the file has',
     'a secure deletion leaves nothing of layers and events in the file':
       'bytes of the file after a secure deletion',
   },
@@ -89,14 +84,6 @@ export const testsOfTheFile: Record<string, Record<string, string>> = {
   'broker/example': {
     'a message comes in, an approval is given, the answer goes out, and what the agent knew is a query':
       'the query of the example is in SQL of the file',
-  },
-  'broker/load/soak': {
-    '200 turns over 20 sessions with faults and restarts: each message ends once, and the memory is flat':
-      'reads tables that only the file has',
-  },
-  'broker/rows/forged-tags': {
-    'in the messages of agents and the results of tasks: the sender is who sent it':
-      'not always in time under load',
   },
   'broker/schedule-kills': {
     '1 processes with the same schedules, killed at any step':
@@ -125,6 +112,10 @@ export const testsOfTheFile: Record<string, Record<string, string>> = {
   'ledger/memory/contexts': {
     'a turn gets what another session of its persona said, quoted in a block before its text':
       'reads tables that only the file has',
+  },
+  'ledger/memory/secrets': {
+    'a key in a fact is in no byte of the file or its log, however the fact comes':
+      'bytes of the file and its log',
   },
   'ledger/memory/memory': {
     'what is forgotten is not found, not indexed and not imported again':
@@ -199,6 +190,7 @@ export const waiting: Record<string, Record<string, string>> = {}
 /** The specs of `npm test`: those that show most for their time. `POSTGRES_SPECS=all` runs all. */
 export const selection = [
   'broker/{parked,resets,routes}',
+  'broker/load/soak',
   'broker/agents/waiting-parents',
   'broker/rows/{acceptance,queue-modes,queue-steps,refusals,routing,run-states,session-keys}',
   'engine/approvals/*',

@@ -126,6 +126,31 @@ export class Cluster {
     await ended
   }
 
+  /** Stops the server in order: its connections end, and it writes everything. */
+  async stop(): Promise<void> {
+    if (this.#server?.exitCode !== null) return
+    const ended = once(this.#server, 'exit')
+    this.#server.kill('SIGINT')
+    await ended
+  }
+
+  /** Pauses all processes of the server until what this returns is called. */
+  pause(): () => void {
+    const pid = this.#server?.pid ?? 0
+    const listed = spawnSync('ps', ['-o', 'pid=', '--ppid', String(pid)], { encoding: 'utf8' })
+    const all = [pid, ...listed.stdout.split('\n').filter(Boolean).map(Number)]
+    const send = (signal: NodeJS.Signals) => {
+      for (const each of all)
+        try {
+          process.kill(each, signal)
+        } catch {
+          // A process of a connection that has ended meanwhile.
+        }
+    }
+    send('SIGSTOP')
+    return () => send('SIGCONT')
+  }
+
   promote(): void {
     tool('pg_ctl', 'promote', '-w', '-s', '-D', join(this.folder, 'data'))
   }
@@ -206,10 +231,11 @@ export async function line(cluster: Cluster) {
   const count = (word: string) => child.lines.filter((it) => it === word).length
   return {
     url: `postgres://agent@/postgres?host=${folder}`,
-    /** From now on every n-th answer is lost, or the n-th one alone, or each is late, or nothing arrives on either side; or all connections end once. */
+    /** From now on every n-th answer is lost, or the n-th one alone, or it and everything after it, or each is late, or nothing arrives on either side; or all connections end once. */
     set: async (faults: {
       loseEvery?: number
       loseAt?: number
+      freezeAt?: number
       delayMs?: number
       swallows?: boolean
       cuts?: boolean

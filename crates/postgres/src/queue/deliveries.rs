@@ -9,6 +9,7 @@ use tokio_postgres::types::Type;
 use crate::connect::error::{Failure, Stored, damaged};
 use crate::connect::server::{Param, Server};
 use crate::queue::transaction::Transaction;
+use crate::rows::body::storable;
 use crate::rows::turn_read::get;
 use model::{ClaimedDeliveries, DeliveryFilter, DeliveryOutcome, DeliveryStatus, StoredDelivery};
 
@@ -110,12 +111,13 @@ async fn change(transaction: &Transaction<'_>, to: &StoredDelivery) -> Result<()
        where turn_id = $1";
     let status = to.status.as_str();
     let failures = i32::try_from(to.failures).unwrap_or(i32::MAX);
+    let error = to.error.as_deref().map(storable);
     let params: [Param<'_>; 6] = [
         (&to.turn_id, Type::TEXT),
         (&status, Type::TEXT),
         (&failures, Type::INT4),
         (&to.not_before, Type::INT8),
-        (&to.error, Type::TEXT),
+        (&error, Type::TEXT),
         (&to.delivered_at, Type::INT8),
     ];
     transaction.exec(text, &params).await.map(drop)

@@ -6,6 +6,7 @@ use tokio_postgres::types::Type;
 use crate::connect::error::{Failure, Stored, damaged};
 use crate::connect::server::Param;
 use crate::queue::transaction::Transaction;
+use crate::rows::body::storable;
 use crate::rows::turn_read::get;
 use model::{FailedReason, ItemStatus, QueueItem, QueueMode, Route, StoredItem};
 
@@ -124,7 +125,7 @@ pub(crate) async fn fail(
 ) -> Result<Option<bool>, Failure> {
     let text = "update @queue_items set status = 'failed', reason = $2, detail = $3, is_summarized = $4
        where id = $1 and status = 'pending' and turn_id is null returning sender_json is not null as from_agent";
-    let reason = reason.as_str();
+    let (reason, detail) = (reason.as_str(), detail.map(storable));
     let params: [Param<'_>; 4] = [
         (&id, Type::TEXT),
         (&reason, Type::TEXT),

@@ -9,6 +9,7 @@ use crate::connect::error::Failure;
 use crate::connect::server::Param;
 use crate::journal::pointer::Identity;
 use crate::queue::transaction::Transaction;
+use crate::rows::body::storable;
 use model::{AgentTask, DispatchStatus, NewAgentMessage};
 
 /// The session `$1` with the head `$2` and the persona `$3` and agent `$4` of its label, or those of the session where that turn ran.
@@ -66,11 +67,12 @@ pub(crate) async fn make_task_session(
     let link = "update @sessions set is_subagent = true, parent_session_label = $2, agent_id = $3, task_description = $4,
          task_status = $5, origin = 'subagent', origin_session_id = $2 where label = $1";
     let status = task_status(DispatchStatus::Active);
+    let description = storable(&task.description);
     let params: [Param<'_>; 5] = [
         (&new.to_session, Type::TEXT),
         (&new.from_session, Type::TEXT),
         (&new.to_agent, Type::TEXT),
-        (&task.description, Type::TEXT),
+        (&description, Type::TEXT),
         (&status, Type::TEXT),
     ];
     transaction.exec(link, &params).await.map(drop)

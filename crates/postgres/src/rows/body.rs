@@ -10,6 +10,14 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::connect::error::{Stored, damaged};
 
+/// A text for a column that is read by the server: PostgreSQL stores no text with the character U+0000.
+pub(crate) fn storable(text: &str) -> Cow<'_, str> {
+    match text.contains('\0') {
+        true => Cow::Owned(text.replace('\0', "\u{fffd}")),
+        false => Cow::Borrowed(text),
+    }
+}
+
 /// The first byte of a body.
 const PLAIN: u8 = 0;
 const COMPRESSED: u8 = 1;

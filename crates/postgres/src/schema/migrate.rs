@@ -5,7 +5,7 @@
 
 use model::{StorageError, StorageErrorKind};
 use tokio_postgres::types::Type;
-use tokio_postgres::{Client, GenericClient, Transaction};
+use tokio_postgres::{Client, GenericClient, IsolationLevel, Transaction};
 
 use crate::connect::error::{Failure, Stored};
 use crate::connect::pool::{LIMIT, LONG, Limit};
@@ -48,7 +48,9 @@ pub(crate) async fn open(server: &Server) -> Stored<()> {
     // A server that answers: a migration of many rows may take long, and others wait for it.
     let fresh = Clock::default().new_id();
     let migrating = server.run_soon(DOING, async |client, _| {
-        let transaction = client.transaction().await?;
+        // It must see what another process has committed while it waited for the lock, whatever the server's default is.
+        let begin = client.build_transaction().isolation_level(IsolationLevel::ReadCommitted);
+        let transaction = begin.start().await?;
         migrate(server, &transaction, schema, &fresh).await?;
         Ok(transaction.commit().await?)
     });

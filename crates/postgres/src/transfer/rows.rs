@@ -17,7 +17,7 @@ use crate::connect::server::{Param, Server};
 use crate::journal::pointer::Identity;
 use crate::queue::approvals;
 use crate::reading::sessions::{COLUMNS, session_row};
-use crate::rows::body;
+use crate::rows::body::{self, storable};
 use crate::rows::turn_read::get;
 
 const DOING: &str = "transfer the ledger";
@@ -100,6 +100,7 @@ impl<'a> ServerRows<'a> {
               metadata = $17, metadata_values = $17::jsonb, opening = false
             where label = $1";
         let metadata = row.metadata.as_ref().map(Metadata::as_str);
+        let description = row.task_description.as_deref().map(storable);
         let params: [Param<'_>; 17] = [
             (&row.label, Type::TEXT),
             (&row.thread_id, Type::TEXT),
@@ -112,7 +113,7 @@ impl<'a> ServerRows<'a> {
             (&row.parent_session_label, Type::TEXT),
             (&row.parent_turn_id, Type::TEXT),
             (&row.spawn_tool_call_id, Type::TEXT),
-            (&row.task_description, Type::TEXT),
+            (&description, Type::TEXT),
             (&row.task_status, Type::TEXT),
             (&row.origin, Type::TEXT),
             (&row.origin_session_id, Type::TEXT),
