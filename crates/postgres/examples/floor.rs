@@ -8,8 +8,8 @@
 use std::cell::RefCell;
 use std::error::Error;
 use std::rc::Rc;
-use std::time::Instant;
 
+use base::clock::Clock;
 use serde::Deserialize;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinSet, LocalSet};
@@ -159,10 +159,11 @@ async fn run(arguments: &[String]) -> Result<(), Failed> {
     let next = Rc::new(RefCell::new(0));
     let mut at: Vec<(String, String)> =
         turn.labels.iter().take(sessions).map(|it| (it.clone(), turn.parent.clone())).collect();
-    let mut from = Instant::now();
+    let clock = Clock::default();
+    let mut from = clock.instant();
     let turns: usize = turns.parse()?;
     for count in [warm.parse()?, turns] {
-        from = Instant::now();
+        from = clock.instant();
         let mut working = JoinSet::new();
         for (label, parent) in at.drain(..) {
             let shared = (Rc::clone(&turn), Rc::clone(&pool), Rc::clone(&next));
@@ -175,7 +176,7 @@ async fn run(arguments: &[String]) -> Result<(), Failed> {
             at.push(worked??);
         }
     }
-    let ms = from.elapsed().as_secs_f64() * 1_000.0;
+    let ms = clock.instant().duration_since(from).as_secs_f64() * 1_000.0;
     println!("{}", serde_json::json!({ "turns": sessions * turns, "ms": ms }));
     Ok(())
 }

@@ -352,25 +352,6 @@ impl Drop for Changes {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::Live;
-    use std::time::Duration;
-
-    #[tokio::test]
-    async fn nothing_is_left_of_a_name_that_nobody_waits_for() {
-        let live = Live::new(None);
-        let mut one = live.changes("turn");
-        let other = live.changes("turn");
-        live.wake("turn");
-        one.within(Duration::MAX).await;
-        drop(other);
-        assert_eq!(live.waits().len(), 1);
-        drop(one);
-        assert_eq!(live.waits().len(), 0);
-    }
-}
-
 /// A run as it is registered.
 struct Registered {
     live: Arc<Live>,
@@ -415,5 +396,24 @@ impl Drop for Registered {
         // Its row is removed, and a run of the same id may wait for its end.
         self.live.news.notify_one();
         self.live.wake(turn_id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Live;
+    use std::time::Duration;
+
+    #[tokio::test]
+    async fn nothing_is_left_of_a_name_that_nobody_waits_for() {
+        let live = Live::new(None);
+        let mut one = live.changes("turn");
+        let other = live.changes("turn");
+        live.wake("turn");
+        one.within(Duration::MAX).await;
+        drop(other);
+        assert_eq!(live.waits().len(), 1);
+        drop(one);
+        assert_eq!(live.waits().len(), 0);
     }
 }
