@@ -1,8 +1,11 @@
 // Which specs run on which backend of the ledger: the one list of what is about the file, and of what a server has not got yet. The
 // vitest project `postgres` runs all others on a server. It must never list a test without the reason.
 
-/** The folders whose specs are about what every ledger does. */
-export const folders = ['ledger', 'broker', 'recovery', 'runs', 'streams', 'engine/approvals']
+/** The specs about what every ledger does. */
+export const shared = [
+  ...['broker/**/*', 'compaction/**/*', 'engine/approvals/**/*', 'ledger/**/*'],
+  ...['providers/prompt-cache', 'recovery/**/*', 'runs/**/*', 'streams/**/*'],
+]
 
 /** Specs that are about the file itself, or start servers of their own. */
 export const ofTheFile: Record<string, string> = {
@@ -39,7 +42,6 @@ export const ofTheFile: Record<string, string> = {
   'recovery/migration-kills': 'kills at the writes of a migration of the file',
   'recovery/power-cuts': 'power cuts under the file',
   'ledger/memory/extraction-kills': 'kills at the writes and syncs of the file',
-  'broker/prompt-cache': 'the state of prompt caches is in files only',
   'ledger/maintenance': 'damage, backup and vacuum of the file',
   'ledger/memory/forgetting': 'a search for bytes of the file',
   'ledger/memory/lost': 'files that are deleted or moved',
@@ -95,6 +97,10 @@ export const testsOfTheFile: Record<string, Record<string, string>> = {
   'broker/schedules': {
     'a schedule sends its message at its time, and again, as a message of the system':
       'a column of the file: a truth value is a number there',
+  },
+  'compaction/compaction': {
+    'the strategies are tried in order, and recorded by their name':
+      'reads tables that only the file has',
   },
   'ledger/host/deletion': {
     'a secure deletion leaves no byte of it in the file or its log':
@@ -189,6 +195,7 @@ export const selection = [
   'broker/{parked,resets,routes}',
   'broker/agents/waiting-parents',
   'broker/rows/{acceptance,queue-modes,queue-steps,refusals,routing,run-states,session-keys}',
+  'compaction/recall',
   'engine/approvals/*',
   'ledger/{lists,write-turn}',
   'ledger/host/{deletion,diff,metadata}',

@@ -13,6 +13,7 @@ use crate::connect::error::{Failure, Stored};
 use crate::connect::server::{Param, Server};
 use crate::events::new_events::{Tail, insert_events};
 use crate::events::waiting;
+use crate::journal::cache_chain::Written;
 use crate::journal::compaction;
 use crate::journal::pointer::{
     Identity, POINTER, POINTER_PARAMS, already_stored, duplicate_run, is_taken, stale_writer,
@@ -43,6 +44,7 @@ struct Parts {
     calls: Calls,
     /// The messages of calls that must be stored already.
     owners: Vec<String>,
+    cache: Option<Written>,
 }
 
 /// W4.
@@ -66,8 +68,9 @@ pub(crate) async fn commit(
     let steered = turn.queue.iter().flat_map(|queue| &queue.layers);
     let messages = Messages::of(&turn.messages, turn.settings.layers.iter().chain(steered))?;
     let (calls, owners) = (Calls::of(&turn.tool_calls, clock)?, owners(turn));
-    let parts = Parts { header, outcome, checksum, messages, calls, owners };
-    let sql = statement(server, turn.epoch.is_some(), events.is_some(), !parts.owners.is_empty());
+    let cache = turn.cache.as_deref().map(Written::of).transpose()?;
+    let parts = Parts { header, outcome, checksum, messages, calls, owners, cache };
+    let sql = statement(server, turn.epoch.is_some(), events.is_some(), &parts);
     let committed = server.run("commit a turn", async |client, may_be_done| {
         if may_be_done && let Some(receipt) = committed(server, client, turn).await? {
             return Ok(receipt);
@@ -275,7 +278,8 @@ fn stale(turn: &TurnEnd, head: Option<&str>, outcome: &str) -> StorageError {
 }
 
 /// The statement; `is_open` where the turn was opened.
-fn statement(server: &Server, is_open: bool, has_events: bool, has_owners: bool) -> String {
+fn statement(server: &Server, is_open: bool, has_events: bool, parts: &Parts) -> String {
+    let has_owners = !parts.owners.is_empty();
     let first = POINTER_PARAMS + 1;
     let p = |n: usize| format!("${}", first + n);
     let usage = "input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens, total_tokens";
@@ -323,6 +327,8 @@ fn statement(server: &Server, is_open: bool, has_events: bool, has_owners: bool)
             )
         }
     };
+    let first = first + if has_events { 3 } else { 0 } + usize::from(has_owners);
+    let cache = parts.cache.as_ref().map(|cache| cache.sql(first)).unwrap_or_default();
     // The run has ended before its turn was opened: it may have a row among those that wait.
     let take_place = match has_events && !is_open {
         true => waiting::take_place((&run, "$6", "$5"), "pointed"),
@@ -337,7 +343,7 @@ fn statement(server: &Server, is_open: bool, has_events: bool, has_owners: bool)
         Some(_) => turns::note("$6", "pointed"),
     };
     let sql = format!(
-        "with {POINTER}{take_place}, ended as ({turn}), messages as ({messages}), calls as ({calls}){events}{remembered}
+        "with {POINTER}{take_place}, ended as ({turn}), messages as ({messages}), calls as ({calls}){events}{remembered}{cache}
          select head{sound}{closed} from pointed"
     );
     server.sql(&sql)
@@ -408,6 +414,9 @@ async fn write(
     }
     if !parts.owners.is_empty() {
         params.push((&parts.owners, Type::TEXT_ARRAY));
+    }
+    if let Some(cache) = &parts.cache {
+        params.extend(cache.params());
     }
     let rows = match client.query_typed(sql, &params).await {
         Err(error) if is_taken(&error, "turns_pkey") => {
