@@ -366,8 +366,7 @@ describe('twelve mutations', () => {
 })
 
 /** Moves the last call of every session so far into the past. */
-const idle = (ms: number) =>
-  rows(dir.file, `UPDATE cache_chains SET called_at = called_at - ${ms}`)
+const idle = (ms: number) => rows(dir.file, `UPDATE cache_chains SET called_at = called_at - ${ms}`)
 
 const plain = { systemPrompt: SYSTEM, tools }
 const userTurn = (content: string, changes: Partial<AssembledContext> = {}) =>

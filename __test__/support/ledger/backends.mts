@@ -4,7 +4,13 @@
 /** The specs about what every ledger does. */
 export const shared = [
   ...['broker/**/*', 'compaction/**/*', 'engine/approvals/**/*', 'ledger/**/*'],
-  ...['providers/prompt-cache', 'recovery/**/*', 'runs/**/*', 'streams/**/*'],
+  ...[
+    'providers/prompt-cache',
+    'providers/failover/shared-limits',
+    'recovery/**/*',
+    'runs/**/*',
+    'streams/**/*',
+  ],
 ]
 
 /** Specs that are about the file itself, or start servers of their own. */
@@ -30,6 +36,7 @@ export const ofTheFile: Record<string, string> = {
   'ledger/file/unsupported-locations': 'file systems of the file',
   'ledger/first-version': 'a file of version 0.1',
   'ledger/host/postgres': 'always runs on a server of its own',
+  'ledger/host/postgres-query': 'always runs on a server of its own',
   'ledger/host/postgres-reads': 'always runs on a server of its own',
   'ledger/host/views': 'the views of the file, by their columns',
   'ledger/maintenance-disk-faults': 'faults of the disk in the care of the file',
@@ -201,6 +208,7 @@ export const selection = [
   'ledger/host/{deletion,diff,metadata}',
   'ledger/memory/{memory,scopes,tools}',
   'ledger/transfer/pi',
+  'providers/failover/shared-limits',
   'runs/{duplicates,lookup}',
   'streams/{cross-process-events,many-readers,persisted-events,same-events}',
 ]
