@@ -3,7 +3,7 @@
 // it must never build the addon: `scripts/test.sh` decides which one is tested.
 import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
-import { folders, ofTheFile, selection } from './__test__/support/ledger/backends.mjs'
+import { ofTheFile, selection, shared } from './__test__/support/ledger/backends.mjs'
 
 /** The specs that take longest, longest first: one that begins last is waited for alone. */
 const long = [
@@ -111,10 +111,9 @@ export default defineConfig({
         test: {
           ...common,
           name: 'postgres',
-          include: (process.env.POSTGRES_SPECS === 'all'
-            ? folders.map((name) => `${name}/**/*`)
-            : selection
-          ).map((name) => `__test__/${name}.spec.ts`),
+          include: (process.env.POSTGRES_SPECS === 'all' ? shared : selection).map(
+            (name) => `__test__/${name}.spec.ts`,
+          ),
           exclude: Object.keys(ofTheFile).map((name) => `__test__/${name}.spec.ts`),
           env: { LEDGER: 'postgres' },
           globalSetup: ['__test__/support/ledger/server-setup.ts'],

@@ -1,7 +1,6 @@
 // Pruning of old tool results: what is sent when the provider's cache is cold, that results stay pruned, and that the ledger
-// has them whole. It must never wait for a cold cache: another SQLite moves the last call into the past.
+// has them whole. It must never wait for a cold cache: another program moves the last call into the past.
 
-import { execFileSync } from 'node:child_process'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import {
   AgentEngine,
@@ -10,6 +9,7 @@ import {
   type MessageInput,
 } from '../../index.js'
 import { context, engineAt, tempDir } from '../support/engine.js'
+import { rows } from '../support/ledger/named.js'
 import { sqlite3 } from '../support/ledger/sqlite3.js'
 import { type Answer, anthropicCache, type PromptCache } from '../support/servers/prompt-cache.js'
 import { type TestServer, testServer } from '../support/servers/server.js'
@@ -45,8 +45,7 @@ async function open(options: AgentEngineOptions = {}) {
 async function cold(options: AgentEngineOptions = {}) {
   await engine.close()
   cache.now += 300_001
-  const sql = 'UPDATE cache_chains SET called_at = called_at - 300001'
-  execFileSync('sqlite3', [dir.file, sql])
+  rows(dir.file, 'UPDATE cache_chains SET called_at = called_at - 300001')
   await open(options)
 }
 

@@ -203,8 +203,9 @@ test('the tool is in every request from the first call on, after the host’s to
   const requested = context({ model: 'small', tools: [] })
   const { toolTokens } = await engine.countTokens(requested)
   expect(toolTokens).toBeGreaterThan(0)
-  const { rows } = await engine.ledger.query('SELECT DISTINCT tools_available AS t FROM turns')
-  expect(rows).toContainEqual({ t: '["read","recall"]' })
+  const { items } = await engine.ledger.turns()
+  const turn = await engine.ledger.turn(items[0]?.id ?? '')
+  expect(turn?.toolsAvailable).toEqual(['read', 'recall'])
 })
 
 test('without the option there is no such tool, and one of that name is the host’s own', async () => {

@@ -2,7 +2,6 @@
 // the providers do and report what they read. It must never wait for a cold cache: the tests set the servers' time, and another
 // SQLite moves the ledger's last call into the past.
 
-import { execFileSync } from 'node:child_process'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type {
   AgentEngine,
@@ -367,8 +366,7 @@ describe('twelve mutations', () => {
 })
 
 /** Moves the last call of every session so far into the past. */
-const idle = (ms: number) =>
-  execFileSync('sqlite3', [dir.file, `UPDATE cache_chains SET called_at = called_at - ${ms}`])
+const idle = (ms: number) => rows(dir.file, `UPDATE cache_chains SET called_at = called_at - ${ms}`)
 
 const plain = { systemPrompt: SYSTEM, tools }
 const userTurn = (content: string, changes: Partial<AssembledContext> = {}) =>

@@ -1,15 +1,17 @@
 // Which specs run on which backend of the ledger: the one list of what is about the file, and of what a server has not got yet. The
 // vitest project `postgres` runs all others on a server. It must never list a test without the reason.
 
-/** The folders whose specs are about what every ledger does. */
-export const folders = [
-  'ledger',
-  'broker',
-  'recovery',
-  'runs',
-  'streams',
-  'engine/approvals',
-  'pi/session',
+/** The specs about what every ledger does. */
+export const shared = [
+  ...['broker/**/*', 'compaction/**/*', 'engine/approvals/**/*', 'ledger/**/*'],
+  ...[
+    'pi/session/**/*',
+    'providers/prompt-cache',
+    'providers/failover/shared-limits',
+    'recovery/**/*',
+    'runs/**/*',
+    'streams/**/*',
+  ],
 ]
 
 /** Specs that are about the file itself, or start servers of their own. */
@@ -40,6 +42,7 @@ export const ofTheFile: Record<string, string> = {
   'ledger/host/postgres-kills': 'always runs on a server of its own',
   'ledger/host/postgres-operations': 'always runs on a server of its own',
   'ledger/host/postgres-pooler': 'always runs on a server of its own',
+  'ledger/host/postgres-query': 'always runs on a server of its own',
   'ledger/host/postgres-reads': 'always runs on a server of its own',
   'ledger/host/postgres-silence': 'always runs on a server of its own',
   'ledger/host/postgres-upkeep': 'always runs on a server of its own',
@@ -56,7 +59,6 @@ export const ofTheFile: Record<string, string> = {
   'recovery/power-cuts': 'power cuts under the file',
   'ledger/memory/extraction-kills':
     'kills at the writes and syncs of the file; at the answers of a server in ledger/host/postgres-kills',
-  'broker/prompt-cache': 'the state of prompt caches is in files only',
   'ledger/maintenance': 'damage, backup and vacuum of the file',
   'ledger/memory/forgetting': 'a search for bytes of the file',
   'ledger/memory/lost': 'files that are deleted or moved',
@@ -94,6 +96,10 @@ export const testsOfTheFile: Record<string, Record<string, string>> = {
   'broker/schedules': {
     'a schedule sends its message at its time, and again, as a message of the system':
       'a column of the file: a truth value is a number there',
+  },
+  'compaction/compaction': {
+    'the strategies are tried in order, and recorded by their name':
+      'reads tables that only the file has',
   },
   'ledger/host/deletion': {
     'a secure deletion leaves no byte of it in the file or its log':
@@ -193,12 +199,14 @@ export const selection = [
   'broker/load/soak',
   'broker/agents/waiting-parents',
   'broker/rows/{acceptance,queue-modes,queue-steps,refusals,routing,run-states,session-keys}',
+  'compaction/recall',
   'engine/approvals/*',
   'ledger/{lists,write-turn}',
   'ledger/host/{deletion,diff,metadata}',
   'ledger/memory/{memory,scopes,tools}',
   'ledger/transfer/pi',
   'pi/session/{failures,ledger}',
+  'providers/failover/shared-limits',
   'runs/{duplicates,lookup}',
   'streams/{cross-process-events,many-readers,persisted-events,same-events}',
 ]

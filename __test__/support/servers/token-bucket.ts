@@ -23,11 +23,12 @@ const userText = ({ body }: Seen): string => {
   return text.length > 200 ? 'summary' : text
 }
 
-/** A bucket of `size` requests for each key, full again `fullMs` after it was empty. */
+/** A bucket of `size` requests for each key, full again `fullMs` after it was empty. `arrives` is called for each accepted request. */
 export async function bucket(
   size: number,
   fullMs: number,
   answer: (seen: Seen) => string = () => chat.answer('ok'),
+  arrives: () => void = () => {},
 ): Promise<Bucket> {
   /** The level of each key's bucket, and its time. */
   const levels = new Map<string, { level: number; at: number }>()
@@ -57,6 +58,7 @@ export async function bucket(
       return
     }
     served.push(userText(seen))
+    arrives()
     await gate
     response.writeHead(200, { 'content-type': 'text/event-stream', ...headers })
     response.end(answer(seen))

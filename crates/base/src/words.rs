@@ -67,6 +67,12 @@ impl Wanted {
         terms.collect::<Vec<_>>().join(" & ")
     }
 
+    /// A query of PostgreSQL for each term.
+    #[must_use]
+    pub fn tsqueries(self) -> Vec<String> {
+        self.singly().map(|term| term.tsquery()).collect()
+    }
+
     /// Splits the terms into searches for one term each.
     pub fn singly(self) -> impl Iterator<Item = Self> {
         self.0.into_iter().map(|term| Self(vec![term]))

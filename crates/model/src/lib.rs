@@ -146,7 +146,7 @@ pub use ports::memory_store::{
     EmbeddedChunk, EmbeddingCost, ExtractedFact, FactInput, IndexedTurn, MemoryCall, MemoryCounts,
     MemoryStore, MemoryWake, PendingText, PendingTurn, UnembeddedChunk, UnextractedTurn,
 };
-pub use ports::profiles::{ProfileChange, ProfileStore};
+pub use ports::profiles::{ProfileChange, ProfileStore, RateChange};
 pub use ports::prompt_store::PromptStore;
 pub use ports::queue_store::{
     Enqueued, NewItem, QueueLease, QueueStore, QueueTarget, QueueWake, SessionQueue,

@@ -15,6 +15,7 @@ mod myclaw;
 mod out;
 mod own;
 mod pi;
+pub mod recalled;
 mod record;
 mod report;
 mod restore;

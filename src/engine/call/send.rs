@@ -5,7 +5,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
 
 use super::called::{Called, Dismissed, Ending, Verdict};
 use super::deltas::{CallDeltas, Reader};
@@ -82,19 +81,16 @@ async fn admit(shared: &EngineShared, call: &ModelCall<'_>) -> Admission {
     let ModelTarget { provider_name, model_name, .. } = call.target;
     let began = shared.clock.instant();
     let key = RateKey::new(provider_name, call.profile, model_name);
-    let mut waiting = std::pin::pin!(shared.governor.permit(key, call.claim, call.prompt.needed));
-    let permit = match (&mut waiting).now_or_never() {
-        Some(permit) => permit,
-        None => {
-            if let Some(events) = call.events {
-                let now = shared.clock.now_ms();
-                announce_wait(events, call.next(), FailureKind::RateLimit, None, now);
-            }
-            match call.bounds.guard(waiting).await {
-                Ok(permit) => permit,
-                Err(cause) => return Admission::Interrupted(cause),
-            }
+    let waits = || {
+        if let Some(events) = call.events {
+            let now = shared.clock.now_ms();
+            announce_wait(events, call.next(), FailureKind::RateLimit, None, now);
         }
+    };
+    let waiting = shared.governor.permit(key, call.claim, call.prompt.needed, waits);
+    let permit = match call.bounds.guard(waiting).await {
+        Ok(permit) => permit,
+        Err(cause) => return Admission::Interrupted(cause),
     };
     match permit {
         Some(permit) => {

@@ -57,12 +57,13 @@ impl Engine {
             .collect();
         profiles.sort_unstable_by(|(a, x), (b, y)| (a, &x.id).cmp(&(b, &y.id)));
         let policy = parts.failover.policy();
+        let governor = Governor::new(parts.governor, parts.clock.clone(), parts.profiles.clone());
         let keys = Keyring::new(profiles, parts.profiles, policy, parts.clock.clone());
         let ledger = parts.journal.as_ref().map(|journal| journal.id()).unwrap_or_default();
         Self {
             shared: Arc::new(EngineShared {
                 calibrations: Calibrations::new(parts.ratios, parts.clock.clone()),
-                governor: Governor::new(parts.governor, parts.clock.clone()),
+                governor,
                 keys: Arc::new(keys),
                 clock: parts.clock,
                 lanes: SessionLanes::of(ledger),

@@ -7,6 +7,7 @@ pub(crate) mod policy;
 mod prepaid;
 mod rate;
 mod reserved;
+mod shared_rate;
 
 pub(crate) use budgets::Budgets;
 pub(crate) use budgets::{Payer, SpendingRecord, WorstCase};

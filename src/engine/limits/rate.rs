@@ -5,22 +5,29 @@
 //! its run has dropped.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::sync::Notify;
+use tokio::sync::{Mutex as Turns, Notify};
 use tokio::time::Instant;
 
 use base::clock::Clock;
-use model::{Failure, FailureKind, InputError, LimitState, RateLimits, SessionKey, typed};
-use turn::governor::{Claim, Lane, Next, Priority};
+use model::{
+    Failure, FailureKind, InputError, LimitState, ProfileStore, RateLimits, SessionKey, typed,
+};
+use turn::governor::{Claim, Lane, Local, Next, Priority};
 use turn::profiles;
 use turn::retry::MAX_RETRY_AFTER;
 
+use super::shared_rate::{Outcome, SharedRate};
+
 /// The maximum number of queues; above it, unused ones are dropped.
 const MOST_QUEUES: usize = 1_000;
+/// How long what was read of the shared limits is used.
+const FRESH_MS: i64 = 500;
 
 /// The options of the rate governor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,6 +96,13 @@ struct Inner {
     waiters: HashMap<u64, Arc<Notify>>,
     /// The first call of the queue, and the time of its next check.
     first: Option<(u64, i64)>,
+    /// How often its calls had to choose again.
+    dismissals: u64,
+    /// When the shared state was read, and until when every call asks there.
+    looked_at: Option<i64>,
+    near_until: i64,
+    /// When the last call was admitted there.
+    claimed_at: i64,
 }
 
 /// The state of a call in its queue.
@@ -104,6 +118,10 @@ enum Position {
 
 struct RateQueue {
     inner: Mutex<Inner>,
+    /// The limits that all processes share; `None` without a ledger.
+    shared: Option<SharedRate>,
+    /// The call that asks for its share; others are behind it.
+    asking: Turns<()>,
     clock: Clock,
     epoch: Instant,
 }
@@ -142,6 +160,13 @@ impl RateQueue {
         }
     }
 
+    /// The call and those beside it, for the other processes.
+    fn local(&self, id: u64) -> Option<Local> {
+        let inner = self.lock();
+        let shared = self.shared.as_ref()?;
+        inner.lane.local(id, &shared.process, self.now())
+    }
+
     /// Changes the lane, and admits the calls that may be sent then.
     fn change<T>(&self, change: impl FnOnce(&mut Lane, i64) -> T) -> T {
         let mut inner = self.lock();
@@ -150,6 +175,31 @@ impl RateQueue {
         let done = change(&mut inner.lane, now);
         inner.admit_ready(now);
         done
+    }
+}
+
+impl RateQueue {
+    /// Whether calls ask for a share of the limits: where this process or, by the state that is read now and then, another one is near
+    /// them.
+    async fn is_near(&self) -> bool {
+        let Some(shared) = &self.shared else { return false };
+        let now = {
+            let mut inner = self.lock();
+            let now = self.now();
+            if inner.lane.is_near(now) || now < inner.near_until {
+                return true;
+            }
+            if inner.looked_at.is_some_and(|at| now < at.saturating_add(FRESH_MS)) {
+                return false;
+            }
+            inner.looked_at = Some(now);
+            now
+        };
+        let is_near = shared.is_near().await;
+        if is_near {
+            self.lock().near_until = now.saturating_add(FRESH_MS);
+        }
+        is_near
     }
 }
 
@@ -187,13 +237,24 @@ pub(crate) struct RatePermit {
     queue: Option<Arc<RateQueue>>,
     id: u64,
     sent: bool,
+    /// What the shared limits had settled when they admitted it.
+    claimed: Option<[u64; 4]>,
+    /// The shared limits did not admit it in time.
+    forced: bool,
+    /// The other processes know that it is answered.
+    published: AtomicBool,
     /// How long it waited.
     pub(crate) held: Duration,
 }
 
 impl RatePermit {
     fn free() -> Self {
-        Self { queue: None, id: 0, sent: false, held: Duration::ZERO }
+        Self::of(None, 0)
+    }
+
+    fn of(queue: Option<Arc<RateQueue>>, id: u64) -> Self {
+        let (sent, forced, published) = (false, false, AtomicBool::new(false));
+        Self { queue, id, sent, claimed: None, forced, published, held: Duration::ZERO }
     }
 
     /// Records that the request is sent.
@@ -205,7 +266,17 @@ impl RatePermit {
     pub(crate) fn answered(&self, status: u16, limits: &RateLimits) {
         if let Some(queue) = &self.queue {
             let well = (200..300).contains(&status);
-            queue.change(|lane, now| lane.answered(self.id, well, limits, now));
+            let is_near = queue.change(|lane, now| {
+                lane.answered(self.id, well, limits, now);
+                lane.is_near(now)
+            });
+            if let Some(shared) = &queue.shared
+                && (is_near || self.claimed.is_some() || self.forced)
+                && let Some(local) = queue.local(self.id)
+            {
+                self.published.store(true, Ordering::Relaxed);
+                shared.answered(local, self.claimed, (well, self.forced), *limits);
+            }
         }
     }
 
@@ -220,12 +291,27 @@ impl RatePermit {
         let usual = (keyed && failure.should_retry != Some(true)).then_some(cooldown);
         let wait = failure.retry_after.or(usual);
         queue.change(|lane, now| lane.refused(wait, now));
+        if let Some(shared) = &queue.shared {
+            shared.refused(wait);
+        }
     }
 
     /// Records the end of the call, with its tokens of prompt and answer, where they are known.
     pub(crate) fn settle(mut self, used: Option<(u64, u64)>) {
         if let Some(queue) = self.queue.take() {
-            queue.change(|lane, now| lane.ended(self.id, used, now));
+            self.end(&queue, |lane, now| lane.ended(self.id, used, now));
+        }
+    }
+}
+
+impl RatePermit {
+    /// The end of the call, for the other processes too if it has their share.
+    fn end(&self, queue: &RateQueue, end: impl FnOnce(&mut Lane, i64)) {
+        let is_open = self.claimed.is_some() && !self.published.load(Ordering::Relaxed);
+        let local = is_open.then(|| queue.local(self.id)).flatten();
+        queue.change(end);
+        if let (Some(shared), Some(local)) = (&queue.shared, local) {
+            shared.ended(local, self.sent);
         }
     }
 }
@@ -233,7 +319,7 @@ impl RatePermit {
 impl Drop for RatePermit {
     fn drop(&mut self) {
         let Some(queue) = self.queue.take() else { return };
-        queue.change(|lane, now| {
+        self.end(&queue, |lane, now| {
             if self.sent {
                 lane.ended(self.id, None, now);
             } else {
@@ -250,12 +336,19 @@ pub(crate) struct Governor {
     queues: Mutex<HashMap<RateKey, Arc<RateQueue>>>,
     clock: Clock,
     epoch: Instant,
+    store: Option<Arc<dyn ProfileStore>>,
+    /// The name of this engine among those that share limits.
+    process: String,
 }
 
 impl Governor {
-    pub(crate) fn new(options: Option<GovernorOptions>, clock: Clock) -> Self {
-        let epoch = clock.instant();
-        Self { options, queues: Mutex::default(), clock, epoch }
+    pub(crate) fn new(
+        options: Option<GovernorOptions>,
+        clock: Clock,
+        store: Option<Arc<dyn ProfileStore>>,
+    ) -> Self {
+        let (epoch, process) = (clock.instant(), clock.new_id());
+        Self { options, queues: Mutex::default(), clock, epoch, store, process }
     }
 
     fn queues(&self) -> MutexGuard<'_, HashMap<RateKey, Arc<RateQueue>>> {
@@ -267,30 +360,43 @@ impl Governor {
         if queues.len() >= MOST_QUEUES && !queues.contains_key(&key) {
             queues.retain(|_, queue| Arc::strong_count(queue) > 1 || !queue.lock().lane.is_idle());
         }
-        let queue = queues.entry(key).or_insert_with(|| {
-            let inner =
-                Inner { lane: Lane::new(options.max_wait), waiters: HashMap::new(), first: None };
-            let (clock, epoch) = (self.clock.clone(), self.epoch);
-            Arc::new(RateQueue { inner: Mutex::new(inner), clock, epoch })
-        });
-        Arc::clone(queue)
+        if let Some(queue) = queues.get(&key) {
+            return Arc::clone(queue);
+        }
+        let inner = Inner {
+            lane: Lane::new(options.max_wait),
+            waiters: HashMap::new(),
+            first: None,
+            dismissals: 0,
+            looked_at: None,
+            near_until: i64::MIN,
+            claimed_at: i64::MIN,
+        };
+        let shared = self.store.as_ref().map(|store| SharedRate::new(store, &key, &self.process));
+        let (clock, epoch, inner) = (self.clock.clone(), self.epoch, Mutex::new(inner));
+        let queue = Arc::new(RateQueue { inner, shared, asking: Turns::default(), clock, epoch });
+        queues.insert(key, Arc::clone(&queue));
+        queue
     }
 
-    /// Waits until a call of about `input` tokens may be sent. `None`: its profile was refused meanwhile, so choose again.
+    /// Waits until a call of about `input` tokens may be sent, and calls `waits` before it does. `None`: its profile was refused meanwhile,
+    /// so choose again.
     pub(crate) async fn permit(
         &self,
         key: RateKey,
         claim: impl Into<Claim>,
         input: u64,
+        mut waits: impl FnMut() + Send,
     ) -> Option<RatePermit> {
         let Some(options) = self.options else { return Some(RatePermit::free()) };
         let queue = self.queue(key, options);
         let began = self.clock.instant();
         let (id, waiter) = queue.enqueue(claim.into(), input);
-        let mut permit =
-            RatePermit { queue: Some(Arc::clone(&queue)), id, sent: false, held: Duration::ZERO };
-        let Some(waiter) = waiter else { return Some(permit) };
-        loop {
+        let mut permit = RatePermit::of(Some(Arc::clone(&queue)), id);
+        if waiter.is_some() {
+            waits();
+        }
+        while let Some(waiter) = &waiter {
             let at = match queue.position(id) {
                 Position::Admitted => break,
                 Position::Dismissed => return None,
@@ -304,8 +410,76 @@ impl Governor {
                 queue.change(|_, _| ());
             }
         }
-        permit.held = self.clock.instant().saturating_duration_since(began);
-        Some(permit)
+        let admitted = match &queue.shared {
+            Some(shared) => self.share(&queue, shared, options.max_wait, &mut permit, &mut waits),
+            None => return Some(self.held(permit, waiter.is_some(), began)),
+        };
+        let has_waited = admitted.await?;
+        Some(self.held(permit, waiter.is_some() || has_waited, began))
+    }
+
+    fn held(&self, mut permit: RatePermit, has_waited: bool, began: Instant) -> RatePermit {
+        if let Some(queue) = &permit.queue {
+            queue.change(|lane, now| lane.goes(permit.id, now));
+        }
+        if has_waited {
+            permit.held = self.clock.instant().saturating_duration_since(began);
+        }
+        permit
+    }
+
+    /// Asks for the call's share of the limits of all processes, while these are near (docs/rules/failover.md#shared-limits). Returns
+    /// whether it has waited; `None` where the profile was refused meanwhile.
+    async fn share(
+        &self,
+        queue: &RateQueue,
+        shared: &SharedRate,
+        patience: Duration,
+        permit: &mut RatePermit,
+        waits: &mut (impl FnMut() + Send),
+    ) -> Option<bool> {
+        if !queue.is_near().await {
+            return Some(false);
+        }
+        let began = queue.now();
+        let dismissals = queue.lock().dismissals;
+        let mut has_waited = false;
+        let mut wait = |has_waited: &mut bool| {
+            if !std::mem::replace(has_waited, true) {
+                waits();
+            }
+        };
+        let _first = match queue.asking.try_lock() {
+            Ok(first) => first,
+            Err(_) => {
+                wait(&mut has_waited);
+                queue.asking.lock().await
+            }
+        };
+        let patience = i64::try_from(patience.as_millis()).unwrap_or(i64::MAX);
+        loop {
+            if queue.lock().dismissals != dismissals {
+                return None;
+            }
+            let local = queue.local(permit.id)?;
+            match shared.claim(local).await {
+                Outcome::Granted(settled) => permit.claimed = Some(settled),
+                Outcome::Unknown => {}
+                Outcome::Wait(ms) => {
+                    let now = queue.now();
+                    let until = began.max(queue.lock().claimed_at).saturating_add(patience);
+                    if now < until {
+                        wait(&mut has_waited);
+                        let at = now.saturating_add_unsigned(ms).min(until).unsigned_abs();
+                        tokio::time::sleep_until(self.epoch + Duration::from_millis(at)).await;
+                        continue;
+                    }
+                    permit.forced = true;
+                }
+            }
+            queue.lock().claimed_at = queue.now();
+            return Some(has_waited);
+        }
     }
 
     /// Whether a call of about `input` tokens with this profile would wait.
@@ -331,6 +505,7 @@ impl Governor {
                 continue;
             }
             inner.first = None;
+            inner.dismissals += 1;
             for id in inner.lane.dismiss() {
                 if let Some(waiter) = inner.waiters.remove(&id) {
                     waiter.notify_one();

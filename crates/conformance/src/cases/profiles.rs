@@ -1,8 +1,13 @@
 //! Auth profiles and token ratios: shared by all processes and persistent. A change must never be lost to a concurrent one.
 
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
 use crate::store::{Fixture, ProcessEnd};
 use crate::turns::{NOW, short_turn};
-use model::{FailureKind, LedgerPorts, ProfileChange, ProfileUsage, ProfileWindow, TokenRatio};
+use model::{
+    FailureKind, LedgerPorts, ProfileChange, ProfileUsage, ProfileWindow, RateChange, TokenRatio,
+};
 
 async fn usage(ledger: &LedgerPorts) -> Vec<(String, ProfileUsage)> {
     let mut all = ledger.profiles.usage().await.unwrap();
@@ -104,4 +109,41 @@ pub async fn a_token_ratio_replaces_the_previous_one_of_its_model_in_every_proce
     }
     fixture.next_process(ProcessEnd::Killed).await;
     assert_eq!(sorted(fixture.ledger.ratios.ratios().await.unwrap()), expected);
+}
+
+/// Adds one to the number that is stored.
+fn one_more_call() -> RateChange {
+    Box::new(|state, _| (state.map_or(0, |state| state.parse::<u64>().unwrap()) + 1).to_string())
+}
+
+pub async fn the_limits_of_a_queue_are_changed_by_one_process_after_the_other(
+    mut fixture: Fixture,
+) {
+    let elsewhere = fixture.store.other_process().await;
+    assert_eq!(fixture.ledger.profiles.rates("one").await.unwrap(), (None, NOW));
+    for _ in 0..8 {
+        let (here, there) = (
+            fixture.ledger.profiles.change_rates("one", one_more_call()),
+            elsewhere.profiles.change_rates("one", one_more_call()),
+        );
+        // Both are submitted before either is awaited.
+        here.await.unwrap();
+        there.await.unwrap();
+    }
+    drop(fixture.ledger.profiles.change_rates("two", one_more_call()));
+    fixture.store.advance(Duration::from_secs(5));
+    let seen = Arc::new(Mutex::new(0));
+    let at = Arc::clone(&seen);
+    let change: RateChange = Box::new(move |state, now| {
+        *at.lock().unwrap() = now;
+        state.unwrap_or("none").to_owned()
+    });
+    elsewhere.profiles.change_rates("one", change).await.unwrap();
+    assert_eq!(*seen.lock().unwrap(), NOW + 5_000);
+    for end in [ProcessEnd::Closed, ProcessEnd::Killed] {
+        fixture.next_process(end).await;
+        let profiles = &fixture.ledger.profiles;
+        assert_eq!(profiles.rates("one").await.unwrap(), (Some("16".to_owned()), NOW + 5_000));
+        assert_eq!(profiles.rates("two").await.unwrap().0.as_deref(), Some("1"));
+    }
 }

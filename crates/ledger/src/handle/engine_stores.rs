@@ -3,9 +3,11 @@
 //! It must never decide what is worth storing.
 
 use crate::handle::ledger::Ledger;
-use crate::journal::calibration;
 use crate::journal::profiles::{self, Used};
-use model::{PortFuture, ProfileChange, ProfileStore, ProfileUsage, RatioStore, TokenRatio};
+use crate::journal::{calibration, rates};
+use model::{
+    PortFuture, ProfileChange, ProfileStore, ProfileUsage, RateChange, RatioStore, TokenRatio,
+};
 
 impl ProfileStore for Ledger {
     fn usage(&self) -> PortFuture<'static, Vec<(String, ProfileUsage)>> {
@@ -28,6 +30,26 @@ impl ProfileStore for Ledger {
             let claim = core.claim.clone();
             core.writer
                 .submit(move |connection| profiles::change(connection, &id, &claim, &mut apply))
+        });
+        Box::pin(async move { submitted?.await })
+    }
+
+    fn rates(&self, queue: &str) -> PortFuture<'static, (Option<String>, i64)> {
+        let (queue, core, now) = (queue.to_owned(), self.core(), self.clock.now_ms());
+        Box::pin(async move {
+            let core = core?;
+            let state = core.readers.run(move |connection| rates::state(connection, &queue));
+            Ok((state.await?, now))
+        })
+    }
+
+    fn change_rates(&self, queue: &str, mut apply: RateChange) -> PortFuture<'static, ()> {
+        let (queue, clock) = (queue.to_owned(), self.clock.clone());
+        // The next answers say what is left: a power cut costs nothing.
+        let submitted = self.core().map(|core| {
+            core.writer.submit_repeatable(move |connection| {
+                rates::change(connection, &queue, clock.now_ms(), &mut apply)
+            })
         });
         Box::pin(async move { submitted?.await })
     }

@@ -9,4 +9,5 @@ pub(crate) mod message_ids;
 pub(crate) mod open_turn_reads;
 pub(crate) mod open_turns;
 pub(crate) mod profiles;
+pub(crate) mod rates;
 pub(crate) mod write;

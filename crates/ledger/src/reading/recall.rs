@@ -16,20 +16,12 @@ use crate::sessions::pointers;
 use crate::sqlite::error::Stored;
 use crate::sqlite::functions::words_of;
 use crate::sqlite::sql;
-use base::words::{self, Wanted, search_words};
-use model::{Block, Message, RECALL, Recall, Recalled, RecalledMessage, Role};
-use portable::iso_time;
+use base::words::{self, Wanted};
+use model::{Recall, Recalled};
+use portable::recalled::{MOST_BYTES, MOST_TERMS, MOST_TURNS, result_words, shown, size};
 
-/// Characters of a message around the words that were found.
-const EXCERPT: usize = 600;
-/// Words of a query that are searched for.
-const MOST_TERMS: usize = 16;
 /// Messages that are read from the index for a word, of all sessions: a common word of a large ledger has many more.
 const MOST_HITS: usize = 100_000;
-/// Turns whose tool results are read, because no index has them.
-const MOST_TURNS: usize = 1_000;
-/// Bytes of texts and images in them that are read.
-const MOST_BYTES: usize = 8 * 1024 * 1024;
 
 /// A message that was found.
 struct Found {
@@ -85,7 +77,7 @@ pub(crate) fn recall(connection: &Connection, request: &Recall) -> Stored<Recall
         let Some(turn_id) = turns.get(turn) else { continue };
         let messages = message_rows::messages(connection, turn_id)?;
         let found = messages.iter().find(|message| message.sequence == sequence);
-        recalled.messages.extend(found.map(|it| recalled_message(it, turn_id, &request.query)));
+        recalled.messages.extend(found.map(|it| shown(it, turn_id, &request.query)));
     }
     Ok(recalled)
 }
@@ -172,54 +164,11 @@ fn tool_results(
         }
         for message in message_rows::messages(connection, id)? {
             remaining = remaining.saturating_sub(size(&message.blocks));
-            let Some((tool, text)) = result_of(&message) else { continue };
-            let matched = if tool == RECALL { 0 } else { wanted.matched(&search_words(&text)) };
+            let matched = result_words(&message).map_or(0, |words| wanted.matched(&words));
             if matched > 0 {
                 found.push(Found { turn, sequence: message.sequence, matched });
             }
         }
     }
     Ok(found)
-}
-
-fn result_of(message: &Message) -> Option<(&str, String)> {
-    match message.blocks.first() {
-        Some(Block::ToolResult { tool_name, content, .. }) if message.role == Role::Tool => {
-            Some((tool_name, text_of(content)))
-        }
-        Some(_) | None => None,
-    }
-}
-
-fn size(blocks: &[Block]) -> usize {
-    blocks
-        .iter()
-        .map(|block| match block {
-            Block::Text { text, .. } => text.len(),
-            Block::Image { data, .. } | Block::RedactedThinking { data, .. } => data.len(),
-            Block::Thinking { thinking, .. } => thinking.len(),
-            Block::ToolCall { arguments_json, .. } => arguments_json.len(),
-            Block::ToolResult { content, .. } => size(content),
-            Block::Opaque { raw_json } => raw_json.len(),
-        })
-        .sum()
-}
-
-fn text_of(blocks: &[Block]) -> String {
-    let texts: Vec<&str> = blocks.iter().filter_map(Block::as_text).collect();
-    texts.join("\n")
-}
-
-fn recalled_message(message: &Message, turn_id: &str, query: &str) -> RecalledMessage {
-    let (tool_name, text) = match result_of(message) {
-        Some((tool, text)) => (Some(tool.to_owned()), text),
-        None => (None, text_of(&message.blocks)),
-    };
-    RecalledMessage {
-        role: message.role,
-        tool_name,
-        turn_id: turn_id.to_owned(),
-        said_at: iso_time::format(message.created_at),
-        excerpt: words::excerpt(&text, query, EXCERPT),
-    }
 }

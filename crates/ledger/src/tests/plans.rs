@@ -4,7 +4,7 @@ use rusqlite::{Connection, StatementStatus};
 
 use super::*;
 use crate::events::references;
-use crate::journal::{open_turn_reads, profiles};
+use crate::journal::{open_turn_reads, profiles, rates};
 use crate::journal_rows::{
     approval_rows, archive_rows, budget_rows, entry_rows, event_rows, run_rows,
 };
@@ -126,6 +126,7 @@ fn no_statement_scans_a_table_or_sorts() {
                 lists::CALL_POSITION,
                 persona::AGENT,
                 profiles::ATTEMPTS,
+                rates::STATE,
                 usage::OF_TURN,
                 usage::NEXT_TURN,
                 usage::NEXT_TURN_OF_SESSION,

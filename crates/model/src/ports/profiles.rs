@@ -7,6 +7,10 @@ use crate::{PortFuture, ProfileUsage};
 /// A change of a profile's state; called again where its transaction is tried again.
 pub type ProfileChange = Box<dyn FnMut(&mut ProfileUsage) + Send>;
 
+/// A change of the limits of a rate queue: from the stored text and the store's time, in Unix milliseconds, to the new text. Called again
+/// where its transaction is tried again.
+pub type RateChange = Box<dyn FnMut(Option<&str>, i64) -> String + Send>;
+
 /// Where the state of profiles is stored; the ledger implements it.
 pub trait ProfileStore: Send + Sync {
     /// Everything that is stored, by the profile's name.
@@ -18,4 +22,10 @@ pub trait ProfileStore: Send + Sync {
     /// Changes one profile's state in one transaction, and returns the new state. It is submitted when it is called:
     /// dropping the future does not undo it.
     fn change(&self, id: &str, change: ProfileChange) -> PortFuture<'static, ProfileUsage>;
+
+    /// What the processes share of the limits of a rate queue, and the store's time.
+    fn rates(&self, queue: &str) -> PortFuture<'static, (Option<String>, i64)>;
+
+    /// Changes that in one transaction. It is submitted when it is called: dropping the future does not undo it.
+    fn change_rates(&self, queue: &str, change: RateChange) -> PortFuture<'static, ()>;
 }

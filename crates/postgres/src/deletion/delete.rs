@@ -165,7 +165,8 @@ async fn move_heads(
     for (label, (head, stays)) in heads(transaction, plan, turns).await? {
         let text = "with moved as (
                update @sessions set head = $3, updated_at = @now_ms() where label = $1 and head = $2 and running is null
-               returning label)
+               returning label),
+             unchained as (delete from @cache_chains c using moved where c.session_label = moved.label)
              insert into @session_moves (session_label, thread_id, changed_at)
              select label, $3, @now_ms() from moved where $3::text is not null";
         let params: [Param<'_>; 3] =

@@ -23,6 +23,7 @@ pub(crate) const OF_TURN: &[&str] = &[
     "memory_pending",
     "memory_turns",
     "memory_extractions",
+    "cache_breaks",
 ];
 /// The tables with rows of a session, by its `session_label`.
 pub(crate) const OF_SESSION: &[&str] = &[
@@ -38,6 +39,8 @@ pub(crate) const OF_SESSION: &[&str] = &[
     "memory_turns",
     "memory_extractions",
     "memory_usage",
+    "cache_chains",
+    "cache_links",
 ];
 /// Deleted by statements of their own.
 #[cfg(all(test, feature = "server"))]

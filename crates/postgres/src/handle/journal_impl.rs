@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use base::clock::Clock;
 use model::{
-    AgentMessage, CallCost, CommitReceipt, CompactionCommit, Expense, Journal, LedgerRead, LiveRun,
-    OpenTurn, Opened, PortFuture, Reservation, Reserved, RunNames, RunRegistration, SessionHistory,
-    SpentBy, StoredRequest, TurnEnd, TurnLease, TurnOpening, TurnStep,
+    AgentMessage, CacheChain, CallCost, CommitReceipt, CompactionCommit, Expense, Journal,
+    LedgerRead, LiveRun, OpenTurn, Opened, PortFuture, Recall, Recalled, Reservation, Reserved,
+    RunNames, RunRegistration, SessionHistory, SpentBy, StoredRequest, TurnEnd, TurnLease,
+    TurnOpening, TurnStep,
 };
 use tokio_postgres::types::Type;
 
@@ -21,9 +22,9 @@ use crate::connect::worker::Order;
 use crate::events::follow;
 use crate::events::new_events::NewEvents;
 use crate::handle::postgres::Postgres;
-use crate::journal::{begin, commit, compaction, history, lease, record, take_over};
+use crate::journal::{begin, cache_chain, commit, compaction, history, lease, record, take_over};
 use crate::queue::{budgets, dispatch_rows};
-use crate::reading::{sessions, turns, usage};
+use crate::reading::{recall, sessions, turns, usage};
 use crate::rows::turn_read::get;
 use crate::sessions::aliases;
 
@@ -51,6 +52,18 @@ impl Journal for Postgres {
         self.submit(None, move |server| async move {
             Ok(history::head(&server, &label).await?.flatten())
         })
+    }
+
+    fn cache_chain<'a>(
+        &'a self,
+        session_label: &'a str,
+    ) -> PortFuture<'a, Option<Box<CacheChain>>> {
+        let label = session_label.to_owned();
+        self.submit(None, move |server| async move { cache_chain::read(&server, &label).await })
+    }
+
+    fn recall(&self, query: Recall) -> PortFuture<'static, Recalled> {
+        self.submit(None, move |server| async move { recall::recall(&server, &query).await })
     }
 
     fn session_named<'a>(&'a self, label: &'a str) -> PortFuture<'a, String> {

@@ -14,6 +14,7 @@ use crate::connect::error::{Failure, Stored};
 use crate::connect::server::{Param, Server};
 use crate::events::new_events::{Tail, insert_events};
 use crate::events::waiting;
+use crate::journal::cache_chain::{self, Written};
 use crate::journal::compaction;
 use crate::journal::pointer::{
     Identity, POINTER, POINTER_PARAMS, already_stored, duplicate_run, is_taken, stale_writer,
@@ -47,6 +48,7 @@ struct Parts {
     calls: Calls,
     /// The messages of calls that must be stored already.
     owners: Vec<String>,
+    cache: Option<Written>,
 }
 
 /// W4.
@@ -70,8 +72,9 @@ pub(crate) async fn commit(
     let steered = turn.queue.iter().flat_map(|queue| &queue.layers);
     let messages = Messages::of(&turn.messages, turn.settings.layers.iter().chain(steered))?;
     let (calls, owners) = (Calls::of(&turn.tool_calls, clock)?, owners(turn));
-    let parts = Parts { header, outcome, checksum, messages, calls, owners };
-    let sql = statement(server, turn.epoch.is_some(), events.is_some(), !parts.owners.is_empty());
+    let cache = turn.cache.as_deref().map(Written::of).transpose()?;
+    let parts = Parts { header, outcome, checksum, messages, calls, owners, cache };
+    let sql = statement(server, turn.epoch.is_some(), events.is_some(), &parts);
     let committed = server.run("commit a turn", async |client, may_be_done| {
         if may_be_done && let Some(receipt) = committed(server, client, turn).await? {
             return Ok(receipt);
@@ -279,17 +282,24 @@ fn stale(turn: &TurnEnd, head: Option<&str>, outcome: &str) -> StorageError {
 }
 
 /// The statement; `is_open` where the turn was opened.
-fn statement(server: &Server, is_open: bool, has_events: bool, has_owners: bool) -> Rc<str> {
+fn statement(server: &Server, is_open: bool, has_events: bool, parts: &Parts) -> Rc<str> {
     let has_accounts = server.live.has_accounts.load(Ordering::Acquire);
     let is_remembered = server.live.memory.get().is_some();
-    let has = [is_open, has_events, has_owners, has_accounts, is_remembered];
+    let (has_chain, has_breaks) = parts.cache.as_ref().map(Written::has).unwrap_or_default();
+    let has_owners = !parts.owners.is_empty();
+    let has =
+        [is_open, has_events, has_owners, has_accounts, is_remembered, has_chain, has_breaks];
     // Those of W0 are below 8.
     let form = has.iter().fold(1, |form, has| form << 1 | u8::from(*has));
     server.built(form, || text(has))
 }
 
-/// The statement: whether the turn was opened, stores events, has calls of stored messages, accounts, a memory.
-fn text([is_open, has_events, has_owners, has_accounts, is_remembered]: [bool; 5]) -> String {
+/// The statement: whether the turn was opened, stores events, has calls of stored messages, accounts, a memory, a cache chain and
+/// breaks of a cache.
+fn text(
+    [is_open, has_events, has_owners, has_accounts, is_remembered, has_chain, has_breaks]: [bool;
+        7],
+) -> String {
     let first = POINTER_PARAMS + 1;
     let p = |n: usize| format!("${}", first + n);
     let usage = "input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens, total_tokens";
@@ -337,6 +347,8 @@ fn text([is_open, has_events, has_owners, has_accounts, is_remembered]: [bool; 5
             )
         }
     };
+    let first = first + if has_events { 3 } else { 0 } + usize::from(has_owners);
+    let cache = cache_chain::sql((has_chain, has_breaks), first);
     // The run has ended before its turn was opened: it may have a row among those that wait.
     let take_place = match has_events && !is_open {
         true => waiting::take_place((&run, "$6", "$5"), "pointed"),
@@ -351,7 +363,7 @@ fn text([is_open, has_events, has_owners, has_accounts, is_remembered]: [bool; 5
         true => turns::note("$6", "pointed"),
     };
     format!(
-        "with {POINTER}{take_place}, ended as ({turn}), messages as ({messages}), calls as ({calls}){events}{remembered}
+        "with {POINTER}{take_place}, ended as ({turn}), messages as ({messages}), calls as ({calls}){events}{remembered}{cache}
          select head{sound}{closed} from pointed"
     )
 }
@@ -421,6 +433,9 @@ async fn write(
     }
     if !parts.owners.is_empty() {
         params.push((&parts.owners, Type::TEXT_ARRAY));
+    }
+    if let Some(cache) = &parts.cache {
+        params.extend(cache.params());
     }
     let rows = match client.query_typed(sql, &params).await {
         Err(error) if is_taken(&error, "turns_pkey") => {

@@ -67,6 +67,11 @@ pub(crate) async fn before_compaction(server: &Server, head: &str) -> Stored<Opt
     Ok(walk(server, head, None).await?.before_compaction().map(ToOwned::to_owned))
 }
 
+/// The newest turn that the context of `head` leaves out; `None` where it has the whole thread.
+pub(crate) async fn newest_left_out(server: &Server, head: &str) -> Stored<Option<String>> {
+    Ok(walk(server, head, None).await?.finish().left_out)
+}
+
 /// A row of the chain, and the cut of a compaction.
 type Link = (TurnLink, Option<Cut>);
 

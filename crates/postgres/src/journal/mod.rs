@@ -3,6 +3,7 @@
 //! A commit point is one statement, which checks the lease and the head in the rows that it locks.
 
 pub(crate) mod begin;
+pub(crate) mod cache_chain;
 pub(crate) mod commit;
 pub(crate) mod compaction;
 pub(crate) mod history;

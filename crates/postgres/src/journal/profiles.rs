@@ -8,7 +8,7 @@ use tokio_postgres::types::Type;
 use crate::connect::error::{Stored, damaged};
 use crate::connect::server::{Param, Server};
 use crate::rows::turn_read::get;
-use model::{ProfileChange, ProfileUsage, TokenRatio};
+use model::{ProfileChange, ProfileUsage, RateChange, TokenRatio};
 
 /// The states of all profiles.
 pub(crate) async fn all(server: &Server) -> Stored<Vec<(String, ProfileUsage)>> {
@@ -60,6 +60,44 @@ pub(crate) async fn change(
         transaction.execute_typed(&write, &[(&id, Type::TEXT), (&json, Type::TEXT)]).await?;
         transaction.commit().await?;
         Ok(usage)
+    });
+    changed.await
+}
+
+/// What the processes share of the limits of a queue, with the server's time.
+pub(crate) async fn rates(server: &Server, queue: &str) -> Stored<(Option<String>, i64)> {
+    let text =
+        "select (select state from @rate_queues where queue = $1) as state, @now_ms() as now";
+    let row = server.row("read the rate limits", text, &[(&queue, Type::TEXT)]).await?;
+    let row = row.ok_or_else(|| damaged("the server has no time"))?;
+    Ok((get(&row, "state")?, get(&row, "now")?))
+}
+
+/// Changes that, under a lock of its row. It does not wait for the disk: the next answers say what is left.
+pub(crate) async fn change_rates(
+    server: &Server,
+    queue: &str,
+    mut apply: RateChange,
+) -> Stored<()> {
+    let add = server.sql("insert into @rate_queues (queue) values ($1) on conflict do nothing");
+    let read =
+        server.sql("select state, @now_ms() as now from @rate_queues where queue = $1 for update");
+    let write = server.sql("update @rate_queues set state = $2 where queue = $1");
+    let of: [Param<'_>; 1] = [(&queue, Type::TEXT)];
+    let changed = server.run("write the rate limits", async |client, _| {
+        let transaction = client.transaction().await?;
+        transaction.batch_execute("set local synchronous_commit = off").await?;
+        let mut rows = transaction.query_typed(&read, &of).await?;
+        if rows.is_empty() {
+            transaction.execute_typed(&add, &of).await?;
+            rows = transaction.query_typed(&read, &of).await?;
+        }
+        let Some(row) = rows.first() else {
+            return Err(damaged("the rate limits are gone").into());
+        };
+        let state = apply(get(row, "state")?, get(row, "now")?);
+        transaction.execute_typed(&write, &[(&queue, Type::TEXT), (&state, Type::TEXT)]).await?;
+        Ok(transaction.commit().await?)
     });
     changed.await
 }

@@ -5,6 +5,7 @@
 pub(crate) mod diff;
 pub(crate) mod filters;
 pub(crate) mod query;
+pub(crate) mod recall;
 pub(crate) mod runs;
 pub(crate) mod search;
 pub(crate) mod sessions;

@@ -24,6 +24,8 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/080_transfer.sql"),
     include_str!("migrations/085_lost_calls.sql"),
     include_str!("migrations/090_runs.sql"),
+    include_str!("migrations/100_prompt_caches.sql"),
+    include_str!("migrations/110_rate_queues.sql"),
 ];
 
 /// The oldest server that the statements run on.

@@ -13,6 +13,7 @@ const LEFT: &[&str] = &[
     "ledger",
     "auth_profiles",
     "token_ratios",
+    "rate_queues",
     "listeners",
     "personas",
     "queue_events",

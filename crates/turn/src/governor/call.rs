@@ -49,6 +49,8 @@ pub(super) struct Sent {
     pub(super) settled: Amounts,
     pub(super) at: i64,
     pub(super) answered: bool,
+    /// It is on its way, and does not wait for the other processes.
+    pub(super) on_its_way: bool,
     /// It was admitted although the reported limits were used up.
     pub(super) forced: bool,
     /// It was admitted after a refusal as a probe.

@@ -11,6 +11,7 @@ use super::admission::{Admission, Cohort};
 use super::call::{Amounts, Claim, KINDS, Next, Sent, Waiting};
 use super::meter::Meter;
 use super::pace::Pace;
+use super::shared::Local;
 use crate::retry::MAX_RETRY_AFTER;
 use model::{RateLimitState, RateLimits};
 
@@ -38,6 +39,9 @@ const CROWD: u32 = 3;
 const RECENT: i64 = 60_000;
 /// A lane that closes for at most this many milliseconds retains its queue: another profile would not be faster.
 const SHORT_CLOSING: i64 = 2_000;
+/// A limit is near below one part in so many of it, while so many other processes send as many calls as this one.
+const MARGIN: u64 = 5;
+const PROCESSES: u64 = 3;
 
 /// The calls of one provider, profile and model, and their known limits.
 #[derive(Debug)]
@@ -165,7 +169,16 @@ impl Lane {
         self.last_admission = now;
         self.pace.admitted(now);
         let (settled, forced) = (self.settled, allowed_at > now.saturating_add(NEARLY));
-        let sent = Sent { cost, settled, at: now, answered: false, forced, probe, last };
+        let sent = Sent {
+            cost,
+            settled,
+            at: now,
+            answered: false,
+            on_its_way: false,
+            forced,
+            probe,
+            last,
+        };
         self.out.insert(id, sent);
         Next::Go(id)
     }
@@ -227,6 +240,52 @@ impl Lane {
     /// Whether the call was admitted and has not ended.
     pub fn is_out(&self, id: u64) -> bool {
         self.out.contains_key(&id)
+    }
+
+    /// Whether a limit is so near, or a refusal so recent, that the processes must agree about each call.
+    pub fn is_near(&self, now: i64) -> bool {
+        let unanswered = self.unanswered();
+        let low = |(meter, units): (&Option<Meter>, u64)| {
+            meter.is_some_and(|meter| meter.is_below(MARGIN, [PROCESSES, units], now))
+        };
+        self.admission != Admission::Open || self.meters.iter().zip(unanswered).any(low)
+    }
+
+    fn unanswered(&self) -> Amounts {
+        let mut sum = [0; KINDS];
+        let on_their_way = self.out.values().filter(|it| it.on_its_way && !it.answered);
+        on_their_way.for_each(|it| add(&mut sum, it.cost));
+        sum
+    }
+
+    /// The other processes have admitted the call, or need not be asked.
+    pub fn goes(&mut self, id: u64, now: i64) {
+        if let Some(call) = self.out.get_mut(&id) {
+            (call.on_its_way, call.at) = (true, now);
+        }
+    }
+
+    /// What other processes learn of a call under way, and of the calls beside it.
+    pub fn local(&self, id: u64, process: &str, now: i64) -> Option<Local> {
+        let call = self.out.get(&id)?;
+        let (mut others, mut meters, cost) = (self.unanswered(), self.meters, call.cost);
+        if call.on_its_way && !call.answered {
+            for (other, cost) in others.iter_mut().zip(cost) {
+                *other = other.saturating_sub(cost);
+            }
+        }
+        // The calls that wait for the other processes have taken their share here only.
+        for other in self.out.values().filter(|it| !it.answered) {
+            if other.on_its_way && !std::ptr::eq(other, call) {
+                continue;
+            }
+            for (meter, cost) in meters.iter_mut().zip(other.cost) {
+                if let Some(meter) = meter {
+                    meter.untake(cost, now);
+                }
+            }
+        }
+        Some(Local { process: process.to_owned(), cost, others, meters, now, sent_at: call.at })
     }
 
     /// Whether no call waits and none is under way.

@@ -4,6 +4,7 @@
 //! numbers throughout. It must never estimate more than the server can have.
 
 use model::{RateLimit, RateLimitState};
+use serde::{Deserialize, Serialize};
 
 /// Millionths, so that a bucket that gains one token an hour fills too.
 const UNIT: i128 = 1_000_000;
@@ -13,7 +14,7 @@ pub(super) const LAG: i64 = 250;
 const USUAL: i64 = 60_000;
 
 /// The estimate of one limit.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Meter {
     /// Its size.
     limit: i128,
@@ -138,6 +139,27 @@ impl Meter {
     pub(super) fn untake(&mut self, cost: u64, now: i64) {
         self.give(i128::from(cost), now);
         self.taken = (self.taken - i128::from(cost) * UNIT).max(0);
+    }
+
+    /// Whether less than one part in `parts` of it is left, without what `also` names.
+    pub(super) fn is_below(&self, parts: u64, also: [u64; 2], now: i64) -> bool {
+        let [times, units] = also;
+        let also = i128::from(times) * i128::from(units) * UNIT;
+        (self.level(now) - also) * i128::from(parts) < self.limit
+    }
+
+    pub(super) fn is_more_than(&self, other: &Self, now: i64) -> bool {
+        self.level(now) > other.level(now)
+    }
+
+    /// The same by a clock that is `by` milliseconds ahead.
+    pub(super) fn moved(mut self, by: i64) -> Self {
+        self.since = self.since.saturating_add(by);
+        // Never full is never full.
+        if self.full < i64::MAX {
+            self.full = self.full.saturating_add(by);
+        }
+        self
     }
 
     pub(super) fn state(&self, now: i64) -> RateLimitState {

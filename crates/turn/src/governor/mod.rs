@@ -5,6 +5,7 @@ mod call;
 mod lane;
 mod meter;
 mod pace;
+mod shared;
 #[cfg(test)]
 mod storm;
 #[cfg(test)]
@@ -12,3 +13,4 @@ mod tests;
 
 pub use call::{Claim, Next, Priority};
 pub use lane::Lane;
+pub use shared::{Claimed, Local, SharedLimits};

@@ -12,7 +12,7 @@ fn key() -> RateKey {
 
 fn governor() -> Arc<Governor> {
     let options = GovernorOptions::parse(None).unwrap();
-    Arc::new(Governor::new(options, Clock::default()))
+    Arc::new(Governor::new(options, Clock::default(), None))
 }
 
 fn reported(remaining: u64, limit: u64, reset_ms: u64) -> RateLimits {
@@ -24,7 +24,7 @@ fn reported(remaining: u64, limit: u64, reset_ms: u64) -> RateLimits {
 /// A governor with a limit of ten requests that is used up and full again in ten seconds.
 async fn spent() -> Arc<Governor> {
     let governor = governor();
-    let permit = governor.permit(key(), Priority::Interactive, 1).await.unwrap();
+    let permit = governor.permit(key(), Priority::Interactive, 1, || ()).await.unwrap();
     assert_eq!(permit.held, Duration::ZERO);
     permit.answered(200, &reported(0, 10, 10_000));
     permit.settle(Some((1, 1)));
@@ -45,7 +45,7 @@ async fn calls_are_sent_as_their_limits_fill_and_by_their_priority() {
     for (name, priority) in order {
         let governor = Arc::clone(&governor);
         calls.spawn(async move {
-            let mut permit = governor.permit(key(), priority, 1).await.unwrap();
+            let mut permit = governor.permit(key(), priority, 1, || ()).await.unwrap();
             permit.sent();
             let at = began.elapsed();
             assert_eq!(permit.held, at);
@@ -67,8 +67,8 @@ async fn calls_are_sent_as_their_limits_fill_and_by_their_priority() {
 #[tokio::test(start_paused = true)]
 async fn a_dropped_call_frees_its_position_and_wakes_the_next() {
     let governor = spent().await;
-    let mut first = Box::pin(governor.permit(key(), Priority::Interactive, 1));
-    let mut second = Box::pin(governor.permit(key(), Priority::Interactive, 1));
+    let mut first = Box::pin(governor.permit(key(), Priority::Interactive, 1, || ()));
+    let mut second = Box::pin(governor.permit(key(), Priority::Interactive, 1, || ()));
     assert!(first.as_mut().now_or_never().is_none());
     assert!(second.as_mut().now_or_never().is_none());
     assert_eq!(governor.states()[0].waiting, 2);
@@ -78,14 +78,14 @@ async fn a_dropped_call_frees_its_position_and_wakes_the_next() {
     assert_eq!(began.elapsed().as_secs(), 1);
     // It is not sent after all: the next one gets its position.
     drop(permit);
-    let third = governor.permit(key(), Priority::Interactive, 1).await.unwrap();
+    let third = governor.permit(key(), Priority::Interactive, 1, || ()).await.unwrap();
     assert_eq!(third.held, Duration::ZERO);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_profile_releases_the_calls_that_wait_for_it() {
     let governor = spent().await;
-    let mut waiting = Box::pin(governor.permit(key(), Priority::Interactive, 1));
+    let mut waiting = Box::pin(governor.permit(key(), Priority::Interactive, 1, || ()));
     assert!(waiting.as_mut().now_or_never().is_none());
     governor.dismiss("a", "another model", FailureKind::RateLimit);
     assert!(waiting.as_mut().now_or_never().is_none());
@@ -93,7 +93,7 @@ async fn a_refused_profile_releases_the_calls_that_wait_for_it() {
     assert!(waiting.as_mut().now_or_never().is_none());
     governor.dismiss("a", "m", FailureKind::RateLimit);
     assert!(waiting.await.is_none());
-    let mut other = Box::pin(governor.permit(key(), Priority::Interactive, 1));
+    let mut other = Box::pin(governor.permit(key(), Priority::Interactive, 1, || ()));
     assert!(other.as_mut().now_or_never().is_none());
     // A refused key is refused for every model.
     governor.dismiss("a", "another model", FailureKind::Auth);
@@ -103,7 +103,7 @@ async fn a_refused_profile_releases_the_calls_that_wait_for_it() {
 #[tokio::test(start_paused = true)]
 async fn after_a_refusal_one_call_is_sent_and_the_others_with_its_answer() {
     let governor = governor();
-    let mut permit = governor.permit(key(), Priority::Interactive, 1).await.unwrap();
+    let mut permit = governor.permit(key(), Priority::Interactive, 1, || ()).await.unwrap();
     permit.sent();
     let mut refusal = Failure::new(FailureKind::RateLimit, "", "slow down");
     refusal.retry_after = Some(Duration::from_secs(5));
@@ -115,7 +115,7 @@ async fn after_a_refusal_one_call_is_sent_and_the_others_with_its_answer() {
     for _ in 0..10 {
         let governor = Arc::clone(&governor);
         calls.spawn(async move {
-            let mut permit = governor.permit(key(), Priority::Interactive, 1).await.unwrap();
+            let mut permit = governor.permit(key(), Priority::Interactive, 1, || ()).await.unwrap();
             permit.sent();
             let at = began.elapsed().as_millis();
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -136,7 +136,7 @@ async fn after_a_refusal_one_call_is_sent_and_the_others_with_its_answer() {
 #[tokio::test(start_paused = true)]
 async fn a_reset_profile_admits_calls_immediately() {
     let governor = spent().await;
-    let mut waiting = Box::pin(governor.permit(key(), Priority::Interactive, 1));
+    let mut waiting = Box::pin(governor.permit(key(), Priority::Interactive, 1, || ()));
     assert!(waiting.as_mut().now_or_never().is_none());
     assert!(governor.is_busy(&key(), 1));
     governor.forget("a");
@@ -149,7 +149,7 @@ async fn unused_queues_are_dropped_when_there_are_many() {
     let governor = governor();
     for at in 0..MOST_QUEUES * 2 {
         let model = format!("m{at}");
-        drop(governor.permit(RateKey::new("test", None, &model), Priority::Worker, 1).await);
+        drop(governor.permit(RateKey::new("test", None, &model), Priority::Worker, 1, || ()).await);
     }
     assert!(governor.states().len() <= MOST_QUEUES);
 }

@@ -38,7 +38,7 @@ const ELSEWHERE: [(&str, &str); 19] = [
 ];
 
 /// Left as they are: they belong to no turn and no session.
-const LEFT: [(&str, &str); 15] = [
+const LEFT: [(&str, &str); 16] = [
     ("auth_profile_usage", "keys"),
     ("budget_accounts", "limits: what was spent stays spent"),
     ("budget_reservations", "limits"),
@@ -50,6 +50,7 @@ const LEFT: [(&str, &str); 15] = [
     ("moved", "where the ledger is"),
     ("personas", "agents"),
     ("queue_events", "what was received: the same event is not accepted again"),
+    ("rate_queues", "limits"),
     ("schedules", "times: the host ends them by their ids"),
     ("schema_meta", "the file"),
     ("search_progress", "the index"),

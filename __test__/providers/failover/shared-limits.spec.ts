@@ -1,0 +1,42 @@
+// The limits of a provider over several processes that share a ledger: together they send no more than it allows. The server counts; it
+// must never assert a duration.
+
+import { expect, test } from 'vitest'
+import { newLedger } from '../../support/ledger/named.js'
+import { child } from '../../support/processes/child.js'
+import { type Bucket, bucket } from '../../support/servers/token-bucket.js'
+
+const CALLS = 30
+
+/** Three processes at one limit, each of which has learnt it by one call before any of them begins with the others. */
+async function crowd(fileOf: (at: number) => string): Promise<{ it: Bucket; outcomes: string[] }> {
+  let arrived = 0
+  let open = () => {}
+  const all = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  const it = await bucket(24, 2_400, undefined, () => {
+    arrived += 1
+    if (arrived === 3) open()
+  })
+  it.hold(all)
+  const ended = await Promise.all(
+    ['a', 'b', 'c'].map((name, at) =>
+      child('providers/shared-limit.mjs', [fileOf(at), it.server.url, name, String(CALLS)]),
+    ),
+  )
+  expect(ended.map(({ code, err }) => [code, err])).toEqual(ended.map(() => [0, '']))
+  return { it, outcomes: ended.flatMap(({ out }) => JSON.parse(out) as string[]) }
+}
+
+test('three processes on one ledger send no call that the server refuses, and use the whole limit', async () => {
+  const file = newLedger()
+  const { it, outcomes } = await crowd(() => file)
+  expect(new Set(outcomes)).toEqual(new Set(['end_turn 1']))
+  expect([it.refused, it.served.length]).toEqual([0, 3 * (CALLS + 1)])
+})
+
+test('each on a ledger of its own, they are refused', async () => {
+  const { it } = await crowd(() => newLedger())
+  expect(it.refused).toBeGreaterThan(3)
+})
