@@ -1,7 +1,7 @@
-// Preloaded into a child: kills it at one chosen write or sync of one ledger, before it, after it, or in the middle of it.
+// Preloaded into a child: kills it at one chosen write, sync or rename beneath one path, a ledger's or a workspace's, before it, after it, or in the middle of it.
 // It owns nothing but that moment, and must never change what any other file gets.
 //
-// KILL_FILE: how the paths of the ledger's files begin. KILL_AT: `before|after sync|write N`, or `torn write N`, from 1.
+// KILL_FILE: how the paths of the ledger's files begin. KILL_AT: `before|after sync|write|rename N`, or `torn write N`, from 1.
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdatomic.h>
@@ -12,7 +12,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-static atomic_long writes, syncs;
+static atomic_long writes, syncs, renames;
 
 static void die(void) {
   // By the system call: it does not return.
@@ -69,3 +69,12 @@ ssize_t pwrite64(int fd, const void *bytes, size_t length, off_t offset) {
 int fsync(int fd) { return synced(fd, SYS_fsync); }
 
 int fdatasync(int fd) { return synced(fd, SYS_fdatasync); }
+
+int renameat(int from, const char *old, int to, const char *name) {
+  const char *when = "";
+  int here = chosen(to, "rename", &renames, &when);
+  if (here && strcmp(when, "before") == 0) die();
+  int done = (int)syscall(SYS_renameat2, from, old, to, name, 0);
+  if (here) die();
+  return done;
+}
