@@ -89,6 +89,8 @@ test('an abort cancels a question at a server over pipes, which is not ended by 
 test.each(questions)('the time limit of a server holds for %s', async (_, ask) => {
   const { url, seen } = await silent()
   const { engine } = engineWith({ s: { url, timeoutMs: 30 } })
+  // The start of a server has a limit of its own.
+  await engine.mcp.tools()
   expect(await failed(ask(engine))).toMatchObject({
     code: 'mcp_failed',
     message: expect.stringContaining('MCP server `s` did not answer within 30 ms'),

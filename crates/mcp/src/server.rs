@@ -386,10 +386,12 @@ impl Server {
         }
     }
 
+    /// Does something within the time of a call; the start of the server has its own.
     async fn in_time<T>(
-        &self,
+        self: &Arc<Self>,
         work: impl Future<Output = Result<T, McpError>>,
     ) -> Result<T, McpError> {
+        self.ready().await?;
         let limit = self.settings.rules.timeout_ms.unwrap_or(TIMEOUT_MS);
         let done = tokio::time::timeout(Duration::from_millis(limit), work).await;
         done.unwrap_or_else(|_| Err(McpError::Failed(format!("did not answer within {limit} ms"))))
