@@ -119,8 +119,8 @@ export declare class NativeEngine {
    * it has an `onRequest`.
    */
   compact(id: number, options: string, hooked: boolean): void
-  /** Cancels the compaction of request `id`, which then writes nothing. */
-  cancelCompaction(id: number): void
+  /** Cancels request `id`: a compaction, which then writes nothing, or a question to MCP servers. */
+  cancelRequest(id: number): void
   /**
    * `options` is the JSON of `AgentEngineOptions`; `keys` is the number that identifies its key functions, `hook` that of the `onRequest`
    * for the requests of its memory.

@@ -1347,6 +1347,11 @@ export interface McpOAuthOptions {
   clientName?: string | undefined
   /** The scopes to ask for, with spaces between, where the server names none. Default: all that it has. */
   scope?: string | undefined
+  /**
+   * Hosts in an internal network that the login may call, as in `sso.corp.example`. A server that is public names no others: link-local and private
+   * addresses, metadata services, and names such as `localhost` and `db.internal` are refused. Names are not resolved.
+   */
+  allowedHosts?: readonly string[] | undefined
   /** What `save` was given last. */
   load?: (() => McpOAuthState | null | undefined | Promise<McpOAuthState | null | undefined>) | undefined
   /** Stores tokens, for the next process: they are secrets. */
@@ -1387,7 +1392,10 @@ export interface McpToolOptions {
   protocol?: 'auto' | '2025-11-25' | '2026-07-28' | undefined
   /** How long it may take to start and to list its tools; a run waits that long for it. Default 30,000. */
   startTimeoutMs?: number | undefined
-  /** Limit of one call of a tool in milliseconds. Default: the context's or the engine's `toolTimeoutMs`, else 60,000. */
+  /**
+   * Limit of one call of a tool in milliseconds. Default: the context's or the engine's `toolTimeoutMs`, else 60,000. It is that of a question of
+   * `engine.mcp`, too; default 60,000.
+   */
   timeoutMs?: number | undefined
   /** Which of its tools are used: their names, or patterns with `*`. `deny` wins. Default: all. */
   tools?: { allow?: readonly string[] | undefined; deny?: readonly string[] | undefined } | undefined

@@ -28,7 +28,7 @@ async function compact(
       native,
       onRequest,
       (id, hooked) => {
-        const target = { abort: () => native.cancelCompaction(id) }
+        const target = { abort: () => native.cancelRequest(id) }
         if (signal !== undefined) {
           signals.listen(signal, target, 'signal', CODE)
           stopListening = () => signals.stopListening(signal, target)

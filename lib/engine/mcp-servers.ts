@@ -21,16 +21,16 @@ const CODE = 'invalid_options'
 
 /** The face of the servers of `native`. */
 function mcpServers(native: NativeEngine): McpServers {
+  /** A question that an abort cancels at the server, too. */
+  const ask = <Value>(options: CallOptions, send: (id: number) => void) =>
+    abortableRequest<Value>(signalOf(options), send, (id) => native.cancelRequest(id))
   const list = <Item>(server: string, method: string, field: string, options: CallOptions) => {
     readName(server, 'server', CODE)
-    return abortableRequest<Item[]>(signalOf(options), (id) =>
-      native.mcpItems(id, server, method, field),
-    )
+    return ask<Item[]>(options, (id) => native.mcpItems(id, server, method, field))
   }
   return Object.freeze<McpServers>({
     servers: () => JSON.parse(guarded(() => native.mcpStates())),
-    tools: async (options = {}) =>
-      abortableRequest<McpToolInfo[]>(signalOf(options), (id) => native.mcpTools(id)),
+    tools: async (options = {}) => ask<McpToolInfo[]>(options, (id) => native.mcpTools(id)),
     resources: async (server, options = {}) =>
       list<McpResource>(server, 'resources/list', 'resources', options),
     resourceTemplates: async (server, options = {}) =>
@@ -39,9 +39,7 @@ function mcpServers(native: NativeEngine): McpServers {
       readName(server, 'server', CODE)
       readName(uri, 'uri', CODE)
       type Read = { contents: McpResourceContents[] }
-      const { contents } = await abortableRequest<Read>(signalOf(options), (id) =>
-        native.mcpResource(id, server, uri),
-      )
+      const { contents } = await ask<Read>(options, (id) => native.mcpResource(id, server, uri))
       return contents
     },
     prompts: async (server, options = {}) =>
@@ -53,12 +51,11 @@ function mcpServers(native: NativeEngine): McpServers {
       const wrong = Object.entries(fields).find(([, value]) => typeof value !== 'string')
       if (wrong !== undefined) throw refusal(CODE, `args.${wrong[0]}`, 'is not a string')
       const json = toJson(fields, 'args', () => CODE)
-      return abortableRequest<McpPromptResult>(signalOf(options), (id) =>
-        native.mcpPrompt(id, server, name, json),
-      )
+      return ask<McpPromptResult>(options, (id) => native.mcpPrompt(id, server, name, json))
     },
     reload: async (server, options = {}) => {
       if (server !== undefined) readName(server, 'server', CODE)
+      // An abort does not leave a server half started: it starts, and nobody waits for it.
       await abortableRequest(signalOf(options), (id) => native.mcpReload(id, server))
     },
   })

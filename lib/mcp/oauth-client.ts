@@ -3,8 +3,9 @@
 
 import { createHash, randomBytes } from 'node:crypto'
 import type { McpOAuthClient, McpOAuthTokens } from '../../index.d.ts'
+import { McpOAuthError } from './oauth-addresses.ts'
 import { type Discovered, strings } from './oauth-discovery.ts'
-import { type Answer, McpOAuthError, post } from './oauth-fetch.ts'
+import { type Answer, post } from './oauth-fetch.ts'
 
 /** What the host says about itself. */
 interface Application {

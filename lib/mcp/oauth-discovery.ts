@@ -2,7 +2,8 @@
 // of the first revision of the protocol.
 // It must never accept metadata that is about another resource or issuer.
 
-import { type Answer, checkedUrl, fetchDocument, isLoopback, McpOAuthError } from './oauth-fetch.ts'
+import { checkedUrl, McpOAuthError, type Reach } from './oauth-addresses.ts'
+import { type Answer, fetchDocument } from './oauth-fetch.ts'
 
 /** What is known about the authorization of an MCP server. */
 interface Discovered {
@@ -37,21 +38,20 @@ function readChallenge(header = ''): Challenge {
 }
 
 /** Finds the authorization server of an MCP server. */
-async function discover(server: URL, challenge: Challenge): Promise<Discovered> {
-  const local = isLoopback(server)
-  const resource = await resourceMetadata(server, challenge.metadata, local)
+async function discover(server: URL, challenge: Challenge, reach: Reach): Promise<Discovered> {
+  const resource = await resourceMetadata(server, challenge.metadata, reach)
   if (resource === undefined) {
     const metadata = await serverMetadata(new URL(server.origin), false)
-    return discovered(server.origin, undefined, undefined, metadata ?? {}, local)
+    return discovered(server.origin, undefined, undefined, metadata ?? {}, reach)
   }
   const [issuer] = strings(resource.authorization_servers) ?? []
-  const at = checkedUrl(issuer, 'the authorization server', local)
+  const at = checkedUrl(issuer, 'the authorization server', reach)
   const metadata = await serverMetadata(at, true)
   if (metadata === undefined) {
     throw new McpOAuthError(`the authorization server \`${at.origin}\` has no metadata`)
   }
   const scopes = strings(resource.scopes_supported)
-  return discovered(issuer ?? '', resource.resource as string, scopes, metadata, local)
+  return discovered(issuer ?? '', resource.resource as string, scopes, metadata, reach)
 }
 
 function discovered(
@@ -59,12 +59,12 @@ function discovered(
   resource: string | undefined,
   scopes: string[] | undefined,
   metadata: Answer,
-  local: boolean,
+  reach: Reach,
 ): Discovered {
   const hasMetadata = Object.keys(metadata).length > 0
   const endpoint = (field: string, path: string) => {
     const given = metadata[field] ?? (hasMetadata ? undefined : new URL(path, issuer).href)
-    return given === undefined ? undefined : checkedUrl(given, `\`${field}\``, local)
+    return given === undefined ? undefined : checkedUrl(given, `\`${field}\``, reach)
   }
   const methods = strings(metadata.code_challenge_methods_supported)
   if (hasMetadata && metadata.authorization_endpoint !== undefined && !methods?.includes('S256')) {
@@ -83,12 +83,12 @@ function discovered(
   }
 }
 
-async function resourceMetadata(server: URL, named: string | undefined, local: boolean) {
+async function resourceMetadata(server: URL, named: string | undefined, reach: Reach) {
   const known = '/.well-known/oauth-protected-resource'
   const path = server.pathname.replace(/\/$/, '')
   const places = named === undefined ? [`${known}${path}`, known] : [named]
   for (const place of new Set(places)) {
-    const url = checkedUrl(new URL(place, server.origin).href, 'the resource metadata', local)
+    const url = checkedUrl(new URL(place, server.origin).href, 'the resource metadata', reach)
     const found = await fetchDocument(url)
     if (found === undefined) continue
     if (!isOf(server, found.resource)) {

@@ -1,6 +1,8 @@
 // Requests to authorization servers: bounded in time and size, to safe addresses only, and without redirects.
 // It must never show what a server answered, other than the code of its error.
 
+import { McpOAuthError } from './oauth-addresses.ts'
+
 /** The longest answer. */
 const MAX_CHARACTERS = 256 * 1024
 const LIMIT_MS = 30_000
@@ -8,35 +10,15 @@ const LIMIT_MS = 30_000
 /** A JSON object of a server: nothing in it is checked. */
 type Answer = Record<string, unknown>
 
-/** Why there is no token. Its message has no secret. */
-class McpOAuthError extends Error {
-  override readonly name = 'McpOAuthError'
-}
-
-/** A checked address: https, or http where the MCP server itself is on this machine. */
-function checkedUrl(text: unknown, what: string, local: boolean): URL {
-  if (typeof text !== 'string' || !URL.canParse(text)) throw new McpOAuthError(`${what} is no URL`)
-  const url = new URL(text)
-  const allowed = url.protocol === 'https:' || (local && isLoopback(url))
-  if (!allowed) throw new McpOAuthError(`${what} is not https: \`${url.origin}\``)
-  if (url.username !== '' || url.password !== '') {
-    throw new McpOAuthError(`${what} holds a user or password`)
-  }
-  return url
-}
-
-/** Whether an address is plain http to this machine. */
-function isLoopback({ protocol, hostname }: URL): boolean {
-  const isLocal =
-    hostname === 'localhost' || hostname === '[::1]' || /^127(?:\.\d+){3}$/.test(hostname)
-  return protocol === 'http:' && isLocal
-}
+/** Statuses that say nothing about what is at an address: too slow, too early, too often. */
+const AGAIN = [408, 425, 429]
 
 /** The JSON object at an address; `undefined` where there is none. */
 async function fetchDocument(url: URL): Promise<Answer | undefined> {
   const { ok, status, answer } = await request(url, { headers: { accept: 'application/json' } })
   if (ok) return answer
-  if (status >= 500) throw new McpOAuthError(`\`${url.origin}\` answered HTTP ${status}`)
+  if (status >= 500 || AGAIN.includes(status))
+    throw new McpOAuthError(`\`${url.origin}\` answered HTTP ${status}`)
   return undefined
 }
 
@@ -56,9 +38,10 @@ async function post(
     },
   })
   if (ok && answer !== undefined) return answer
-  const code = typeof answer?.error === 'string' && /^[\w.-]{1,60}$/.test(answer.error)
-  const why = code ? `: \`${answer.error}\`` : ''
-  throw new McpOAuthError(`\`${url.origin}${url.pathname}\` answered HTTP ${status}${why}`)
+  const { error } = answer ?? {}
+  const code = typeof error === 'string' && /^[\w.-]{1,60}$/.test(error) ? error : undefined
+  const why = code === undefined ? '' : `: \`${code}\``
+  throw new McpOAuthError(`\`${url.origin}${url.pathname}\` answered HTTP ${status}${why}`, code)
 }
 
 async function request(url: URL, init: RequestInit) {
@@ -100,4 +83,4 @@ function parsed(text: string): Answer | undefined {
 }
 
 export type { Answer }
-export { checkedUrl, fetchDocument, isLoopback, McpOAuthError, post }
+export { fetchDocument, post }

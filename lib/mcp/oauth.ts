@@ -9,20 +9,24 @@ import type {
 } from '../../index.d.ts'
 import { refusal } from '../values/errors.ts'
 import { type Fields, isGiven, readFields } from '../values/reader.ts'
+import { McpOAuthError, parsedUrl, reachOf } from './oauth-addresses.ts'
 import { clientFor, logIn, tokens } from './oauth-client.ts'
 import { type Challenge, type Discovered, discover, readChallenge } from './oauth-discovery.ts'
-import { checkedUrl, McpOAuthError } from './oauth-fetch.ts'
 
 const CODE = 'invalid_options'
 /** A token with less time left is renewed. */
 const RENEW_MS = 60_000
+/** The refusals after which a refresh token is of no use any more. Whatever else happens may pass. */
+const USELESS = ['invalid_grant', 'invalid_client', 'unauthorized_client', 'unsupported_grant_type']
+/** How long the user is not asked again for scopes that a login has not brought. */
+const ASK_AGAIN_MS = 600_000
 const TEXTS = ['url', 'redirectUri', 'clientName', 'clientMetadataUrl', 'scope'] as const
 const FUNCTIONS = ['authorize', 'load', 'save'] as const
 
 /** The options of a caller, checked. */
 function readOptions(given: unknown): McpOAuthOptions {
   const fields: Fields = readFields(given, 'options', CODE)
-  const known = [...TEXTS, ...FUNCTIONS, 'client']
+  const known = [...TEXTS, ...FUNCTIONS, 'client', 'allowedHosts']
   for (const [name, value] of Object.entries(fields)) {
     if (!known.includes(name)) throw refusal(CODE, name, 'is not known')
     if (!isGiven(value)) continue
@@ -33,7 +37,13 @@ function readOptions(given: unknown): McpOAuthOptions {
       throw refusal(CODE, name, 'is not a function')
     }
   }
-  if (!URL.canParse(String(fields.url))) throw refusal(CODE, 'url', 'is not a URL')
+  checkServer(fields.url)
+  if (isGiven(fields.allowedHosts)) {
+    const hosts: unknown = fields.allowedHosts
+    if (!Array.isArray(hosts) || !hosts.every((host) => typeof host === 'string')) {
+      throw refusal(CODE, 'allowedHosts', 'is not a list of hosts')
+    }
+  }
   if (isGiven(fields.client)) {
     const client = readFields(fields.client, 'client', CODE, 'client.')
     if (typeof client.clientId !== 'string') {
@@ -52,14 +62,24 @@ function readOptions(given: unknown): McpOAuthOptions {
   return options
 }
 
+/** Refuses an address of a server that no token may be sent to. */
+function checkServer(url: unknown) {
+  try {
+    parsedUrl(url, 'it', true)
+  } catch (error) {
+    throw refusal(CODE, 'url', (error as Error).message.replace(/^it /, ''))
+  }
+}
+
 const createMcpOAuth: typeof Declared = (given) => {
   const options = readOptions(given)
   const { authorize, redirectUri = '', save } = options
   const server = new URL(options.url)
+  const reach = reachOf(server, options.allowedHosts)
   let state: McpOAuthState = {}
   let isLoaded = false
-  /** The scopes of the last login that was for more scopes. */
-  let stepped: string | undefined
+  /** The last login that was for more scopes: what it was for, and the token that it brought. */
+  let stepped: { scope: string | undefined; token: string; until: number } | undefined
 
   async function store(next: McpOAuthState) {
     state = next
@@ -75,9 +95,12 @@ const createMcpOAuth: typeof Declared = (given) => {
       await store({ ...state, tokens: await tokens(client, found, grant, old.scope) })
       return true
     } catch (error) {
-      if (!(error instanceof McpOAuthError)) throw error
-      // It is of no use any more: the user logs in again.
-      await store({ ...state, tokens: undefined })
+      const why = error instanceof McpOAuthError ? error.refusal : undefined
+      if (why === undefined || !USELESS.includes(why)) throw error
+      // The user logs in again; a client that is not known any more is registered again.
+      const { client: registered, ...others } = state
+      const isKnown = why !== 'invalid_client'
+      await store({ ...others, ...(isKnown && { client: registered }), tokens: undefined })
       return false
     }
   }
@@ -105,7 +128,7 @@ const createMcpOAuth: typeof Declared = (given) => {
 
     // A server that has named its metadata once need not do so again.
     const resourceMetadata = challenge.metadata ?? state.resourceMetadata
-    const found = await discover(server, { ...challenge, metadata: resourceMetadata })
+    const found = await discover(server, { ...challenge, metadata: resourceMetadata }, reach)
     const about = { issuer: found.issuer, ...(resourceMetadata && { resourceMetadata }) }
     // What was registered at another server is of no use at this one.
     if (state.issuer !== found.issuer) await store(about)
@@ -113,11 +136,9 @@ const createMcpOAuth: typeof Declared = (given) => {
     // Without a request that was refused nobody is asked: the server may let it pass.
     if (!request.refused) return null
     const scope = scopeFor(found, challenge)
-    if (needsMore) {
-      if (stepped === scope) {
-        throw new McpOAuthError(`a login for \`${scope}\` does not satisfy the server`)
-      }
-      stepped = scope
+    const isAsked = stepped?.scope === scope && stepped?.token === state.tokens?.accessToken
+    if (needsMore && isAsked && Date.now() < (stepped?.until ?? 0)) {
+      throw new McpOAuthError(`a login for \`${scope}\` does not satisfy the server`)
     }
     const application = {
       name: options.clientName ?? 'nexus-agent-engine',
@@ -134,11 +155,13 @@ const createMcpOAuth: typeof Declared = (given) => {
           { grant_type: 'client_credentials', ...(scope && { scope }) },
           scope,
         )
+    if (needsMore) {
+      stepped = { scope, token: made.accessToken, until: Date.now() + ASK_AGAIN_MS }
+    }
     await store({ ...about, client, tokens: made })
     return asKey(made)
   }
 
-  checkedUrl(options.url, '`url`', true)
   // One after the other: who waits for a login gets its token.
   let last: Promise<unknown> = Promise.resolve()
   return (request) => {

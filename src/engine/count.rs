@@ -2,6 +2,7 @@
 //!
 //! It must never write, start a run, or return an estimate as a count.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -75,7 +76,8 @@ pub(crate) async fn count(
     if let Some(joining) = joining {
         let bounds = bounds(&shared, &parts.context);
         // What is missing is in no result: `mcp.servers()` has the reasons.
-        join(&mut parts.context, &mut parts.tool_set, joining, &bounds).await;
+        let CountParts { context, tool_set, .. } = &mut parts;
+        join(context, tool_set, joining, &bounds, &mut HashMap::new()).await;
         settle_choice(&mut parts.context, &mut parts.template);
     }
     let CountParts { context, target, tool_set, template, .. } = &parts;

@@ -2,12 +2,11 @@
 //!
 //! It must never decide what is compacted.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use napi::Result;
 use napi_derive::napi;
 use serde::Deserialize;
-use tokio_util::sync::CancellationToken;
 
 use super::engine::NativeEngine;
 use super::errors::js_error;
@@ -45,24 +44,19 @@ impl NativeEngine {
         let compaction = parse(&options).map_err(|error| js_error(&error))?;
         let (engine, hub) = (Arc::clone(self.engine()), Arc::clone(self.hub()));
         let host = self.request_host(id, hooked);
-        let running = Arc::clone(&self.compactions);
-        let cancel = CancellationToken::new();
-        running.lock().unwrap_or_else(PoisonError::into_inner).insert(id, cancel.clone());
+        let (requests, cancel) = (self.requests.clone(), self.requests.begin(id));
         self.tasks().spawn(async move {
             let done = engine.compact(compaction, cancel, host).await;
             let done = done.and_then(|result| json(&result));
-            running.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+            requests.end(id);
             reply(&hub, id, done);
         });
         Ok(())
     }
 
-    /// Cancels the compaction of request `id`, which then writes nothing.
+    /// Cancels request `id`: a compaction, which then writes nothing, or a question to MCP servers.
     #[napi(catch_unwind)]
-    pub fn cancel_compaction(&self, id: u32) {
-        let running = self.compactions.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(cancel) = running.get(&id) {
-            cancel.cancel();
-        }
+    pub fn cancel_request(&self, id: u32) {
+        self.requests.cancel(id);
     }
 }

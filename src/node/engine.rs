@@ -16,7 +16,7 @@ use super::hosts::{
 use super::hub::{HubCore, NativeHub, RunEntry};
 use super::input::{CrossingContext, GivenHistories, KnownHistory, ReadOptions, RunFlags};
 use super::options::JournalName;
-use super::pending::{Compactions, Followers, end_all, followers};
+use super::pending::{Followers, Requests, end_all, followers};
 use super::reply::{Answer, json, reply};
 use crate::engine::{
     Delivery, Engine, EngineParts, EventQueue, JournalMode, Notify, ProviderEntry, QueuedTurn,
@@ -59,7 +59,7 @@ pub struct NativeEngine {
     pub(super) ledger: Option<LedgerPorts>,
     scripted: HashMap<String, Arc<ScriptedProvider>>,
     pub(super) clock: Clock,
-    pub(super) compactions: Compactions,
+    pub(super) requests: Requests,
     pub(super) followers: Followers,
     keys: Arc<KeyAnswers>,
     /// Answers to MCP servers.
@@ -201,7 +201,7 @@ impl NativeEngine {
             ledger,
             scripted,
             clock,
-            compactions: Compactions::default(),
+            requests: Requests::default(),
             followers: followers(),
             keys: answers,
             request_hooks,

@@ -224,6 +224,7 @@ function request({ id, method, params = {} }) {
     case 'resources/templates/list':
       return result({ resourceTemplates: [{ uriTemplate: 'file:///{name}', name: 'files' }] })
     case 'resources/read':
+      if (params.uri === 'file:///never') return
       return result({ contents: [{ uri: params.uri, text: 'A' }] })
     case 'prompts/list':
       return result({ prompts: [{ name: 'greet' }] })

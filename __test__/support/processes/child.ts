@@ -2,6 +2,7 @@
 // that does not end in time is killed and reported.
 
 import { spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { onPostgres, preload } from '../ledger/on-postgres.js'
 
@@ -39,6 +40,15 @@ export function child(name: string, args: string[] = [], flags: string[] = []): 
     spawned.on('error', reject)
     spawned.on('close', (code, signal) => resolve({ code, signal, out, err }))
   })
+}
+
+/** Whether a process of Linux has ended; nobody may have reaped it yet. */
+export function isGone(pid: number): boolean {
+  try {
+    return readFileSync(`/proc/${pid}/stat`, 'utf8').includes(') Z ')
+  } catch {
+    return true
+  }
 }
 
 /** The outcome of a child that ended normally. */

@@ -1,8 +1,8 @@
-// Preloaded into a child: kills it at one chosen write or sync of one ledger, before it, after it, or in the middle of it.
+// Preloaded into a child: kills it at one chosen write, sync or rename beneath one path, a ledger's or a workspace's, before it, after it, or in the middle of it.
 // It owns nothing but that moment, and must never change what any other file gets.
 //
 // KILL_LEDGER and KILL_COPY, if given: a file which it copies with its log at that moment, before others go on, and the copy.
-// KILL_FILE: how the paths of the ledger's files begin. KILL_AT: `before|after sync|write N`, or `torn write N`, from 1.
+// KILL_FILE: how the paths of the ledger's files begin. KILL_AT: `before|after sync|write|rename N`, or `torn write N`, from 1.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>
@@ -14,7 +14,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-static atomic_long writes, syncs;
+static atomic_long writes, syncs, renames;
 
 // By system calls: those of the library would be counted. Nothing is closed, so that no lock is lost before the end.
 static void copy(const char *suffix) {
@@ -88,3 +88,12 @@ ssize_t pwrite64(int fd, const void *bytes, size_t length, off_t offset) {
 int fsync(int fd) { return synced(fd, SYS_fsync); }
 
 int fdatasync(int fd) { return synced(fd, SYS_fdatasync); }
+
+int renameat(int from, const char *old, int to, const char *name) {
+  const char *when = "";
+  int here = chosen(to, "rename", &renames, &when);
+  if (here && strcmp(when, "before") == 0) die();
+  int done = (int)syscall(SYS_renameat2, from, old, to, name, 0);
+  if (here) die();
+  return done;
+}

@@ -10,7 +10,10 @@ import {
   type CodingTool,
   createCodingTools,
 } from '../../../index.js'
+import { closing } from '../../support/cleanup.js'
 import { tempDir } from '../../support/engine.js'
+import { isGone } from '../../support/processes/child.js'
+import { deferred } from '../../support/tools.js'
 
 let dir: ReturnType<typeof tempDir>
 let cwd: string
@@ -45,6 +48,49 @@ test('a command prints, fails and has a cleaned environment', async () => {
     /Command timed out after 0.1 seconds$/,
   )
   delete process.env.SECRET_OF_THE_HOST
+})
+
+test('a process that clears its environment and leaves the group stays, as capabilities() says', async () => {
+  const { descendants } = closing(new AgentEngine()).capabilities()
+  const escaping =
+    "env -i setsid sh -c 'echo $$ > pid.tmp; mv pid.tmp pid; exec sleep 1000' > /dev/null 2>&1 &" +
+    ' while [ ! -s pid ]; do :; done; echo started'
+  expect(await text(shell(), escaping)).toBe('started\n')
+  const pid = Number(readFileSync(join(cwd, 'pid'), 'utf8'))
+  try {
+    expect(descendants).toBe('environment')
+    expect(readFileSync(`/proc/${pid}/cmdline`, 'utf8')).toContain('sleep')
+  } finally {
+    process.kill(pid, 'SIGKILL')
+  }
+  // The same process with its environment is ended.
+  const found = escaping.replace('env -i ', '').replaceAll('pid', 'pid2')
+  expect(await text(shell(), found)).toContain('A process that it left running was ended')
+  const ended = Number(readFileSync(join(cwd, 'pid2'), 'utf8'))
+  expect(isGone(ended)).toBe(true)
+})
+
+test('an abort ends a command that waits for others to end', async () => {
+  const tool = shell()
+  const others = new AbortController()
+  const { promise: full, resolve } = deferred<void>()
+  let running = 0
+  const command = 'echo started; sleep 1000'
+  const held = Array.from({ length: 16 }, (_, at) => {
+    const call = tool.execute(`${at}`, { command }, others.signal, () => {
+      running += 1
+      if (running === 16) resolve()
+    })
+    return call.catch((error: Error) => error.message)
+  })
+  await full
+  const controller = new AbortController()
+  const waiting = tool.execute('17', { command: 'echo x > ran' }, controller.signal)
+  controller.abort()
+  await expect(waiting).rejects.toThrow(/aborted/)
+  others.abort()
+  expect(new Set(await Promise.all(held))).toEqual(new Set(['started\n\n\nCommand aborted']))
+  expect(existsSync(join(cwd, 'ran'))).toBe(false)
 })
 
 test('what is printed comes by onUpdate, and an abort rejects when nothing is left', async () => {

@@ -180,6 +180,31 @@ test('beforeToolCall decides about calls of servers, which ask where nothing els
   ])
 })
 
+test('in a run with a hook, calls of a server wait for a permission whatever it says about its tools, unless the host trusts it', async () => {
+  const tools = [
+    { name: 'look', inputSchema: { type: 'object' }, annotations: { readOnlyHint: true } },
+    { name: 'wipe', inputSchema: { type: 'object' }, annotations: { destructiveHint: true } },
+  ]
+  const waiting = async (options: object, hooked: boolean) => {
+    const s = scriptedServer({ tools }, { tools: { allow: ['look', 'wipe'] }, ...options })
+    const { engine } = engineWith({ s }, [callTools(['s__look'], ['s__wipe']), 'done'], {
+      ledger: { path: folder().file },
+    })
+    const run = engine.run(context(hooked ? { beforeToolCall: ({ params }) => ({ params }) } : {}))
+    const waits: string[] = []
+    for await (const event of run) {
+      if (event.type !== 'approval' || event.phase !== 'requested') continue
+      waits.push(event.toolName)
+      await engine.deny(event.approvalId)
+    }
+    return waits.sort()
+  }
+  expect(await waiting({}, true)).toEqual(['s__look', 's__wipe'])
+  expect(await waiting({}, false)).toEqual([])
+  expect(await waiting({ trustAnnotations: true }, true)).toEqual(['s__wipe'])
+  expect(await waiting({ trustAnnotations: true }, false)).toEqual(['s__wipe'])
+})
+
 test('annotations grant nothing unless the host trusts them', async () => {
   const tools = async (trustAnnotations: boolean) => {
     const server = scriptedServer({}, { trustAnnotations, tools: { allow: ['progress', 'echo'] } })
@@ -235,6 +260,46 @@ test('the tools of a run are frozen when it begins, and a change takes effect at
     ['s__grow'],
     ['s__grow'],
     ['s__grow', 's__grown'],
+  ])
+})
+
+test('policies allow and deny a tool by its own name where a run has it under another one', async () => {
+  const own = [{ name: 'files.delete', inputSchema: { type: 'object' } }]
+  const s = scriptedServer({ tools: own }, { tools: { allow: ['files.delete', 'echo'] } })
+  const { engine: any, provider: seen } = engineWith({ s }, ['done'])
+  await any.run(context()).result
+  const [echo, exposed = ''] = seen.requests[0]?.tools ?? []
+  expect([echo, exposed]).toEqual([
+    's__echo',
+    expect.stringMatching(/^s__files_delete_[0-9a-f]{8}$/),
+  ])
+
+  for (const name of ['s.files.delete', 's__files.delete', 's.files.*', '*.delete', exposed]) {
+    const denying = engineWith({ s }, [callTools([exposed]), 'done'], {
+      policy: { deniedTools: [name] },
+    })
+    const denied = await callAll(denying)
+    expect([name, denying.provider.requests[0]?.tools]).toEqual([name, ['s__echo']])
+    expect(denied.texts).toEqual([`error: Tool ${exposed} is not allowed (policy \`deniedTools\`)`])
+    const allowing = engineWith({ s }, [callTools([exposed], ['s__echo']), 'done'])
+    const allowed = await callAll(allowing, { policy: { allowedTools: [name] } })
+    expect(allowing.provider.requests[0]?.tools).toEqual([exposed])
+    expect(allowed.texts).toEqual([
+      'error: MCP server `s` answered an error: unknown tool files.delete (code -32602)',
+      'error: Tool s__echo is not allowed (policy `allowedTools`)',
+    ])
+  }
+})
+
+test('policies deny a tool by its own name where the host has a tool of that name', async () => {
+  const s = scriptedServer({}, { tools: { allow: ['echo'] } })
+  const mine = { name: 's__echo', parameters: { type: 'object' }, run: () => 'mine' }
+  const { engine, provider } = engineWith({ s }, ['done', 'done'])
+  await engine.run(context({ tools: [mine] })).result
+  await engine.run(context({ tools: [mine], policy: { deniedTools: ['s.echo'] } })).result
+  expect(provider.requests.map(({ tools }) => tools)).toEqual([
+    ['s__echo', expect.stringMatching(/^s__echo_[0-9a-f]{8}$/)],
+    [],
   ])
 })
 

@@ -8,7 +8,8 @@ import { AgentEngine, type McpElicitation, type McpSampling } from '../../../ind
 import { callbackWarnings } from '../../support/callback-warnings.js'
 import { thrown } from '../../support/refusals.js'
 import { callAll, engineWith, overFetch, scriptedServer } from '../../support/servers/mcp.js'
-import { callTools } from '../../support/tools.js'
+import { overHttp } from '../../support/servers/mcp-http.js'
+import { callTools, deferred } from '../../support/tools.js'
 
 const calls = callTools(['s__ask', {}])
 
@@ -155,6 +156,39 @@ test('the library of the protocol asks over HTTP, in its newest form', async () 
   const s = { url, protocol: '2026-07-28' as const, onElicitation }
   const { texts } = await callAll(engineWith({ s }, [callTools(['s__book', {}]), 'done']))
   expect(texts).toEqual(['booked for Eve'])
+})
+
+test('an answer reaches a server over HTTP that takes longer to get it than a cancellation may', async () => {
+  const { promise: answered, resolve } = deferred<object>()
+  const event = (message: object) => `data: ${JSON.stringify({ jsonrpc: '2.0', ...message })}\n\n`
+  const { url } = await overHttp(
+    async ({ id }, response) => {
+      response.setHeader('content-type', 'text/event-stream')
+      response.write(event({ id: 'q', method: 'elicitation/create', params: { message: 'Who?' } }))
+      const { name } = (await answered) as { name: string }
+      response.end(event({ id, result: { content: [{ type: 'text', text: `for ${name}` }] } }))
+    },
+    (_seen, response, message) => {
+      if (message?.id !== 'q') return false
+      response.writeHead(202).end()
+      resolve((message as unknown as { result: { content: object } }).result.content)
+      return true
+    },
+  )
+  let isAsked = false
+  const onElicitation = () => {
+    isAsked = true
+    return { action: 'accept' as const, content: { name: 'Eve' } }
+  }
+  // The answer waits for a token for one second; that of a cancellation would not be waited for.
+  const auth = async () => {
+    if (isAsked) await new Promise((resolve) => setTimeout(resolve, 1_000))
+    return { key: 'x', expiresAt: Date.now() }
+  }
+  const { texts } = await callAll(
+    engineWith({ s: { url, auth, onElicitation } }, [callTools(['s__echo']), 'done']),
+  )
+  expect(texts).toEqual(['for Eve'])
 })
 
 test('what is no function is refused with its path', () => {

@@ -1,9 +1,12 @@
 // MCP servers that misbehave: whatever one does is an error of a call, or a tool that is missing, and never a failed run.
 
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { folder } from '../../support/cleanup.js'
 import { context, readAll } from '../../support/engine.js'
+import { isGone } from '../../support/processes/child.js'
+import { killable } from '../../support/processes/killable.js'
 import { callAll, engineWith, gate, received, scriptedServer } from '../../support/servers/mcp.js'
 import { callTools } from '../../support/tools.js'
 
@@ -226,7 +229,6 @@ test('the variables of a server are in no error, no log, no event and no row', a
   expect(engine.mcp.servers()[0]?.log).toBe('starting with [redacted]')
   await engine.close()
   expect(JSON.stringify([events, result])).not.toContain('canary')
-  const { readdirSync, readFileSync } = await import('node:fs')
   for (const name of readdirSync(path)) {
     expect(readFileSync(join(path, name)).includes('canary')).toBe(false)
   }
@@ -245,6 +247,18 @@ test('servers end with their engine, also those that do not want to', async () =
   expect(() => process.kill(pid, 0)).toThrow('ESRCH')
   expect(engine.mcp.servers().map(({ state }) => state)).toEqual(['closed'])
 })
+
+test.runIf(process.platform === 'linux')(
+  'a server ends with a host that is killed, also one that does not read the end of its input',
+  async () => {
+    const host = killable('mcp/host.mjs', [])
+    const pid = Number((await host.line('server ')).slice('server '.length))
+    process.kill(pid, 'SIGSTOP')
+    host.kill('SIGKILL')
+    await host.ended
+    await expect.poll(() => isGone(pid)).toBe(true)
+  },
+)
 
 test('a run is aborted while it waits for a server, and leaves nothing', async () => {
   const { engine } = engineWith({ s: scriptedServer({ never: true }) }, ['done'])

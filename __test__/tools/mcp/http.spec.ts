@@ -2,78 +2,17 @@
 // calls.spec.ts.
 
 import { readdirSync, readFileSync } from 'node:fs'
-import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { ServerResponse } from 'node:http'
 import { join } from 'node:path'
 import { createMcpHandler, McpServer } from '@modelcontextprotocol/server'
 import { expect, test } from 'vitest'
 import * as z from 'zod'
 import { AgentEngine, type McpTokenRequest } from '../../../index.js'
-import { afterwards, folder } from '../../support/cleanup.js'
+import { folder } from '../../support/cleanup.js'
 import { context } from '../../support/engine.js'
-import { callAll, engineWith } from '../../support/servers/mcp.js'
+import { callAll, engineWith, overFetch } from '../../support/servers/mcp.js'
+import { json, overHttp, text } from '../../support/servers/mcp-http.js'
 import { callTools } from '../../support/tools.js'
-
-interface Message {
-  id?: number
-  method: string
-  params: { name?: string; arguments?: object; _meta?: { progressToken?: number } }
-}
-interface Seen {
-  verb: string | undefined
-  headers: IncomingHttpHeaders
-  method: string | undefined
-}
-type Answer = (message: Message, response: ServerResponse, seen: Seen) => unknown
-
-const text = (text: string) => ({ content: [{ type: 'text', text }] })
-const capabilities = { tools: {} }
-const serverInfo = { name: 'over http', version: '1' }
-const inputSchema = { type: 'object' }
-const listed = { tools: [{ name: 'echo', inputSchema }] }
-
-/** Answers a message as JSON. */
-const json = (response: ServerResponse, id: unknown, result: object) => {
-  response.setHeader('content-type', 'application/json')
-  response.end(JSON.stringify({ jsonrpc: '2.0', id, result }))
-}
-
-/** A server that begins a session, and leaves calls of tools to `answer`, where it does not `refuse` the request. */
-async function overHttp(
-  answer: Answer = ({ id }, response) => json(response, id, text('ok')),
-  refuse: (seen: Seen, response: ServerResponse) => boolean = () => false,
-) {
-  const seen: Seen[] = []
-  let sessions = 0
-  const server = createServer((request, response) => {
-    let body = ''
-    request.on('data', (part) => {
-      body += part
-    })
-    request.on('end', () => {
-      const message = body === '' ? undefined : (JSON.parse(body) as Message)
-      const about = { verb: request.method, headers: request.headers, method: message?.method }
-      seen.push(about)
-      if (refuse(about, response)) return
-      if (message === undefined) return response.writeHead(200).end()
-      const { id, method } = message
-      if (id === undefined || method === undefined) return response.writeHead(202).end()
-      if (method === 'initialize') {
-        response.setHeader('mcp-session-id', `session-${++sessions}`)
-        return json(response, id, { protocolVersion: '2025-06-18', capabilities, serverInfo })
-      }
-      if (method === 'tools/list') return json(response, id, listed)
-      return answer(message, response, about)
-    })
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  afterwards(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  const { port } = server.address() as AddressInfo
-  return { url: `http://127.0.0.1:${port}/mcp/`, seen }
-}
 
 const call = callTools(['s__echo', { n: 1 }])
 
@@ -121,14 +60,44 @@ test('an answer is a stream of events: progress, requests of the server, and the
   await expect.poll(() => seen.filter(({ method }) => method === undefined).length).toBe(1)
 })
 
-test('a session that the server has ended is begun again, and the call is repeated in it', async () => {
-  const { url, seen } = await overHttp(({ id }, response, { headers }) => {
-    if (headers['mcp-session-id'] === 'session-1') response.writeHead(404).end()
-    else json(response, id, text('again'))
-  })
+const refusal = (message: string, id: unknown = null) =>
+  JSON.stringify({ jsonrpc: '2.0', error: { code: -32000, message }, id })
+
+test.each([
+  ['404', 404, ''],
+  ['400 without a valid id', 400, refusal('Bad Request: No valid session ID provided')],
+  ['400 as a new server', 400, refusal('Bad Request: Server not initialized')],
+])(
+  'a session that the server has ended is begun again, and the request is repeated in it: %s',
+  async (_, status, body) => {
+    const { url, seen } = await overHttp(({ id }, response, { headers }) => {
+      if (headers['mcp-session-id'] === 'session-1') response.writeHead(status).end(body)
+      else json(response, id, text('again'))
+    })
+    const { engine, provider } = engineWith({ s: { url } }, [call, 'done'])
+    expect((await callAll({ engine, provider })).texts).toEqual(['again'])
+    expect(seen.filter(({ method }) => method === 'initialize')).toHaveLength(2)
+    const other = await overHttp(({ id }, response, { headers }) => {
+      if (headers['mcp-session-id'] === 'session-1') response.writeHead(status).end(body)
+      else json(response, id, { contents: [{ uri: 'file:///a', text: 'read again' }] })
+    })
+    const { engine: reader } = engineWith({ s: { url: other.url } })
+    expect(await reader.mcp.readResource('s', 'file:///a')).toEqual([
+      { uri: 'file:///a', text: 'read again' },
+    ])
+  },
+)
+
+test('a call that the server has refused by its id is not repeated', async () => {
+  const { url, seen } = await overHttp(({ id }, response) =>
+    response.writeHead(400).end(refusal('the session has no such book', id)),
+  )
   const { engine, provider } = engineWith({ s: { url } }, [call, 'done'])
-  expect((await callAll({ engine, provider })).texts).toEqual(['again'])
-  expect(seen.filter(({ method }) => method === 'initialize')).toHaveLength(2)
+  const { texts } = await callAll({ engine, provider })
+  expect(texts).toEqual([
+    'error: MCP server `s` answered an error: the session has no such book (code -32000)',
+  ])
+  expect(seen.filter(({ method }) => method === 'tools/call')).toHaveLength(1)
 })
 
 test('an abort ends the request, and tells the server', async () => {
@@ -271,45 +240,38 @@ test('a host that has no token, or fails, is an error of the server that says so
   }
 })
 
-test.each(['auto', '2026-07-28'] as const)(
-  'the library of the protocol is called over HTTP: %s',
-  async (protocol) => {
+test.each([
+  ['with a handshake', 'auto', '2025-11-25'],
+  ['without one', '2026-07-28', '2026-07-28'],
+] as const)(
+  'a tool of the library of the protocol is called over HTTP, %s',
+  async (_, protocol, spoken) => {
     const handler = createMcpHandler(() => {
       const server = new McpServer({ name: 'adder', version: '1' })
-      const input = { inputSchema: z.object({ a: z.number() }) }
-      server.registerTool('add one', input, async ({ a }) => ({
+      const schemas = {
+        inputSchema: z.object({ a: z.number() }),
+        outputSchema: z.object({ sum: z.number() }),
+      }
+      server.registerTool('add one', schemas, async ({ a }) => ({
         content: [{ type: 'text', text: `${a + 1}` }],
+        structuredContent: { sum: a + 1 },
       }))
       return server
     })
-    const server = createServer(async (request, response) => {
-      const parts: Buffer[] = []
-      for await (const part of request) parts.push(part as Buffer)
-      const body = request.method === 'POST' ? { body: Buffer.concat(parts) } : {}
-      const headers = Object.entries(request.headers).map(([name, value]): [string, string] => [
-        name,
-        String(value),
-      ])
-      const asked = new Request(`http://127.0.0.1${request.url}`, {
-        method: request.method ?? 'POST',
-        headers,
-        ...body,
-      })
-      const answer = await handler.fetch(asked)
-      response.writeHead(answer.status, Object.fromEntries(answer.headers))
-      response.end(Buffer.from(await answer.arrayBuffer()))
-    })
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    afterwards(() => {
-      server.closeAllConnections()
-      server.close()
-    })
-    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`
+    const url = await overFetch((request) => handler.fetch(request))
     const { engine, provider } = engineWith({ s: { url, protocol } })
     const [tool] = await engine.mcp.tools()
-    expect(engine.mcp.servers()[0]?.error).toBe(undefined)
-    expect(tool?.tool).toBe('add one')
+    expect([tool?.tool, engine.mcp.servers()[0]?.protocol]).toEqual(['add one', spoken])
     expect(provider.requests).toEqual([])
+    const name = tool?.name ?? ''
+    const second = engineWith({ s: { url, protocol } }, [
+      callTools([name, { a: 1 }], [name, { a: 'x' }]),
+      'done',
+    ])
+    const { texts, result } = await callAll(second)
+    expect(texts[0]).toBe('2')
+    expect(texts[1]).toMatch(/^error: .*a: must be number/s)
+    expect(result.toolCalls[0]?.result).toMatchObject({ structuredContent: { sum: 2 } })
   },
 )
 

@@ -18,6 +18,8 @@ interface Changes {
   scope?: string
   back?: (url: URL) => void
   token?: (response: ServerResponse) => unknown
+  /** What the authorization server answers to a request for tokens before it does anything. */
+  refresh?: (response: ServerResponse) => boolean
 }
 
 const redirectUri = 'http://127.0.0.1:9/callback'
@@ -60,6 +62,7 @@ async function guarded(changes: Changes = {}) {
     if (path === '/register') return json({ client_id: 'registered' }, 201)
     if (path === '/token') {
       if (changes.token !== undefined) return changes.token(response)
+      if (body.grant_type === 'refresh_token' && changes.refresh?.(response)) return
       if (body.grant_type === 'refresh_token' && body.refresh_token !== `refresh-${issued}`) {
         return json({ error: 'invalid_grant', error_description: 'canary-text' }, 400)
       }
@@ -198,6 +201,131 @@ test('more is asked for where a tool wants more, once', async () => {
   expect(logins).toHaveLength(2)
 })
 
+test('a user is asked again for more once another token is refused, and after a login that failed', async () => {
+  const { url, options, logins } = await guarded({ scope: 'write' })
+  let isOpen = false
+  const auth = createMcpOAuth({
+    ...options,
+    authorize: (address) => {
+      if (!isOpen) throw new Error('the browser was closed')
+      return options.authorize?.(address) ?? ''
+    },
+  })
+  const first = { server: 's', refused: true, challenge: `Bearer resource_metadata="${url}/about"` }
+  const more = {
+    server: 's',
+    refused: true,
+    challenge: 'Bearer error="insufficient_scope", scope="write"',
+  }
+  isOpen = true
+  await auth(first)
+  isOpen = false
+  await expect(auth(more)).rejects.toThrow('the browser was closed')
+  isOpen = true
+  expect(await auth(more)).toMatchObject({ key: 'canary-token-2' })
+  await expect(auth(more)).rejects.toThrow('does not satisfy the server')
+  // The token is renewed, and the new one has less: that is another question.
+  expect(await auth(first)).toMatchObject({ key: 'canary-token-3' })
+  expect(await auth(more)).toMatchObject({ key: 'canary-token-4' })
+  expect(logins.map(({ scope }) => scope)).toEqual(['read', 'read write', 'read write'])
+})
+
+test.each<[string, (response: ServerResponse) => void, boolean]>([
+  ['a status', (response) => response.writeHead(503).end(), true],
+  ['a reset', (response) => response.destroy(), true],
+  ['an overload', (response) => response.writeHead(429).end('{"error":"slow_down"}'), true],
+  ['a page', (response) => response.end('<html>'), true],
+  ['a refusal', (response) => response.writeHead(400).end('{"error":"invalid_grant"}'), false],
+  [
+    'an end of the client',
+    (response) => response.writeHead(401).end('{"error":"invalid_client"}'),
+    false,
+  ],
+])('a refresh token outlives an outage, and no refusal of it: %s', async (_, answer, outlives) => {
+  let isDown = true
+  const { url, options, logins, seen } = await guarded({
+    refresh: (response) => {
+      if (isDown) answer(response)
+      return isDown
+    },
+  })
+  let stored: McpOAuthState | undefined
+  const auth = createMcpOAuth({
+    ...options,
+    save: (state) => {
+      stored = state
+    },
+  })
+  const wanted = {
+    server: 's',
+    refused: true,
+    challenge: `Bearer resource_metadata="${url}/about"`,
+  }
+  await auth(wanted)
+  const registrations = () => seen.filter(([path]) => path === '/register').length
+  if (!outlives) {
+    isDown = true
+    expect(await auth(wanted)).toMatchObject({ key: 'canary-token-2' })
+    const registered = String(answer).includes('invalid_client') ? 2 : 1
+    expect([logins.length, registrations()]).toEqual([2, registered])
+    return
+  }
+  await expect(auth(wanted)).rejects.toThrow(/127\.0\.0\.1/)
+  expect(stored?.tokens).toMatchObject({ refreshToken: 'refresh-1' })
+  isDown = false
+  expect(await auth(wanted)).toMatchObject({ key: 'canary-token-2' })
+  expect([logins.length, registrations()]).toEqual([1, 1])
+})
+
+test('a server cannot have internal addresses called that the host does not allow', async () => {
+  const refusedAt = async (server: string, address: string, options: object = {}) => {
+    const auth = createMcpOAuth({
+      url: server,
+      client: { clientId: 'a', clientSecret: 'b' },
+      ...options,
+    })
+    const challenge = `Bearer resource_metadata="${address}"`
+    return String(await auth({ server: 's', refused: true, challenge }).catch((error) => error))
+  }
+  const open = 'https://mcp.example.com/mcp'
+  for (const host of [
+    '169.254.169.254',
+    '2852039166',
+    '0xa9.254.169.254',
+    '[::ffff:169.254.169.254]',
+    '[fd00:ec2::254]',
+    '[fe80::1]',
+    'metadata.google.internal',
+    'localhost',
+    'localhost.',
+    'database',
+    'db.internal',
+    '10.0.0.8',
+    '172.20.0.1',
+    '192.168.1.1',
+    '100.64.0.1',
+    '127.0.0.1',
+    '0.0.0.0',
+    '[::]',
+    '[::1]',
+    '[fc00::1]',
+  ]) {
+    expect(await refusedAt(open, `https://${host}/about`)).toContain('is an internal address')
+  }
+  // A server of the own network may have its login there, but never at a metadata service.
+  const inside = 'https://mcp.corp.internal/mcp'
+  expect(await refusedAt(inside, 'https://169.254.169.254/about')).toContain('internal address')
+  // What is allowed is called: nobody listens there.
+  const { url } = await guarded()
+  const { port } = new URL(url)
+  for (const [server, host, options] of [
+    [open, `localhost:${port}`, { allowedHosts: ['localhost'] }],
+    [`https://127.0.0.1:${port}/mcp`, `localhost:${port}`, {}],
+  ] as const) {
+    expect(await refusedAt(server, `https://${host}/about`, options)).toContain('gave no answer')
+  }
+})
+
 test('who waits for a login gets its token, and one that the server has ended begins again', async () => {
   const { url, options, logins } = await guarded()
   const auth = createMcpOAuth(options)
@@ -292,6 +420,9 @@ test('options that cannot be used are refused by their path', () => {
   for (const [options, field] of [
     [{}, 'url'],
     [{ url: 'mcp', authorize, redirectUri }, 'url'],
+    [{ url: 'http://example.com', authorize, redirectUri }, 'url'],
+    [{ url: 'https://user:canary@example.com', authorize, redirectUri }, 'url'],
+    [{ url, authorize, redirectUri, allowedHosts: 'canary' }, 'allowedHosts'],
     [{ url }, 'authorize'],
     [{ url, authorize }, 'redirectUri'],
     [{ url, authorize, redirectUri, client: { clientSecret: 'canary' } }, 'client.clientId'],

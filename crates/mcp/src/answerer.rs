@@ -116,6 +116,14 @@ impl Answerer {
         self.functions.elicitation.is_some() || self.functions.sampling.is_some()
     }
 
+    /// Waits for the end of the connection.
+    pub(crate) fn closed(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut closing = self.closing.clone();
+        async move {
+            let _closed = closing.wait_for(|closing| *closing).await;
+        }
+    }
+
     /// Whether a function of the host answers a method.
     pub(crate) fn serves(&self, method: &str) -> bool {
         self.function(method).is_some()

@@ -24,8 +24,10 @@ use provider::{Endpoint, EndpointAnswer, Flow, Sent, SseParser};
 const MAX_BYTES: usize = 16 << 20;
 /// The most messages of one answer.
 const MAX_FRAMES: u32 = 10_000;
-/// How long the end of a session may take.
+/// How long the end of a session, or of a request, may take to reach the server.
 const GRACE: Duration = Duration::from_millis(700);
+/// How long an answer to a server may take to reach it.
+const ANSWER_TIME: Duration = Duration::from_secs(30);
 /// Resumptions of a stream in a row that brought nothing.
 const MAX_RESUMPTIONS: u32 = 3;
 /// The request that stays open.
@@ -61,6 +63,23 @@ struct State {
     session: Option<String>,
     ended: Option<Arc<str>>,
     expired: bool,
+}
+
+/// Where a message goes that has no answer.
+struct Posting {
+    endpoint: Arc<Endpoint>,
+    session: Option<String>,
+    protocol: Option<String>,
+}
+
+impl Posting {
+    async fn send(&self, body: &[u8], limit: Duration) {
+        let mut headers = vec![("accept", ACCEPT), ("content-type", "application/json")];
+        headers.extend(self.session.as_deref().map(|session| ("mcp-session-id", session)));
+        headers.extend(self.protocol.as_deref().map(|protocol| ("mcp-protocol-version", protocol)));
+        // Nobody waits for it, and the server may be gone.
+        let _ = tokio::time::timeout(limit, self.endpoint.send(&headers, Sent::Post(body))).await;
+    }
 }
 
 /// What was read of an answer so far.
@@ -136,16 +155,17 @@ impl Http {
             Err(why) => return Outcome::Failed(why),
         };
         let status = answer.status();
-        if status == 404 && session.is_some() {
-            let why = "has ended the session";
-            let mut state = self.lock();
-            state.session = None;
-            state.ended = Some(why.into());
-            state.expired = true;
-            return Outcome::Failed(why.to_owned());
-        }
         if !(200..300).contains(&status) {
-            return refused(status, &answer.refusal().await);
+            let body = answer.refusal().await;
+            if session.is_some() && ends_session(status, &body) {
+                let why = "has ended the session";
+                let mut state = self.lock();
+                state.session = None;
+                state.ended = Some(why.into());
+                state.expired = true;
+                return Outcome::Failed(why.to_owned());
+            }
+            return refused(status, &body);
         }
         if exchange.method == "initialize" {
             let session = answer.header("mcp-session-id").map(str::to_owned);
@@ -288,7 +308,7 @@ impl Http {
                 return Err(Broken::Answer("sent too many messages".to_owned()));
             }
             for text in replies {
-                self.post(std::future::ready(text), exchange.protocol.map(str::to_owned));
+                self.answer(std::future::ready(text), exchange.protocol);
             }
             if let Some(found) = found {
                 return Ok(Some(found));
@@ -315,7 +335,7 @@ impl Http {
                     method.into_owned(),
                     params.map(ToOwned::to_owned),
                 );
-                self.post(message, exchange.protocol.map(str::to_owned));
+                self.answer(message, exchange.protocol);
                 None
             }
             Frame::Request { id, method, .. } => {
@@ -334,21 +354,27 @@ impl Http {
         }
     }
 
-    /// Sends a message, as soon as it is there, without waiting for anything.
-    pub(crate) fn post(
-        &self,
-        body: impl Future<Output = Vec<u8>> + Send + 'static,
-        protocol: Option<String>,
-    ) {
-        let (endpoint, session) = (Arc::clone(&self.endpoint), self.lock().session.clone());
+    /// Sends an answer to the server, as soon as it is there. The end of the connection ends it.
+    fn answer(&self, body: impl Future<Output = Vec<u8>> + Send + 'static, protocol: Option<&str>) {
+        let (posting, closed) = (self.posting(protocol), self.answerer.closed());
         (self.spawn)(Box::pin(async move {
-            let body = body.await;
-            let mut headers = vec![("accept", ACCEPT), ("content-type", "application/json")];
-            headers.extend(session.as_deref().map(|session| ("mcp-session-id", session)));
-            headers.extend(protocol.as_deref().map(|protocol| ("mcp-protocol-version", protocol)));
-            // Nobody waits for it, and the server may be gone.
-            let _ = tokio::time::timeout(GRACE, endpoint.send(&headers, Sent::Post(&body))).await;
+            let sent = async { posting.send(&body.await, ANSWER_TIME).await };
+            tokio::select! {
+                () = sent => {}
+                () = closed => {}
+            }
         }));
+    }
+
+    /// Sends a notification without waiting for anything.
+    pub(crate) fn post(&self, body: Vec<u8>, protocol: Option<&str>) {
+        let posting = self.posting(protocol);
+        (self.spawn)(Box::pin(async move { posting.send(&body, GRACE).await }));
+    }
+
+    fn posting(&self, protocol: Option<&str>) -> Posting {
+        let (endpoint, session) = (Arc::clone(&self.endpoint), self.lock().session.clone());
+        Posting { endpoint, session, protocol: protocol.map(str::to_owned) }
     }
 
     /// Sends a notification, and waits until the server has it.
@@ -374,6 +400,23 @@ impl Http {
             let _ = tokio::time::timeout(GRACE, self.endpoint.send(&headers, Sent::Delete)).await;
         }
     }
+}
+
+/// Whether a refusal says that the server does not know the session: 404, or as many servers answer, 400 with an error that is about no
+/// request in particular. A server that did anything with the request answers its id.
+fn ends_session(status: u16, body: &[u8]) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Body {
+        #[serde(default)]
+        id: Option<serde::de::IgnoredAny>,
+        error: RemoteError,
+    }
+    if status != 400 {
+        return status == 404;
+    }
+    let Ok(Body { id: None, error }) = serde_json::from_slice(body) else { return false };
+    let message = error.message.to_ascii_lowercase();
+    message.contains("session") || message.contains("not initialized")
 }
 
 /// What a status other than success says. A body of the protocol says more.

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::Serialize;
+use serde_json::value::RawValue;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -24,6 +25,8 @@ use super::tool::McpTool;
 /// The wait after the second failure in a row; it doubles. After the first one there is none.
 const BACKOFF: Duration = Duration::from_millis(500);
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
+/// The time limit of a request that is no call of a run, where the options have none: a server may never answer.
+const TIMEOUT_MS: u64 = 60_000;
 /// A list of a server that does not say when it changes is older than this at most, when a run begins.
 const LIST_AGE: Duration = Duration::from_secs(60);
 
@@ -328,22 +331,70 @@ impl Server {
     pub(crate) async fn call(
         self: &Arc<Self>,
         tool: &McpTool,
-        arguments: &serde_json::value::RawValue,
+        arguments: &RawValue,
         on_progress: OnProgress,
     ) -> Result<CallResult, McpError> {
-        let session = self.ready().await?;
         let params = Params::default().with("name", &tool.name).with("arguments", arguments);
-        let called = session.request_with_input("tools/call", &params, Some(&on_progress)).await;
-        let raw = match called {
-            // A session over HTTP that had ended before: the call had no effect, and has another session now.
-            Err(_) if session.has_expired() => {
-                let session = self.ready().await?;
-                session.request_with_input("tools/call", &params, Some(&on_progress)).await
-            }
-            called => called,
-        }?;
+        let raw = self.request("tools/call", &params, Some(&on_progress)).await?;
         self.lock().failures = 0;
         CallResult::read(raw).map_err(McpError::Failed)
+    }
+
+    /// What a server lists, within the time of a call; `method` and `field` as for [`list`].
+    pub(crate) async fn items(
+        self: &Arc<Self>,
+        method: &str,
+        field: &str,
+    ) -> Result<Vec<Box<RawValue>>, McpError> {
+        self.in_time(async {
+            let session = self.ready().await?;
+            match offered(&session, method, field).await {
+                Err(_) if session.has_expired() => {
+                    let session = self.ready().await?;
+                    offered(&session, method, field).await
+                }
+                listed => listed,
+            }
+        })
+        .await
+    }
+
+    /// The result of a request, within the time of a call.
+    pub(crate) async fn get(
+        self: &Arc<Self>,
+        method: &str,
+        params: &Params,
+    ) -> Result<Box<RawValue>, McpError> {
+        self.in_time(self.request(method, params, None)).await
+    }
+
+    /// The result of a request. It is made once more where its session was one over HTTP that had ended before: the server did nothing
+    /// then.
+    async fn request(
+        self: &Arc<Self>,
+        method: &str,
+        params: &Params,
+        on_progress: Option<&OnProgress>,
+    ) -> Result<Box<RawValue>, McpError> {
+        let session = self.ready().await?;
+        match session.request_with_input(method, params, on_progress).await {
+            Err(_) if session.has_expired() => {
+                let session = self.ready().await?;
+                session.request_with_input(method, params, on_progress).await
+            }
+            answered => answered,
+        }
+    }
+
+    /// Does something within the time of a call; the start of the server has its own.
+    async fn in_time<T>(
+        self: &Arc<Self>,
+        work: impl Future<Output = Result<T, McpError>>,
+    ) -> Result<T, McpError> {
+        self.ready().await?;
+        let limit = self.settings.rules.timeout_ms.unwrap_or(TIMEOUT_MS);
+        let done = tokio::time::timeout(Duration::from_millis(limit), work).await;
+        done.unwrap_or_else(|_| Err(McpError::Failed(format!("did not answer within {limit} ms"))))
     }
 
     /// Ends the connection, if there is one, and makes a new one.
@@ -409,6 +460,17 @@ impl Server {
             log,
         }
     }
+}
+
+/// The items of a list; none where the server does not have such.
+async fn offered(
+    session: &Session,
+    method: &str,
+    field: &str,
+) -> Result<Vec<Box<RawValue>>, McpError> {
+    let about = &session.about;
+    let offers = if field == "prompts" { about.has_prompts } else { about.has_resources };
+    if offers { list(session, method, field).await } else { Ok(Vec::new()) }
 }
 
 impl ToolList {

@@ -7,12 +7,11 @@ use serde_json::value::RawValue;
 
 use super::content::CallResult;
 use super::frame::Params;
-use super::listing::list;
 use super::parts::ServerParts;
 use super::patterns::Selection;
 use super::pending::OnProgress;
 use super::server::{Server, ServerState};
-use super::session::{McpError, Session};
+use super::session::McpError;
 use super::settings::ServerSettings;
 use super::tool::McpTool;
 
@@ -109,7 +108,7 @@ impl McpServers {
         Ok(())
     }
 
-    /// What a server lists: `resources/list`, `prompts/list`, …, as a JSON array of its own items.
+    /// What a server lists: `resources/list`, `prompts/list`, …, as a JSON array of its own items. Dropping the future cancels it.
     ///
     /// # Errors
     /// The server is not known, or cannot be used.
@@ -119,18 +118,11 @@ impl McpServers {
         method: &str,
         field: &str,
     ) -> Result<Vec<Box<RawValue>>, McpError> {
-        let session = self.session(server).await?;
-        let offers = match field {
-            "prompts" => session.about.has_prompts,
-            _ => session.about.has_resources,
-        };
-        if !offers {
-            return Ok(Vec::new());
-        }
-        list(&session, method, field).await.map_err(|error| about(server, &error))
+        let listed = self.named(server)?.items(method, field).await;
+        listed.map_err(|error| about(server, &error))
     }
 
-    /// The result of a request to a server with these parameters: the texts of JSON values.
+    /// The result of a request to a server with these parameters: the texts of JSON values. Dropping the future cancels it.
     ///
     /// # Errors
     /// The server is not known, or cannot be used.
@@ -140,13 +132,8 @@ impl McpServers {
         method: &str,
         params: Vec<(&'static str, Box<RawValue>)>,
     ) -> Result<Box<RawValue>, McpError> {
-        let session = self.session(server).await?;
-        let answered = session.request_with_input(method, &Params(params), None).await;
-        answered.map_err(|error| about(server, &error))
-    }
-
-    async fn session(&self, server: &str) -> Result<Arc<Session>, McpError> {
-        self.named(server)?.ready().await.map_err(|error| about(server, &error))
+        let got = self.named(server)?.get(method, &Params(params)).await;
+        got.map_err(|error| about(server, &error))
     }
 
     fn named(&self, name: &str) -> Result<&Arc<Server>, McpError> {

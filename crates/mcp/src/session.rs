@@ -135,7 +135,7 @@ impl Drop for Outstanding<'_> {
             // Without a session the end of the request is its cancellation.
             Connection::Http(http) if !self.is_answered && !session.is_stateless => {
                 if self.is_cancellable {
-                    http.post(std::future::ready(message()), session.protocol.clone());
+                    http.post(message(), session.protocol.as_deref());
                 }
             }
             Connection::Stdio(_) | Connection::Http(_) => {}
@@ -359,17 +359,21 @@ impl Session {
         let name = params.text("name").or_else(|| params.text("uri"));
         let params = self.with_meta(params, on_progress.is_some().then_some(id));
         let protocol = if self.is_stateless { Some(STATELESS) } else { self.protocol.as_deref() };
-        let outcome = http
-            .request(Exchange {
-                id,
-                method,
-                name,
-                body: request(id, method, &params),
-                on_progress,
-                protocol,
-                is_stateless: self.is_stateless,
-            })
-            .await;
+        let exchange = Exchange {
+            id,
+            method,
+            name,
+            body: request(id, method, &params),
+            on_progress,
+            protocol,
+            is_stateless: self.is_stateless,
+        };
+        let mut closing = self.closing.subscribe();
+        let outcome = tokio::select! {
+            outcome = http.request(exchange) => outcome,
+            // The end of the session tells the server.
+            _ = closing.wait_for(|closing| *closing) => Outcome::Failed("was closed".to_owned()),
+        };
         outstanding.is_answered = true;
         match outcome {
             Outcome::Result(result) => Ok(result),

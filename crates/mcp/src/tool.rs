@@ -123,6 +123,13 @@ impl McpTool {
         Self { exposed: distinct(&self.server, &self.name), ..self.clone() }
     }
 
+    /// `server__name`, where the name in a run is another one.
+    #[must_use]
+    pub fn own_name(&self) -> Option<String> {
+        let own = format!("{}__{}", self.server, self.name);
+        (own != self.exposed).then_some(own)
+    }
+
     /// The tool as a run has it.
     #[must_use]
     pub fn definition(&self, run: RunRules) -> ToolDefinition {

@@ -30,7 +30,7 @@ impl fmt::Debug for Shared {
 
 /// While it exists, a call that waits is woken by its cancellation.
 #[derive(Debug)]
-pub(crate) struct Woken<'c>(&'c Cancel);
+pub struct Woken<'c>(&'c Cancel);
 
 impl Drop for Woken<'_> {
     fn drop(&mut self) {
@@ -48,8 +48,8 @@ impl Cancel {
         }
     }
 
-    /// Has `wake` called by a cancellation; one before is found by [`Cancel::check`].
-    pub(crate) fn on_cancel(&self, wake: impl Fn() + Send + 'static) -> Woken<'_> {
+    /// Has `wake` called by a cancellation; one before is found by [`Cancel::is_cancelled`].
+    pub fn on_cancel(&self, wake: impl Fn() + Send + 'static) -> Woken<'_> {
         *self.0.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(wake));
         Woken(self)
     }

@@ -2,6 +2,7 @@
 //!
 //! A run waits no longer for them than it lasts. It must never fail because of them.
 
+use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -14,6 +15,8 @@ use turn::permits::policy::Limits;
 #[derive(Debug, Default)]
 pub(crate) struct JoinedTools {
     pub(crate) tools: Vec<ToolDefinition>,
+    /// `server__name` of each tool that has another name in the run, by that name.
+    pub(crate) own_names: HashMap<String, String>,
     /// Why some are missing.
     pub(crate) warnings: Vec<RunWarning>,
 }
@@ -75,18 +78,19 @@ pub(crate) fn settle_choice(
 
 /// Adds the tools to those of the run, after the host's own.
 pub(crate) async fn join_tools(run: &mut Run, joining: Joining) -> Vec<RunWarning> {
-    let Run { context, tool_set, template, bounds, .. } = run;
-    let mut warnings = join(context, tool_set, joining, bounds).await;
+    let Run { context, tool_set, template, bounds, own_names, .. } = run;
+    let mut warnings = join(context, tool_set, joining, bounds, own_names).await;
     warnings.extend(settle_choice(context, template));
     warnings
 }
 
-/// Adds the tools to those of a context, once they are known.
+/// Adds the tools to those of a context, once they are known; `own_names` gets those of [`JoinedTools`].
 pub(crate) async fn join(
     context: &mut AssembledContext,
     tool_set: &mut Arc<ToolSet>,
     joining: Joining,
     bounds: &Bounds,
+    own_names: &mut HashMap<String, String>,
 ) -> Vec<RunWarning> {
     let Joining { tools: JoiningTools { tools, .. }, sets } = joining;
     let joined = tokio::select! {
@@ -94,9 +98,11 @@ pub(crate) async fn join(
         () = bounds.abort.cancelled() => return Vec::new(),
         () = tokio::time::sleep_until(bounds.deadline) => return Vec::new(),
     };
-    let JoinedTools { mut tools, mut warnings } = joined;
+    let JoinedTools { mut tools, own_names: own, mut warnings } = joined;
+    *own_names = own;
     let limits = Limits::of(&context.policies);
-    tools.retain(|tool| limits.forbidding(&tool.name).is_none());
+    let own = |name: &str| own_names.get(name).map(String::as_str);
+    tools.retain(|tool| limits.forbidding(&tool.name, own(&tool.name)).is_none());
     if tools.is_empty() {
         return warnings;
     }

@@ -55,7 +55,8 @@ pub(super) async fn admit(
     if !run.context.policies.is_empty() && !call.reconcile {
         let nth = machine.calls().position(|state| state.row.call_id == call.call_id);
         let nth = nth.unwrap_or(usize::MAX);
-        if let Some(refusal) = policy::refusal(&run.context.policies, &call.tool_name, nth) {
+        let own = run.own_names.get(&call.tool_name).map(String::as_str);
+        if let Some(refusal) = policy::refusal(&run.context.policies, &call.tool_name, own, nth) {
             return Err(refusal);
         }
     }

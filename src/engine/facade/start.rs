@@ -2,6 +2,7 @@
 //!
 //! It must never write or send anything before the context was checked.
 
+use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -258,6 +259,7 @@ impl Engine {
                 run: Some(Arc::clone(&control)),
             },
             approvals: Vec::new(),
+            own_names: HashMap::new(),
             step: StepChanges::default(),
             control,
             started: clock.instant(),

@@ -28,10 +28,16 @@ pub(crate) fn apply(
     context.max_parallel_tools = least(limits.parallel(), context.max_parallel_tools);
     context.timeout_ms = limits.timeout_ms().unwrap_or(u64::MAX).min(context.timeout_ms);
     let allowed: Vec<bool> =
-        context.tools.iter().map(|tool| limits.forbidding(&tool.name).is_none()).collect();
+        context.tools.iter().map(|tool| limits.forbidding(&tool.name, None).is_none()).collect();
     let forbids_some = allowed.contains(&false);
     match &context.request.tool_choice {
-        Some(ToolChoice::Tool { name }) if limits.forbidding(name).is_some() => {
+        Some(ToolChoice::Tool { name })
+            if limits.forbidding(name, None).is_some_and(|list| {
+                // A list may allow a tool of a server by its own name, which is not known yet.
+                let is_own = context.tools.iter().any(|tool| tool.name == *name);
+                is_own || !joins || list == "deniedTools"
+            }) =>
+        {
             let message = format!("{} is forbidden by a policy", quoted(name));
             return Err(InputError::new("toolChoice.name", message));
         }
@@ -57,10 +63,16 @@ pub(crate) fn apply(
     Ok(())
 }
 
-/// Why a call of a tool may not run: the model reads it. `nth` is its number among the run's calls, from 0.
-pub(crate) fn refusal(policies: &[RunPolicy], tool: &str, nth: usize) -> Option<String> {
+/// Why a call of a tool may not run: the model reads it. `own` is its other name, where it has one, and `nth` its number among the
+/// run's calls, from 0.
+pub(crate) fn refusal(
+    policies: &[RunPolicy],
+    tool: &str,
+    own: Option<&str>,
+    nth: usize,
+) -> Option<String> {
     let limits = Limits::of(policies);
-    if let Some(list) = limits.forbidding(tool) {
+    if let Some(list) = limits.forbidding(tool, own) {
         return Some(format!("Tool {tool} is not allowed (policy `{list}`)"));
     }
     let most = limits.tool_calls()?;

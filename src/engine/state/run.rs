@@ -2,6 +2,7 @@
 //!
 //! It must never act: other modules read it, and `drive` changes it.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio::time::Instant;
@@ -46,6 +47,8 @@ pub(crate) struct Run {
     /// Its `provider` and `model` are always those of `target`.
     pub(crate) context: AssembledContext,
     pub(crate) tool_set: Arc<ToolSet>,
+    /// `server__name` of each tool of a server that has another name in this run, by that name.
+    pub(crate) own_names: HashMap<String, String>,
     pub(crate) template: RequestTemplate,
     /// The current model.
     pub(crate) target: ModelTarget,

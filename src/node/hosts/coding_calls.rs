@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
 use base::error::{EngineError, ErrorCode};
 use model::repair_surrogates;
@@ -27,8 +27,7 @@ pub(in crate::node) async fn blocking<T: Send + 'static>(
     cancel: Cancel,
     work: impl FnOnce(&Workspace, &Cancel) -> std::result::Result<T, ToolError> + Send + 'static,
 ) -> Done<T> {
-    // They are never closed; without a permit the call would only run at once.
-    let _permit = if shells { SHELLS.acquire().await } else { RUNNING.acquire().await };
+    let _permit = turn(if shells { &SHELLS } else { &RUNNING }, &cancel).await;
     let time_up = cancel.clone();
     let mut work = tokio::task::spawn_blocking(move || work(&workspace, &cancel));
     let done = tokio::select! {
@@ -42,6 +41,21 @@ pub(in crate::node) async fn blocking<T: Send + 'static>(
         let message = "a coding tool failed inside; its message is on standard error";
         EngineError::new(ErrorCode::Internal, message)
     })
+}
+
+/// Waits for the turn of a call. One that is cancelled has none: it ends as soon as it begins.
+async fn turn<'s>(permits: &'s Semaphore, cancel: &Cancel) -> Option<SemaphorePermit<'s>> {
+    let cancelled = Arc::new(Notify::new());
+    let wake = Arc::clone(&cancelled);
+    let _woken = cancel.on_cancel(move || wake.notify_one());
+    if cancel.is_cancelled() {
+        return None;
+    }
+    tokio::select! {
+        // They are never closed.
+        permit = permits.acquire() => permit.ok(),
+        () = cancelled.notified() => None,
+    }
 }
 
 /// As in a context, a lone surrogate becomes U+FFFD.

@@ -81,11 +81,13 @@ impl McpHost {
             let FoundTools { tools, problems } = host.servers.tools(&selection).await;
             let tools = distinct(tools, taken);
             let definitions = tools.iter().map(|tool| tool.definition(rules)).collect();
+            let own_name = |tool: &Arc<McpTool>| Some((tool.exposed.clone(), tool.own_name()?));
+            let own_names = tools.iter().filter_map(own_name).collect();
             let by_name = tools.into_iter().map(|tool| (tool.exposed.clone(), tool)).collect();
             // Once per run.
             let _ = host.tools.set(by_name);
             let warnings = problems.into_iter().map(unavailable).collect();
-            JoinedTools { tools: definitions, warnings }
+            JoinedTools { tools: definitions, own_names, warnings }
         });
         JoiningTools { tools, may_have }
     }

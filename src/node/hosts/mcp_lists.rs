@@ -102,17 +102,28 @@ impl NativeEngine {
         });
     }
 
+    /// Work that a cancellation of request `id` ends, and so cancels its requests to the servers.
     fn ask_servers<W, F>(&self, id: u32, work: W)
     where
         W: FnOnce(Arc<McpServers>) -> F,
         F: Future<Output = Answer> + Send + 'static,
     {
-        match &self.mcp {
-            Some(servers) => self.answer(id, work(Arc::clone(servers))),
-            None => self.answer(id, async {
+        let Some(servers) = &self.mcp else {
+            return self.answer(id, async {
                 let message = "the engine has no MCP servers; pass `mcp`";
                 Err(EngineError::new(ErrorCode::McpFailed, message))
-            }),
-        }
+            });
+        };
+        let work = work(Arc::clone(servers));
+        let (requests, cancel) = (self.requests.clone(), self.requests.begin(id));
+        self.answer(id, async move {
+            let answer = tokio::select! {
+                answer = work => answer,
+                // The promise is rejected already.
+                () = cancel.cancelled() => Err(EngineError::new(ErrorCode::McpFailed, "was cancelled")),
+            };
+            requests.end(id);
+            answer
+        });
     }
 }

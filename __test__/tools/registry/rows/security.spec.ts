@@ -11,6 +11,9 @@
 // | Output is bounded, and whole in a file                  | "shells: a gigabyte …", `../../coding/pi-bash.spec.ts`               |
 // | A call returns when the shell ends                      | crates/workspace, `a_shell_that_ends_returns_though_its_pipe_…`      |
 // | Time limits and aborts leave no process                 | "shells: nothing is left …", and crates/workspace, `nothing_is_left_…` |
+// | What a process cannot be found by is stated             | `../../coding/bash.spec.ts`, "a process that clears its environment …" |
+// | A patch happens whole or not at all                     | `../../coding/patch-kills.spec.ts`                                   |
+// | Servers end with a host that is killed                  | `../../mcp/hostile.spec.ts`, "a server ends with a host that …"      |
 // | Limits of each process; what no cgroup bounds is stated | `../../coding/bash.spec.ts`, "each process …", "capabilities say …"  |
 // | A sandbox that is required and not there is refused     | `../../coding/bash.spec.ts`, "capabilities say …"                    |
 //
@@ -19,6 +22,8 @@
 // | A key is in one header, and in no log, event or file    | `../../../security/secrets.spec.ts`, "a key never appears"           |
 // | A token of a server is the host's, or a login's         | `../../mcp/http.spec.ts`, `../../mcp/oauth.spec.ts`                  |
 // | A key in every encoding is removed from errors          | `../../../security/echoed-keys.spec.ts`                              |
+// | A login calls no internal address that a server names   | `../../mcp/oauth.spec.ts`, "a server cannot have internal …"         |
+// | TLS 1.2 or newer, roots, authorities by option          | crates/provider, src/http/tests/tls.rs                               |
 // | No redirect is followed                                 | `../../../security/secrets.spec.ts`, "… in a redirect"               |
 // | https, or this machine; no addresses of metadata        | `../../../security/secrets.spec.ts`, "options that are refused"      |
 // | A name is checked again by what it resolves to          | crates/provider, `a_name_that_resolves_to_a_metadata_address_…`      |
@@ -30,7 +35,10 @@
 // | Row: injected instructions                              | Test                                                                 |
 // |---------------------------------------------------------|----------------------------------------------------------------------|
 // | A permission before each call; a failing hook denies    | `../../hooks.spec.ts`, "a gate that %s is a deny"                    |
-// | Nobody answers: denied                                  | `../../../engine/approvals/deciding.spec.ts`, "an approval that …"   |
+// | A hook is silent for 30 s: denied                       | src/engine/tests/hooks.rs, `a_gate_that_is_silent_for_thirty_…`       |
+// | An approval has expired: denied                         | `../../../engine/approvals/deciding.spec.ts`, "an approval that …"   |
+// | What a server says of its tools grants nothing          | `../../mcp/calls.spec.ts`, "in a run with a hook, calls of a server …" |
+// | Lists of tools know a server's own names                | `../../mcp/calls.spec.ts`, "policies allow and deny a tool by its …" |
 // | Lists of tools hold where a call runs                   | `../policies.spec.ts`, "a tool that %s is neither offered nor run"   |
 // | Results are data, never instructions                    | `../../../security/injection.spec.ts`                                |
 // | Budgets: steps, calls, tokens, time                     | `../policies.spec.ts`                                                |

@@ -1,7 +1,5 @@
 //! The thread of a ledger after a panic: what it was in the middle of is undone, and its tasks run again.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use crate::connect::error::Failure;
 use crate::tests::store::{Schema, fresh_schema};

@@ -19,10 +19,15 @@ impl<'a> Limits<'a> {
         Self { policies }
     }
 
-    /// The list that forbids a tool; `None` if it may be called.
+    /// The list that forbids a tool; `None` if it may be called. `own` is `server__name` of a tool of a server that has another name in
+    /// the run: a list may use either.
     #[must_use]
-    pub fn forbidding(&self, tool: &str) -> Option<&'static str> {
-        let named = |names: &[String]| names.iter().any(|name| names_tool(name, tool));
+    pub fn forbidding(&self, tool: &str, own: Option<&str>) -> Option<&'static str> {
+        let names_it = |name: &str| {
+            names_tool(name, tool)
+                || own.is_some_and(|own| names_tool(name, own) || matches(name, own))
+        };
+        let named = |names: &[String]| names.iter().any(|name| names_it(name));
         let mut policies = self.policies.iter();
         policies.find_map(|policy| {
             if policy.denied_tools.as_deref().is_some_and(named) {
@@ -101,16 +106,32 @@ mod tests {
     fn a_denied_tool_is_forbidden_even_if_it_is_allowed() {
         let policies = [policy(names(&["git__*", "read"]), names(&["git__push"]))];
         let limits = Limits::of(&policies);
-        assert_eq!(limits.forbidding("git__push"), Some("deniedTools"));
-        assert_eq!(limits.forbidding("git__log"), None);
-        assert_eq!(limits.forbidding("write"), Some("allowedTools"));
-        assert_eq!(Limits::of(&[policy(names(&[]), None)]).forbidding("a"), Some("allowedTools"));
+        assert_eq!(limits.forbidding("git__push", None), Some("deniedTools"));
+        assert_eq!(limits.forbidding("git__log", None), None);
+        assert_eq!(limits.forbidding("write", None), Some("allowedTools"));
+        assert_eq!(
+            Limits::of(&[policy(names(&[]), None)]).forbidding("a", None),
+            Some("allowedTools")
+        );
         let dotted = [policy(names(&["git.*"]), names(&["git.push"]))];
         let dotted = Limits::of(&dotted);
         let forbidden =
-            ["git__log", "git__push", "github__log"].map(|tool| dotted.forbidding(tool));
+            ["git__log", "git__push", "github__log"].map(|tool| dotted.forbidding(tool, None));
         assert_eq!(forbidden, [None, Some("deniedTools"), Some("allowedTools")]);
-        assert_eq!(Limits::of(&[]).forbidding("a"), None);
+        assert_eq!(Limits::of(&[]).forbidding("a", None), None);
+    }
+
+    #[test]
+    fn a_tool_of_a_server_is_named_by_its_own_name_and_by_that_of_the_run() {
+        let (exposed, own) = ("s__files_delete_0a1b2c3d", Some("s__files.delete"));
+        for name in ["s.files.delete", "s__files.delete", "s.files.*", "s.*", "*delete", exposed] {
+            let denied = [policy(None, names(&[name]))];
+            assert_eq!(Limits::of(&denied).forbidding(exposed, own), Some("deniedTools"), "{name}");
+            let allowed = [policy(names(&[name]), None)];
+            assert_eq!(Limits::of(&allowed).forbidding(exposed, own), None, "{name}");
+        }
+        let others = [policy(None, names(&["s.files.read", "files.delete", "t.*"]))];
+        assert_eq!(Limits::of(&others).forbidding(exposed, own), None);
     }
 
     fn policies() -> impl Strategy<Value = Vec<RunPolicy>> {
@@ -131,7 +152,7 @@ mod tests {
         fn another_policy_only_ever_forbids_more(all in policies(), tool in "[ab]{0,3}", cut in 0..4_usize) {
             let fewer = all.get(..cut.min(all.len())).unwrap();
             let (all, fewer) = (Limits::of(&all), Limits::of(fewer));
-            prop_assert!(fewer.forbidding(&tool).is_none() || all.forbidding(&tool).is_some());
+            prop_assert!(fewer.forbidding(&tool, None).is_none() || all.forbidding(&tool, None).is_some());
             if let Some(most) = fewer.tool_calls() {
                 prop_assert!(all.tool_calls().is_some_and(|calls| calls <= most));
             }

@@ -19,6 +19,9 @@ use crate::support::Support;
 use crate::{apply_patch, edit, ls, read, search, shell, write};
 use rustix::io::Errno;
 
+/// The tools that change nothing.
+const READERS: [&str; 4] = ["read", "ls", "find", "grep"];
+
 /// An open workspace.
 #[derive(Debug)]
 pub struct Workspace {
@@ -117,7 +120,11 @@ impl Workspace {
         update: &dyn Fn(Output),
     ) -> Result<Output, ToolError> {
         cancel.check()?;
-        self.recover()?;
+        let recovered = self.recover();
+        if !READERS.contains(&tool) {
+            // What only reads shows the files as they are; a change on top of half a patch could not be undone.
+            recovered?;
+        }
         match (tool, &self.shell) {
             ("bash", Some(shell)) => {
                 refuse_within(&self.names, &of_process()).map_err(|error| {

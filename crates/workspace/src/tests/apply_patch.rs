@@ -183,12 +183,34 @@ fn a_forged_journal_leads_nowhere() {
         let changes = [json!({ "path": path, "old": old_version(&setup), "new": null })];
         let plan = json!({ "format": 1, "changes": changes, "newDirectories": [] });
         fs::write(setup.path(".nexus-patch/plan.json"), plan.to_string()).unwrap();
-        let error = setup.read("a").unwrap_err();
+        let error = setup.write("a", "b").unwrap_err();
         assert!(error.starts_with("a patch that was interrupted could not be undone"), "{error}");
         fs::remove_dir_all(setup.path(".nexus-patch")).unwrap();
     }
     assert_eq!(fs::read_dir(setup.outside("")).unwrap().count(), 1);
     assert!(!setup.path("agent.db").exists());
+}
+
+#[test]
+fn a_journal_that_cannot_be_read_stops_what_writes_and_nothing_that_only_reads() {
+    let setup = Setup::new();
+    fs::write(setup.path("a"), "text\n").unwrap();
+    fs::create_dir(setup.path(".nexus-patch")).unwrap();
+    fs::write(setup.path(".nexus-patch/plan.json"), "{").unwrap();
+    assert_eq!(setup.read("a").unwrap(), "text\n");
+    assert!(setup.call("ls", &json!({})).unwrap().contains("a"));
+    assert_eq!(setup.call("grep", &json!({ "pattern": "text" })).unwrap(), "a:1: text");
+    assert_eq!(setup.call("find", &json!({ "pattern": "a" })).unwrap(), "a");
+    let patch = "*** Begin Patch\n*** Add File: c\n+c\n*** End Patch";
+    for (tool, params) in [
+        ("write", json!({ "path": "a", "content": "b" })),
+        ("edit", json!({ "path": "a", "oldText": "text", "newText": "b" })),
+        ("apply_patch", json!({ "patch": patch })),
+    ] {
+        let error = setup.call(tool, &params).unwrap_err();
+        assert!(error.starts_with("a patch that was interrupted could not be undone"), "{error}");
+    }
+    assert_eq!(fs::read(setup.path("a")).unwrap(), b"text\n");
 }
 
 fn old_version(setup: &Setup) -> Value {

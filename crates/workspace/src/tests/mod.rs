@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::{Block, Cancel, Workspace, WorkspaceOptions};
 
 mod apply_patch;
+mod leftovers;
 mod search;
 mod shell;
 

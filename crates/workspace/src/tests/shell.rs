@@ -20,13 +20,13 @@ fn options() -> ShellOptions {
     }
 }
 
-struct Shells {
-    dir: tempfile::TempDir,
+pub(super) struct Shells {
+    pub(super) dir: tempfile::TempDir,
     workspace: Workspace,
 }
 
 impl Shells {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self::with(|_| {})
     }
 
@@ -53,7 +53,7 @@ impl Shells {
         self.workspace.call("bash", &params.to_string(), cancel).map_err(|error| error.to_string())
     }
 
-    fn bash(&self, command: &str) -> Result<String, String> {
+    pub(super) fn bash(&self, command: &str) -> Result<String, String> {
         let output = self.output(&json!({ "command": command }), &Cancel::default())?;
         match output.content.as_slice() {
             [Block::Text { text }] => Ok(text.clone()),
@@ -63,7 +63,7 @@ impl Shells {
 }
 
 /// The processes whose command has a word.
-fn processes(word: &str) -> Vec<rustix::process::Pid> {
+pub(super) fn processes(word: &str) -> Vec<rustix::process::Pid> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
