@@ -192,7 +192,7 @@ export const selection = [
   'engine/approvals/*',
   'ledger/{lists,write-turn}',
   'ledger/host/{deletion,diff,metadata}',
-  'ledger/memory/{memory,scopes,tools}',
+  'ledger/memory/{memory,noted,scopes,tools}',
   'ledger/transfer/pi',
   'runs/{duplicates,lookup}',
   'streams/{cross-process-events,many-readers,persisted-events,same-events}',

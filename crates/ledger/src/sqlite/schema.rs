@@ -56,6 +56,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration::Sql(include_str!("migrations/memory/400_memory.sql")),
     Migration::Sql(include_str!("migrations/memory/401_extraction.sql")),
     Migration::Sql(include_str!("migrations/410_moved.sql")),
+    Migration::Sql(include_str!("migrations/memory/420_entities.sql")),
 ];
 
 /// Brings a file to the newest of `migrations` in one transaction; concurrent processes are serialized by the transaction.

@@ -24,6 +24,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/080_transfer.sql"),
     include_str!("migrations/085_lost_calls.sql"),
     include_str!("migrations/090_runs.sql"),
+    include_str!("migrations/095_memory_state.sql"),
 ];
 
 /// The oldest server that the statements run on.
