@@ -1,5 +1,5 @@
 // The memory over many vectors: the time of a search, the processor time of the whole process for one, and its recall beside an exact scan;
-// and what indexing adds to a turn. It prints medians and asserts none: on a busy machine the processor time says more than the time.
+// and what indexing adds to a turn, and the search to a broker's. It prints medians and asserts none: on a busy machine the processor time says more than the time.
 //
 //     node bench/memory.mjs [vectors] [dimensions] [queries]        # 100,000, 384, 200; a release build
 
@@ -13,7 +13,7 @@ const count = Number(process.argv[2] ?? 100_000)
 const dimensions = Number(process.argv[3] ?? 384)
 const queries = Number(process.argv[4] ?? 200)
 const require = createRequire(import.meta.url)
-const { AgentEngine, scriptedProvider } = require(process.env.NEXUS_ENGINE ?? '../index.js')
+const { AgentEngine, Broker, scriptedProvider } = require(process.env.NEXUS_ENGINE ?? '../index.js')
 
 /** A fixed sequence of numbers around 0, normally distributed. */
 function normal(seed) {
@@ -122,8 +122,9 @@ async function searches(name, centres) {
   rmSync(folder, { recursive: true })
 }
 
-/** The time of turns with a memory beside that of turns without one, in turns of some each. */
-async function turns(rounds = 12, each = 100) {
+/** The time of turns with a memory beside that of turns without one, in turns of some each: of an engine's, or of a broker's, which search
+ * before each turn. */
+async function turns(isBroker, rounds = 12, each = 100) {
   const times = { without: [], with: [] }
   const used = { without: 0, with: 0 }
   const folder = mkdtempSync(join(tmpdir(), 'memory-bench-'))
@@ -142,27 +143,33 @@ async function turns(rounds = 12, each = 100) {
         ledger: { path: join(folder, `${name}${round}.db`) },
         memory,
       })
+      const agents = { atlas: { provider: 'test', model: 'm' } }
+      const broker = isBroker ? new Broker(engine, { agents, defaultAgent: 'atlas' }) : undefined
+      const turn = (session, message) =>
+        broker?.execute({ to: { session }, message }) ?? engine.run(message, { session })
       const began = process.cpuUsage()
       for (let n = 0; n < each; n++) {
         const before = performance.now()
-        await engine.run(`Message ${n} of some length, as a user writes it.`, { session: `s${n}` })
+        await turn(`agent:atlas:dm:${n}`, `Message ${n} of some length, as a user writes it.`)
           .result
         times[name].push(performance.now() - before)
       }
+      await broker?.close()
       await engine.close()
       used[name] += cpu(began)
     }
   }
   const [plain, remembered] = [median(times.without), median(times.with)]
   console.log(
-    `a turn: p50 ${ms(plain)} without a memory, ${ms(remembered)} with one, ${ms(remembered - plain)} more; ` +
+    `a turn${isBroker ? ' of a broker' : ''}: p50 ${ms(plain)} without a memory, ${ms(remembered)} with one, ${ms(remembered - plain)} more; ` +
       `min ${ms(least(times.without))} and ${ms(least(times.with))}; processor time ${ms(used.without / rounds / each)} and ` +
       `${ms(used.with / rounds / each)}, indexing included; load ${loadavg()[0].toFixed(1)}`,
   )
   rmSync(folder, { recursive: true })
 }
 
-await turns()
+await turns(false)
+await turns(true)
 const number = normal(42)
 const centres = Array.from({ length: 500 }, () =>
   Float32Array.from({ length: dimensions }, () => 1.4 * number()),

@@ -186,6 +186,8 @@ fn the_typescript_declarations_match_the_rust_types() {
         MemorySearchOptions,
         MemoryHit,
         MemoryHits,
+        RecalledLayer,
+        RecalledHit,
         FactSource,
         MemoryFact,
         NewFact,

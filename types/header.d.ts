@@ -467,6 +467,8 @@ export interface ContextLayer {
   tokens: number
   /** The hash of the text: two layers with one hash have the same text. */
   hash: string
+  /** What the memory has found for it; on its layer alone. */
+  recalled?: RecalledLayer
 }
 
 /** The broker interface's context. A field that it requires is required here. */
@@ -1749,9 +1751,14 @@ export interface AgentMemory {
   /**
    * Stores a fact in place of another one, which is listed with its end from then on.
    *
-   * @throws {AgentEngineError} `unknown_fact` if that one does not hold.
+   * @param options `within`: a session; the other fact must belong where its texts do, as for a model that sees more than is its own.
+   * @throws {AgentEngineError} `unknown_fact` if that one does not hold, or does not belong there.
    */
-  supersede(id: string, fact: NewFact, options?: CallOptions): Promise<MemoryFact>
+  supersede(
+    id: string,
+    fact: NewFact,
+    options?: CallOptions & { within?: string },
+  ): Promise<MemoryFact>
   /** Facts in the order in which they were stored. */
   facts(filter: FactFilter & CallOptions): Promise<Page<MemoryFact, number>>
   /** Forgets for good: texts, words and vectors. What is forgotten is not indexed again, and not imported. The ledger's turns stay. */
@@ -1760,7 +1767,10 @@ export interface AgentMemory {
   summary(session: string, options?: CallOptions): Promise<string | null>
   /** What the memory has, and what is left to do. */
   stats(options?: CallOptions): Promise<MemoryStats>
-  /** Indexes the turns that are not, such as older ones; with `vectors`, all vectors are made anew. */
+  /**
+   * Indexes the turns that are not, such as older ones, and tries again to extract facts from turns that were skipped. With `vectors`, all
+   * vectors are made anew; without it, those of former embedders are deleted, once each chunk has one of the current embedder.
+   */
   reindex(options?: CallOptions & { vectors?: boolean }): Promise<MemoryReindex>
   /** All facts, superseded ones included. */
   export(options?: CallOptions): AsyncIterableIterator<MemoryFact>

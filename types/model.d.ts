@@ -4003,6 +4003,36 @@ model: string | null,
 problem: string | null, };
 
 /**
+ * What a memory has found for a layer.
+ */
+export type RecalledLayer = { 
+/**
+ * What is in the text, in its order.
+ */
+hits: Array<RecalledHit>, 
+/**
+ * Why the embedder's vectors were not searched, or why nothing was. Null where nothing failed.
+ */
+problem: string | null, };
+
+/**
+ * Something that a memory has put into a context.
+ */
+export type RecalledHit = { 
+/**
+ * What it is of.
+ */
+kind: MemoryKind, 
+/**
+ * The id of the turn, or of the fact.
+ */
+id: string, 
+/**
+ * Why it was found. A fact that conflicts with one that was found comes for the same reason.
+ */
+why: MemoryWhy, };
+
+/**
  * The origin of a fact.
  */
 export type FactSource = { 

@@ -9,9 +9,11 @@ import type {
   ContextLayer,
   LayerName,
   LayerScope,
+  MemoryHit,
   Message,
   PromptParts,
   PromptTool,
+  RecalledHit,
   TurnScope,
 } from '../../index.d.ts'
 import * as addon from '../native/addon.ts'
@@ -34,7 +36,7 @@ const NAMES: readonly unknown[] = [
   'event',
 ] satisfies LayerName[]
 
-type Given = Pick<ContextLayer, 'name' | 'source' | 'text'>
+type Given = Pick<ContextLayer, 'name' | 'source' | 'text' | 'recalled'>
 
 /** What a context is put together from. */
 interface LayerInput {
@@ -73,7 +75,14 @@ async function assemble(input: LayerInput): Promise<Assembled> {
   // The host may change what it is given.
   const copies = given.map((layer) => ({ ...layer }))
   const changed = await changedBy(change, copies, { ...scope, message, text: textOf(message) })
-  return composed(message, own, measured(changed))
+  return composed(message, own, measured(changed.map((layer) => asRecalled(layer, given))))
+}
+
+/** A layer of the memory that the host has left as it was is recorded with what was found. */
+function asRecalled(layer: Given, given: readonly Given[]): Given {
+  const { name, text } = layer
+  const same = given.find((it) => it.recalled !== undefined && it.name === name && it.text === text)
+  return same?.recalled === undefined ? layer : { ...layer, recalled: same.recalled }
 }
 
 /** What the memory has about the message: nothing that the context has anyway. A memory that fails must not cost the turn. */
@@ -82,15 +91,24 @@ async function memoryLayers({ memory, options, scope, message }: LayerInput): Pr
   const query = textOf(message).trim()
   if (query === '') return []
   const { sessionLabel: session } = scope
+  const layer = (text: string, hits: RecalledHit[], problem: string | null): Given[] =>
+    text === '' && problem === null
+      ? []
+      : [{ name: 'cortex', source: 'memory', text, recalled: { hits, problem } }]
   try {
-    const found = { session, excludeContextOf: session, ...options.memory }
-    const { text } = await memory.context(query, found)
-    return text === '' ? [] : [{ name: 'cortex', source: 'memory', text }]
+    const wanted = { session, excludeContextOf: session, ...options.memory }
+    const { text, hits, problem } = await memory.context(query, wanted)
+    return layer(text, hits.flatMap(recalledBy), problem)
   } catch (error) {
     // It is recorded with the turn.
-    const why = error instanceof AgentEngineError ? error.code : messageOf(error, 'it')
-    return [{ name: 'cortex', source: `memory: ${why}`, text: '' }]
+    return layer('', [], error instanceof AgentEngineError ? error.code : messageOf(error, 'it'))
   }
+}
+
+/** What a hit has put into the context: itself, and the facts that conflict with it. */
+function recalledBy({ kind, why, turnId, fact, conflicts }: MemoryHit): RecalledHit[] {
+  const own = { kind, id: fact?.id ?? turnId ?? '', why }
+  return [own, ...conflicts.map(({ id }) => ({ kind, id, why }))]
 }
 
 /** A message that enters a running turn: its system prompt is given already, and what a memory has for the message comes with it. */
@@ -191,7 +209,11 @@ function runtimeOf({ timeZone }: ReadOptions): PromptParts['runtime'] {
 /** The layers with their tokens and hashes. */
 function measured(layers: readonly Given[]): ContextLayer[] {
   const args = json({ layers: layers.map(({ name, source, text }) => ({ name, source, text })) })
-  return JSON.parse(guarded(() => addon.NativeEngine.measureLayers(args)))
+  const read: ContextLayer[] = JSON.parse(guarded(() => addon.NativeEngine.measureLayers(args)))
+  return read.map((layer, at) => {
+    const recalled = layers[at]?.recalled
+    return recalled === undefined ? layer : { ...layer, recalled }
+  })
 }
 
 function isInjected(part: Fields): part is Tagged {

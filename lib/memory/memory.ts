@@ -60,8 +60,10 @@ function memoryOf(native: NativeEngine): AgentMemory {
     supersede: async (id, fact, given) => {
       readName(id, 'id', CODE)
       const { fields, signal } = options(given)
-      refuseOthers(fields)
-      const args = { fact: readFields(fact, 'fact', CODE), supersedes: id }
+      const { within, ...others } = fields
+      refuseOthers(others)
+      if (within !== undefined) readName(within, 'within', CODE)
+      const args = { fact: readFields(fact, 'fact', CODE), supersedes: { id, within } }
       return call<MemoryFact>('storeFact', args, signal)
     },
     facts,

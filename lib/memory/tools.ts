@@ -9,7 +9,7 @@ import type {
   PlainTool,
   ToolCallInfo,
 } from '../../index.d.ts'
-import { refusal } from '../values/errors.ts'
+import { AgentEngineError, refusal } from '../values/errors.ts'
 import { readFields } from '../values/reader.ts'
 
 const CODE = 'invalid_options'
@@ -62,7 +62,7 @@ function remember(memory: AgentMemory): PlainTool {
     name: 'remember',
     description:
       'Stores a fact for later conversations: what it is about, what kind of fact it is, and the fact itself. Answers with its id. ' +
-      'With `supersedes`, the id of a fact that is not true any more, it takes that one’s place.',
+      'With `supersedes`, the id of a fact of this conversation’s own memory that is not true any more, it takes that one’s place.',
     parameters: {
       type: 'object',
       properties: {
@@ -85,11 +85,15 @@ function remember(memory: AgentMemory): PlainTool {
       const { sessionLabel: session, turnId, idempotencyKey: callId } = call
       const fact = { ...about, session, source: { turnId, callId } }
       if (supersedes === undefined) return `Stored as ${(await memory.storeFact(fact)).id}.`
-      const { items } = await memory.facts({ session, id: supersedes })
-      if (items.length === 0) {
-        throw new Error(`Not stored: there is no fact ${supersedes}.`)
+      try {
+        // A fact that others see as well is not this conversation's to end.
+        return `Stored as ${(await memory.supersede(supersedes, fact, { within: session })).id}.`
+      } catch (error) {
+        if (!(error instanceof AgentEngineError) || error.code !== 'unknown_fact') throw error
+        throw new Error(
+          `Not stored: there is no fact ${supersedes} that holds in this conversation’s own memory. Store it without \`supersedes\`.`,
+        )
       }
-      return `Stored as ${(await memory.supersede(supersedes, fact)).id}.`
     },
   }
 }

@@ -20,12 +20,22 @@ pub(crate) struct Embedded {
     pub(crate) cost: EmbeddingCost,
 }
 
+/// What a failure is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EmbedFailureOf {
+    /// The service: it may be over at the next attempt.
+    Service,
+    /// Probably the texts: others may succeed.
+    Texts,
+    /// The size of the answer: fewer texts may succeed.
+    Size,
+}
+
 /// Why there are no vectors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EmbedFailure {
     pub(crate) message: String,
-    /// Whether the texts are the reason: others may succeed.
-    pub(crate) is_about_texts: bool,
+    pub(crate) of: EmbedFailureOf,
     /// How long the service wants to be left alone.
     pub(crate) retry_after_ms: Option<u64>,
 }
@@ -33,7 +43,7 @@ pub(crate) struct EmbedFailure {
 impl EmbedFailure {
     /// A failure that may be over at the next attempt.
     pub(crate) fn passing(message: impl Into<String>) -> Self {
-        Self { message: message.into(), is_about_texts: false, retry_after_ms: None }
+        Self { message: message.into(), of: EmbedFailureOf::Service, retry_after_ms: None }
     }
 }
 

@@ -10,7 +10,8 @@ use serde_json::value::to_raw_value;
 
 use super::extraction_model::ExtractionModel;
 use super::facts::input;
-use super::indexer::backoff;
+use super::indexer::wait_for_service;
+use super::secrets::clipped;
 use super::service::Memory;
 use crate::engine::TextRequest;
 use base::clock;
@@ -22,15 +23,26 @@ use model::{
 
 /// The answers about one turn that may be unusable before it is skipped, over all processes.
 const MOST_ATTEMPTS: u32 = 3;
-/// The longest wait after a failure, whatever the service asks for: its keys may be changed meanwhile.
-const LONGEST_WAIT: Duration = Duration::from_secs(600);
+/// The calls about one turn that may get no answer in time, in a row. The service may be slow for all turns, or for this one.
+const MOST_TIMEOUTS: u32 = 5;
+/// The bytes of a text that are read for keys: more of it is not sent.
+const MOST_READ: usize = 64 * 1024;
 
 /// Why a turn's facts were not extracted.
 enum Unextracted {
     /// The turn is the reason: another may succeed.
     Turn(String),
+    /// The service did not answer in time.
+    Slow { message: String, wait: Duration },
     /// It may succeed later.
     Passing { message: String, wait: Duration },
+}
+
+/// The calls in a row that got no answer in time.
+#[derive(Default)]
+struct Timeouts {
+    turn_id: String,
+    count: u32,
 }
 
 impl From<StorageError> for Unextracted {
@@ -43,16 +55,16 @@ impl From<Failure> for Unextracted {
     fn from(failure: Failure) -> Self {
         let is_of_turn = matches!(
             failure.kind,
-            FailureKind::Format
-                | FailureKind::ContextOverflow
-                | FailureKind::Refusal
-                | FailureKind::Timeout
+            FailureKind::Format | FailureKind::ContextOverflow | FailureKind::Refusal
         );
         if is_of_turn && failure.code.as_deref() != Some("on_request_failed") {
             return Self::Turn(failure.message);
         }
-        let wait = failure.retry_after.unwrap_or_default();
-        Self::Passing { message: failure.message, wait }
+        let (message, wait) = (failure.message, failure.retry_after.unwrap_or_default());
+        match failure.kind {
+            FailureKind::Timeout => Self::Slow { message, wait },
+            _ => Self::Passing { message, wait },
+        }
     }
 }
 
@@ -61,11 +73,12 @@ impl Memory {
     pub(super) async fn extract_facts(self: Arc<Self>) {
         let Some(extractor) = &self.parts.extractor else { return };
         let mut failures = 0;
+        let mut timeouts = Timeouts::default();
         loop {
             let done = tokio::select! {
                 biased;
                 () = self.closing.cancelled() => return,
-                done = self.extract_next(extractor) => done,
+                done = self.extract_next(extractor, &mut timeouts) => done,
             };
             let wait = match done {
                 Ok(Some(problem)) => {
@@ -77,7 +90,7 @@ impl Memory {
                 Err((message, wait)) => {
                     failures += 1;
                     self.progress().extraction = Some(message);
-                    Some(wait.max(backoff(failures)).min(LONGEST_WAIT))
+                    Some(wait_for_service(failures, wait))
                 }
             };
             let waited = async {
@@ -98,6 +111,7 @@ impl Memory {
     async fn extract_next(
         &self,
         extractor: &ExtractionModel,
+        timeouts: &mut Timeouts,
     ) -> Result<Option<Option<String>>, (String, Duration)> {
         let of_store = |error: StorageError| (error.message, Duration::ZERO);
         let store = &self.parts.store;
@@ -109,6 +123,16 @@ impl Memory {
         let found = match self.facts_of(extractor, &turn).await {
             Ok(found) => found,
             Err(Unextracted::Passing { message, wait }) => return Err((message, wait)),
+            Err(Unextracted::Slow { message, wait }) => {
+                if timeouts.turn_id != id {
+                    *timeouts = Timeouts { turn_id: id.clone(), count: 0 };
+                }
+                timeouts.count += 1;
+                if timeouts.count >= MOST_TIMEOUTS {
+                    store.not_extracted(id, message.clone(), true).await.map_err(of_store)?;
+                }
+                return Err((message, wait));
+            }
             Err(Unextracted::Turn(problem)) => {
                 let gives_up = attempts + 1 >= MOST_ATTEMPTS;
                 let noted = store.not_extracted(id, problem.clone(), gives_up).await;
@@ -132,8 +156,11 @@ impl Memory {
         turn: &PendingTurn,
     ) -> Result<Vec<FoundFact>, Unextracted> {
         let keys = self.parts.engine.known_keys();
-        let texts: Vec<(&str, String)> =
-            turn.texts.iter().map(|it| (it.role.as_str(), keys.clean(&it.text))).collect();
+        let texts: Vec<(&str, String)> = turn
+            .texts
+            .iter()
+            .map(|it| (it.role.as_str(), keys.clean(clipped(&it.text, MOST_READ))))
+            .collect();
         if texts.iter().all(|(_, text)| text.trim().is_empty()) {
             return Ok(Vec::new());
         }
@@ -209,6 +236,6 @@ impl Memory {
             created_at: now,
         };
         let fact = self.without_keys(fact);
-        Some(ExtractedFact { input: input(fact, None), replaces })
+        Some(ExtractedFact { input: input(fact), replaces })
     }
 }

@@ -25,6 +25,16 @@ pub(crate) struct ImportedFacts {
     pub(crate) skipped: u64,
 }
 
+/// The fact that another one takes the place of.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Superseded {
+    pub(crate) id: String,
+    /// It must belong where the texts of this session do.
+    #[serde(default)]
+    pub(crate) within: Option<String>,
+}
+
 /// Facts of an export.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct FactImport {
@@ -77,7 +87,7 @@ impl Memory {
     pub(crate) async fn store_fact(
         &self,
         new: NewFact,
-        supersedes: Option<String>,
+        supersedes: Option<Superseded>,
     ) -> Result<MemoryFact, EngineError> {
         let confidence = new.confidence.unwrap_or(1.0);
         check_fact(&new.entity, &new.r#type, new.content.get(), confidence)?;
@@ -87,7 +97,7 @@ impl Memory {
                 self.parts.options.scopes.scope_of(&identity)
             }
             (None, Some(scope), _) => scope,
-            (None, None, Some(id)) => match self.parts.store.fact(id.clone()).await? {
+            (None, None, Some(former)) => match self.parts.store.fact(former.id.clone()).await? {
                 Some(former) => former.scope,
                 // The store has the error.
                 None => MemoryScope::new(MemoryScopeKind::Global, ""),
@@ -114,8 +124,15 @@ impl Memory {
             superseded_by: None,
             created_at: now,
         };
-        let fact = self.without_keys(fact);
-        let stored = self.parts.store.store_fact(Box::new(input(fact, supersedes))).await?;
+        let mut input = input(self.without_keys(fact));
+        if let Some(Superseded { id, within }) = supersedes {
+            input.supersedes = Some(id);
+            if let Some(session) = within {
+                let identity = self.parts.store.identity_of(session).await?;
+                input.within = Some(self.parts.options.scopes.scope_of(&identity));
+            }
+        }
+        let stored = self.parts.store.store_fact(Box::new(input)).await?;
         self.chunk_written.notify_one();
         Ok(stored)
     }
@@ -176,7 +193,7 @@ impl Memory {
             }
             let id = fact.id.clone();
             let fact = self.without_keys(fact);
-            let stored = store.store_fact(Box::new(input(fact, None))).await?;
+            let stored = store.store_fact(Box::new(input(fact))).await?;
             if stored.id == id {
                 done.facts += 1;
             } else {
@@ -189,8 +206,8 @@ impl Memory {
 }
 
 /// A fact with the texts that are searched.
-pub(super) fn input(fact: MemoryFact, supersedes: Option<String>) -> FactInput {
+pub(super) fn input(fact: MemoryFact) -> FactInput {
     let text = fact_text(&fact.entity, &fact.r#type, fact.content.get());
     let texts = chunks(&text, CHUNK_TOKENS).into_iter().map(ToOwned::to_owned).collect();
-    FactInput { fact, texts, supersedes }
+    FactInput { fact, texts, supersedes: None, within: None }
 }

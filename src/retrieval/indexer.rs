@@ -8,7 +8,10 @@ use std::time::Duration;
 use super::service::Memory;
 use base::telemetry;
 use memory::chunk::{CHUNK_TOKENS, MOST_CHUNKS, chunks};
-use model::{IndexedTurn, MemoryKind, PendingText, PendingTurn, StorageError, StorageErrorKind};
+use model::{
+    IndexedTurn, MemoryKind, PENDING_BYTES, PendingText, PendingTurn, StorageError,
+    StorageErrorKind,
+};
 
 /// The turns that are read at once.
 const BATCH: usize = 32;
@@ -19,6 +22,16 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// The wait after a failure of the store; it doubles.
 const WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// The bytes of texts above which they are cut on a thread of their own.
+const MOST_INLINE: usize = 64 * 1024;
+/// The longest wait after a failure of a service, whatever it asks for: its keys may be changed meanwhile.
+const LONGEST_ASKED: Duration = Duration::from_secs(600);
+
+/// The wait after so many failures of a service in a row. `asked`: how long it wants to be left alone.
+pub(super) fn wait_for_service(failures: u32, asked: Duration) -> Duration {
+    asked.max(backoff(failures)).min(LONGEST_ASKED)
+}
 
 /// The wait after so many failures in a row.
 pub(super) fn backoff(failures: u32) -> Duration {
@@ -70,21 +83,31 @@ impl Memory {
     }
 
     /// Indexes the oldest turns. Returns whether there may be more.
-    pub(super) async fn index_pending(&self) -> Result<bool, StorageError> {
+    pub(super) async fn index_pending(self: &Arc<Self>) -> Result<bool, StorageError> {
         let done = self.index_batch().await;
         self.progress().indexing = done.as_ref().err().map(|error| error.message.clone());
         done
     }
 
-    async fn index_batch(&self) -> Result<bool, StorageError> {
+    async fn index_batch(self: &Arc<Self>) -> Result<bool, StorageError> {
         let with_calls = !self.parts.options.observations.is_empty();
         let turns = self.parts.store.pending_turns(BATCH, with_calls).await?;
-        let more = turns.len() == BATCH;
+        let bytes: usize = turns.iter().map(PendingTurn::bytes).sum();
+        let more = turns.len() == BATCH || bytes >= PENDING_BYTES;
+        let turns = if bytes > MOST_INLINE {
+            let memory = Arc::clone(self);
+            let cutting = tokio::task::spawn_blocking(move || memory.all_indexed(turns));
+            cutting.await.map_err(|_| {
+                let message = "the texts of turns were not cut into chunks; they are tried again";
+                StorageError::new(StorageErrorKind::Io, message)
+            })?
+        } else {
+            self.all_indexed(turns)
+        };
         // All are submitted before the first is awaited: the ledger writes them in one transaction.
         let submitted: Vec<_> = turns
             .into_iter()
             .map(|turn| {
-                let turn = self.indexed(self.turn_without_keys(turn));
                 let has_chunks = !turn.chunks.is_empty() || !turn.facts.is_empty();
                 (has_chunks, turn.extracts, self.parts.store.index_turn(turn))
             })
@@ -100,6 +123,10 @@ impl Memory {
             }
         }
         Ok(more)
+    }
+
+    fn all_indexed(&self, turns: Vec<PendingTurn>) -> Vec<IndexedTurn> {
+        turns.into_iter().map(|turn| self.indexed(self.turn_without_keys(turn))).collect()
     }
 
     /// A turn with its chunks.
@@ -137,7 +164,13 @@ impl Memory {
 mod tests {
     use std::time::Duration;
 
-    use super::backoff;
+    use super::{backoff, wait_for_service};
+
+    #[test]
+    fn a_service_is_left_alone_as_long_as_it_asks_but_not_for_hours() {
+        let wait = |asked| wait_for_service(1, Duration::from_secs(asked)).as_millis();
+        assert_eq!([0, 7, 86_400].map(wait), [500, 7_000, 600_000]);
+    }
 
     #[test]
     fn the_wait_after_failures_doubles_up_to_a_minute() {

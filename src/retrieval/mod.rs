@@ -19,7 +19,7 @@ mod vectors;
 
 pub(crate) use embedder::{EmbedFailure, EmbedFuture, EmbedRequest, Embedded, Embedder};
 pub(crate) use extraction_model::ExtractionModel;
-pub(crate) use facts::FactImport;
+pub(crate) use facts::{FactImport, Superseded};
 pub(crate) use options::MemoryOptions;
 pub(crate) use provider_embedder::ProviderEmbedder;
 pub(crate) use service::{Memory, MemoryParts, OwnedMemory};

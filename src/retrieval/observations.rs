@@ -14,7 +14,7 @@ const RESULT: usize = 4_000;
 /// The most characters of parameters.
 const PARAMS: usize = 1_000;
 /// The type of these facts.
-const OBSERVATION: &str = "tool_observation";
+pub(super) const OBSERVATION: &str = "tool_observation";
 
 impl Memory {
     /// The facts that a turn's calls have observed.
@@ -50,7 +50,7 @@ impl Memory {
             superseded_by: None,
             created_at: at,
         };
-        Some(input(self.without_keys(fact), None))
+        Some(input(self.without_keys(fact)))
     }
 }
 

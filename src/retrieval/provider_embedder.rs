@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::embedder::{EmbedFailure, EmbedFuture, EmbedRequest, Embedded, Embedder};
+use super::embedder::{
+    EmbedFailure, EmbedFailureOf, EmbedFuture, EmbedRequest, Embedded, Embedder,
+};
 use super::spending::{Spending, nanos};
 use crate::engine::{Engine, MEMORY_SESSION, MemoryModelCall};
 use model::{CallPurpose, EmbeddingCost, Failure, FailureKind};
@@ -44,14 +46,23 @@ impl Embedder for ProviderEmbedder {
 
 fn failed(failure: Failure) -> EmbedFailure {
     let wait = failure.retry_after.and_then(|wait| u64::try_from(wait.as_millis()).ok());
-    EmbedFailure {
+    EmbedFailure { of: of(&failure), retry_after_ms: wait, message: failure.message }
+}
+
+/// What a failure is about. A refusal without a reason may be about the texts: the caller finds out.
+fn of(failure: &Failure) -> EmbedFailureOf {
+    let is_refused = failure.kind == FailureKind::Unknown
+        && failure.status.is_some_and(|status| (400..500).contains(&status));
+    match failure.code.as_deref() {
         // A hook that fails is not about the texts.
-        is_about_texts: failure.code.as_deref() != Some("on_request_failed")
-            && matches!(
-                failure.kind,
-                FailureKind::Format | FailureKind::ContextOverflow | FailureKind::Refusal
-            ),
-        retry_after_ms: wait,
-        message: failure.message,
+        Some("on_request_failed") => EmbedFailureOf::Service,
+        Some("response_too_large") => EmbedFailureOf::Size,
+        _ if is_refused => EmbedFailureOf::Texts,
+        _ => match failure.kind {
+            FailureKind::Format | FailureKind::ContextOverflow | FailureKind::Refusal => {
+                EmbedFailureOf::Texts
+            }
+            _ => EmbedFailureOf::Service,
+        },
     }
 }

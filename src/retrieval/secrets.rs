@@ -5,6 +5,15 @@ use serde_json::value::RawValue;
 use super::service::Memory;
 use model::{MemoryFact, PendingTurn};
 
+/// The beginning of a long text.
+pub(super) fn clipped(text: &str, most: usize) -> &str {
+    let mut end = text.len().min(most);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.get(..end).unwrap_or(text)
+}
+
 impl Memory {
     /// The fact without keys.
     pub(super) fn without_keys(&self, mut fact: MemoryFact) -> MemoryFact {

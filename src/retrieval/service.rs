@@ -11,7 +11,7 @@ use super::options::{EmbedderOptions, MemoryOptions};
 use crate::engine::{Engine, Tasks};
 use base::clock::Clock;
 use base::error::EngineError;
-use model::{MemoryExtraction, MemoryReindex, MemoryScope, MemoryStats, MemoryStore};
+use model::{MemoryExtraction, MemoryReindex, MemoryScope, MemoryStats, MemoryStore, Vectors};
 
 /// The parts of a memory.
 pub(crate) struct MemoryParts {
@@ -42,6 +42,17 @@ pub(super) struct Progress {
     pub(super) indexing: Option<String>,
     pub(super) embedding: Option<String>,
     pub(super) extraction: Option<String>,
+    pub(super) queries: FailedQueries,
+}
+
+/// The queries in a row whose vectors failed.
+#[derive(Default)]
+pub(super) struct FailedQueries {
+    pub(super) count: u32,
+    /// Until then words are searched alone.
+    pub(super) until: Option<tokio::time::Instant>,
+    /// The last failure.
+    pub(super) problem: String,
 }
 
 /// A memory that ends with its owner.
@@ -149,10 +160,14 @@ impl Memory {
         })
     }
 
-    /// Indexes the turns that are not, such as those from before the engine had a memory; with `vectors` all vectors are made anew.
+    /// Indexes the turns that are not, such as those from before the engine had a memory, and tries again what was given up. With `vectors` all
+    /// vectors are made anew; without it those of former models are deleted, once each chunk has been embedded with this one.
     pub(crate) async fn reindex(&self, vectors: bool) -> Result<MemoryReindex, EngineError> {
-        let model = self.progress().model.map(|model| model.n).filter(|_| vectors);
-        let again = self.parts.store.reindex(model).await?;
+        let model = self.progress().model.map(|model| model.n);
+        // Without an embedder nothing could make them anew.
+        let anew = vectors && self.parts.embedder.is_some();
+        let vectors = if anew { Vectors::Anew } else { Vectors::Stay };
+        let again = self.parts.store.reindex(model, vectors).await?;
         self.turn_ended.notify_one();
         self.chunk_written.notify_one();
         self.turn_indexed.notify_one();

@@ -7,10 +7,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::embedder::{EmbedFailure, EmbedRequest, Embedded, Embedder};
-use super::indexer::backoff;
+use super::embedder::{EmbedFailure, EmbedFailureOf, EmbedRequest, Embedded, Embedder};
+use super::indexer::{backoff, wait_for_service};
 use super::options::EmbedderOptions;
-use super::service::{KnownModel, Memory};
+use super::service::{FailedQueries, KnownModel, Memory};
 use memory::vectors::vector::unit;
 use model::{EmbeddedChunk, EmbeddingCost, StorageErrorKind, UnembeddedChunk};
 
@@ -42,7 +42,7 @@ impl Memory {
                 Err(failure) => {
                     failures += 1;
                     let asked = failure.retry_after_ms.map(Duration::from_millis);
-                    Some(asked.unwrap_or_default().max(backoff(failures)))
+                    Some(wait_for_service(failures, asked.unwrap_or_default()))
                 }
             };
             match wait {
@@ -69,7 +69,12 @@ impl Memory {
         if chunks.is_empty() {
             return Ok(false);
         }
+        let began = self.parts.clock.instant();
         let (outcomes, cost) = embed(embedder, options, model, &chunks).await?;
+        if began.elapsed() < QUERY_TIME {
+            // It is fast enough for queries.
+            self.progress().queries = FailedQueries::default();
+        }
         let outcomes = chunks.iter().map(|chunk| chunk.n).zip(outcomes).collect();
         store.embedded(model.n, outcomes, cost).await.map_err(of_store)?;
         Ok(true)
@@ -103,7 +108,8 @@ impl Memory {
         Ok(known)
     }
 
-    /// The vector of a query, with the number of its model. `Ok(None)` without an embedder.
+    /// The vector of a query, with the number of its model. `Ok(None)` without an embedder. After a failure the embedder is not asked for some
+    /// time: a silent one must not hold up each search.
     ///
     /// # Errors
     /// Why there is none: then words are searched alone.
@@ -112,6 +118,9 @@ impl Memory {
         text: &str,
     ) -> Result<Option<(i64, Vec<f32>)>, EmbedFailure> {
         let Some((embedder, options)) = &self.parts.embedder else { return Ok(None) };
+        if let Some(problem) = self.paused() {
+            return Err(EmbedFailure::passing(problem));
+        }
         let embedding = async {
             let model = self.known_model(embedder, options).await?;
             let embedded = call(embedder, options, &[text.to_owned()], true).await?;
@@ -120,10 +129,35 @@ impl Memory {
                 .map_err(|problem| EmbedFailure::passing(problem.to_string()))?;
             Ok(Some((model.n, vector)))
         };
-        match tokio::time::timeout(QUERY_TIME, embedding).await {
+        let done = match tokio::time::timeout(QUERY_TIME, embedding).await {
             Ok(done) => done,
             Err(_elapsed) => Err(EmbedFailure::passing("the embedder did not answer in 3 s")),
+        };
+        let now = self.parts.clock.instant();
+        let queries = &mut self.progress().queries;
+        match &done {
+            Ok(_) => *queries = FailedQueries::default(),
+            Err(failure) => {
+                queries.count = queries.count.saturating_add(1);
+                queries.until = Some(now + backoff(queries.count));
+                queries.problem.clone_from(&failure.message);
+            }
         }
+        done
+    }
+
+    /// Why the embedder is not asked now.
+    fn paused(&self) -> Option<String> {
+        let now = self.parts.clock.instant();
+        let queries = &mut self.progress().queries;
+        let until = queries.until?;
+        if now < until {
+            let problem = &queries.problem;
+            return Some(format!("{problem}; it is asked again after a pause"));
+        }
+        // One query finds out; others need not wait for it.
+        queries.until = Some(now + QUERY_TIME);
+        None
     }
 }
 
@@ -132,45 +166,54 @@ fn of_store(error: model::StorageError) -> EmbedFailure {
     EmbedFailure { retry_after_ms: wait, ..EmbedFailure::passing(error.message) }
 }
 
-/// What became of each chunk. Where texts are the reason of a failure, each is embedded alone, and those that fail are skipped.
+/// What became of each chunk. Where the texts seem to be the reason of a failure, or the size of the answer, they are embedded by halves; a text
+/// that fails alone is skipped. A service that refuses every text is not skipped over: it is called again later.
 async fn embed(
     embedder: &Arc<dyn Embedder>,
     options: &EmbedderOptions,
     model: KnownModel,
     chunks: &[UnembeddedChunk],
 ) -> Result<(Vec<EmbeddedChunk>, EmbeddingCost), EmbedFailure> {
-    let texts: Vec<String> = chunks.iter().map(|chunk| chunk.text.clone()).collect();
+    let all: Vec<String> = chunks.iter().map(|chunk| chunk.text.clone()).collect();
     let checked = |vector: Vec<f32>| match unit(vector, model.dimensions) {
         Ok(vector) => EmbeddedChunk::Vector(vector),
         Err(problem) => EmbeddedChunk::Skipped(problem.to_string()),
     };
-    match call(embedder, options, &texts, false).await {
-        Ok(embedded) => Ok((embedded.vectors.into_iter().map(checked).collect(), embedded.cost)),
-        Err(failure) if !failure.is_about_texts => Err(failure),
-        Err(failure) if texts.len() == 1 => {
-            let cost = EmbeddingCost { nanos: Some(0), ..EmbeddingCost::default() };
-            Ok((vec![EmbeddedChunk::Skipped(failure.message)], cost))
-        }
-        Err(_) => {
-            let mut outcomes = Vec::new();
-            let mut cost = EmbeddingCost { nanos: Some(0), ..EmbeddingCost::default() };
-            for text in texts {
-                match call(embedder, options, &[text], false).await {
-                    Ok(embedded) => {
-                        outcomes.extend(embedded.vectors.into_iter().map(checked));
-                        cost.tokens += embedded.cost.tokens;
-                        cost.nanos =
-                            cost.nanos.zip(embedded.cost.nanos).map(|(one, other)| one + other);
-                    }
-                    Err(failure) if failure.is_about_texts => {
-                        outcomes.push(EmbeddedChunk::Skipped(failure.message));
-                    }
-                    Err(failure) => return Err(failure),
-                }
+    let mut outcomes = Vec::with_capacity(all.len());
+    let mut cost = EmbeddingCost { nanos: Some(0), ..EmbeddingCost::default() };
+    let mut add = |more: EmbeddingCost| {
+        cost.tokens += more.tokens;
+        cost.nanos = cost.nanos.zip(more.nanos).map(|(one, other)| one + other);
+    };
+    let mut works = false;
+    let mut left = vec![all.as_slice()];
+    while let Some(texts) = left.pop() {
+        let failure = match call(embedder, options, texts, false).await {
+            Ok(embedded) => {
+                works = true;
+                outcomes.extend(embedded.vectors.into_iter().map(checked));
+                add(embedded.cost);
+                continue;
             }
-            Ok((outcomes, cost))
+            Err(failure) => failure,
+        };
+        match failure.of {
+            EmbedFailureOf::Service => return Err(failure),
+            EmbedFailureOf::Texts if !works => {
+                let probe = call(embedder, options, &[PROBE.to_owned()], false).await;
+                add(probe.map_err(|_| failure.clone())?.cost);
+                works = true;
+            }
+            EmbedFailureOf::Texts | EmbedFailureOf::Size => {}
+        }
+        if texts.len() > 1 {
+            let (first, second) = texts.split_at(texts.len() / 2);
+            left.extend([second, first]);
+        } else {
+            outcomes.push(EmbeddedChunk::Skipped(failure.message));
         }
     }
+    Ok((outcomes, cost))
 }
 
 /// Calls the embedder, within its time. The answer has a vector for each text.

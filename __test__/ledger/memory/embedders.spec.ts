@@ -78,18 +78,40 @@ test('an embedder that is slow is given up after `timeoutMs` and called again, a
 })
 
 test('an answer that is no list of as many vectors is a failure that is shown', async () => {
-  let answer: unknown = 'vectors'
-  const engine = remembering({ dimensions: 256, embed: (async () => answer) as never })
-  await engine.run('Rosebud.', { session: 'main' }).result
-  expect((await search(engine, 'rosebud')).problem).toBe('the embedder returned no list of vectors')
-  answer = []
-  expect((await search(engine, 'rosebud')).problem).toBe(
-    'the embedder returned 0 vectors for 1 texts',
-  )
-  answer = ['x']
-  expect((await search(engine, 'rosebud')).problem).toBe(
-    'the embedder failed: its vector 0 is no list of numbers',
-  )
+  for (const [answer, problem] of [
+    ['vectors', 'the embedder returned no list of vectors'],
+    [[], 'the embedder returned 0 vectors for 1 texts'],
+    [['x'], 'the embedder failed: its vector 0 is no list of numbers'],
+  ]) {
+    const engine = remembering({ dimensions: 256, embed: (async () => answer) as never })
+    await engine.run('Rosebud.', { session: 'main' }).result
+    expect((await search(engine, 'rosebud')).problem).toBe(problem)
+  }
+})
+
+test('an embedder whose queries fail is not asked at each search: the searches say so, and those after its next answer have vectors', async () => {
+  let isSilent = true
+  let queries = 0
+  const embed: EmbedFunction = (texts, { isQuery }) => {
+    if (isQuery) queries++
+    return isSilent ? new Promise(() => {}) : texts.map((text) => hashed(text))
+  }
+  const engine = remembering({ embed, dimensions: 256, timeoutMs: 20 })
+  await engine.run('Rosebud is here.', { session: 'main' }).result
+  const problem = 'the embedder did not answer in 20 ms'
+  expect((await search(engine, 'rosebud')).problem).toBe(problem)
+  expect(queries).toBe(1)
+  // A search that finds the pause over asks, and begins a longer one.
+  await expect
+    .poll(async () => {
+      const before = queries
+      const found = await search(engine, 'rosebud')
+      return { asked: queries - before, problem: found.problem, hits: found.hits.length }
+    })
+    .toEqual({ asked: 0, problem: `${problem}; it is asked again after a pause`, hits: 1 })
+  isSilent = false
+  await polled(engine).toMatchObject({ pendingVectors: 0, problem: null })
+  expect(await search(engine, 'rosebud')).toMatchObject({ problem: null, hits: [{ why: 'both' }] })
 })
 
 test('vectors of another model are not compared, and are made anew', async () => {
@@ -123,12 +145,40 @@ test('vectors of another model are not compared, and are made anew', async () =>
   expect((await stats(second)).models.map(({ vectors }) => vectors)).toEqual([0, 2])
 })
 
+test('the vectors of a former model are deleted by indexing anew, once the new ones are there, and made again where it is used again', async () => {
+  const path = folder().file
+  const first = remembering({ model: 'one', embed: hashingEmbedder }, path)
+  await first.run('Alice enjoys jasmine.', { session: 'main' }).result
+  await search(first, 'jasmine')
+  await polled(first).toMatchObject({ pendingVectors: 0 })
+  await first.close()
+  let fails = true
+  const embed: EmbedFunction = async (texts) => {
+    if (fails) throw new Error('no connection')
+    return texts.map((text) => hashed(text, 128))
+  }
+  const vectors = async (engine: AgentEngine) =>
+    (await stats(engine)).models.map(({ name, vectors }) => `${name} ${vectors}`)
+  const second = remembering({ model: 'two', dimensions: 128, embed }, path)
+  await polled(second).toMatchObject({ pendingVectors: 2, problem: expect.any(String) })
+  expect(await second.memory.reindex()).toEqual({ turns: 0, chunks: 0 })
+  expect(await vectors(second)).toEqual(['one 2', 'two 0'])
+  fails = false
+  await polled(second).toMatchObject({ pendingVectors: 0 })
+  await second.memory.reindex()
+  expect(await vectors(second)).toEqual(['one 0', 'two 2'])
+  await second.close()
+  const third = remembering({ model: 'one', embed: hashingEmbedder }, path)
+  await polled(third).toMatchObject({ pendingVectors: 0 })
+  expect((await search(third, 'favourite')).hits).toMatchObject([{ why: 'vector' }])
+  expect(await vectors(third)).toEqual(['one 2', 'two 2'])
+})
+
 test('a text of more than 1 MB is indexed in bounds', async () => {
   const engine = remembering(hashingEmbedder)
   await engine.run('needle '.repeat(250_000), { session: 'main' }).result
-  await search(engine, 'needle')
-  const { chunks, clippedTurns, turns } = await stats(engine)
-  expect({ chunks, clippedTurns, turns }).toEqual({ chunks: 768, clippedTurns: 1, turns: 1 })
+  // A search waits for 3 s at most; the indexer goes on.
+  await polled(engine).toMatchObject({ chunks: 768, clippedTurns: 1, turns: 1, pendingTurns: 0 })
 })
 
 test('an engine closes while its embedder is silent', async () => {

@@ -14,7 +14,7 @@ import { sse } from '../../support/servers/server.js'
 const script = 'memory/extractor.mjs'
 const sessions = ['one', 'two', 'three']
 const moments = ['before write', 'torn write', 'before sync', 'after sync'] as const
-/** Whether each operation is a kill; `npm run proof:memory` sets it. Without it, two are. */
+/** Whether each operation is a kill; `npm run proof:memory` sets it. Without it, one is. */
 const isFull = process.env.EXTRACTION_KILLS === 'all'
 
 let preload = ''

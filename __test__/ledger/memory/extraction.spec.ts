@@ -193,12 +193,26 @@ test('a slow model delays neither a turn nor the end of the engine, and the next
   expect(await listed(second)).toEqual([['alice', 'home', 'Rome', true]])
 })
 
-test('a model that does not answer in time is called again, and then the turn is skipped', async () => {
-  const { url } = await server(new Promise(() => {}))
-  const engine = engineAt(url, { timeoutMs: 20 })
+test('a model that does not answer in time is called again, five times, and then the turn is skipped, until it is indexed anew', async () => {
+  const silent = Array.from({ length: 5 }, () => new Promise<never>(() => {}))
+  const { url, extractions } = await server(...silent, found(['alice', 'home', 'Rome']))
+  const engine = engineAt(url, { timeoutMs: 400 })
   await say(engine, 'Alice lives in Rome.')
   await idle(engine, { skipped: 1 })
-  expect((await engine.memory.stats()).extraction?.skippedProblem).toContain('20')
+  expect((await engine.memory.stats()).extraction?.skippedProblem).toContain('400')
+  expect(extractions()).toHaveLength(5)
+  expect(await engine.memory.reindex()).toEqual({ turns: 0, chunks: 0 })
+  const done = async () => (await engine.memory.facts({ all: true })).items.length
+  // A time-out of this test's own machine counts as well: then it is tried anew.
+  await expect
+    .poll(
+      async () => {
+        await engine.memory.reindex()
+        return done()
+      },
+      { timeout: 30_000, interval: 1_000 },
+    )
+    .toBe(1)
 })
 
 test('no call begins once the budget of the day is used up, and the turns wait', async () => {

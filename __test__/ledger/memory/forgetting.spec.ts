@@ -43,6 +43,32 @@ test('a forgotten fact is found by a search of bytes in no file: neither its tex
   expect(await engine.ledger.verify()).toMatchObject({ ok: true })
 })
 
+test('vectors that were made anew leave no bytes of the former ones behind', async () => {
+  const path = folder().file
+  let version = 0.123_456
+  const embed = async (texts: string[]) =>
+    texts.map((text) => Float32Array.of(text.length, version, 7.654_321, 1))
+  const memory = { embedder: { dimensions: 4, embed } }
+  const engine = closing(scriptedEngine([], { ledger: { path }, memory }).engine)
+  const scope = { kind: 'global' } as const
+  const about = { entity: 'ann', type: 'pet', scope }
+  const { id } = await engine.memory.storeFact({ ...about, content: 'a quagga' })
+  const other = await engine.memory.storeFact({ ...about, content: 'a cat' })
+  const done = async () =>
+    expect.poll(async () => (await engine.memory.stats()).pendingVectors).toBe(0)
+  await done()
+  const { rows } = await engine.ledger.query('SELECT vector FROM memory_vectors')
+  const former = rows.map(({ vector }) => Buffer.from(String(vector), 'hex'))
+  expect(former).toHaveLength(2)
+  for (const vector of former) expect(places(path, vector)).not.toEqual([])
+  version = 0.765_432
+  await engine.memory.reindex({ vectors: true })
+  await done()
+  await engine.memory.forget({ id })
+  expect(await engine.memory.facts({ all: true })).toMatchObject({ items: [other] })
+  for (const vector of former) expect(places(path, vector)).toEqual([])
+})
+
 test('a forgotten turn leaves no chunk, no word and no vector, and with the turn itself deleted no byte of its text', async () => {
   const path = folder().file
   const embed = async (texts: string[]) =>

@@ -127,6 +127,39 @@ test('a fact is stored once, superseded with its dates, and conflicting ones are
   })
 })
 
+test('an entity is the same whatever the case of its letters: in lists, conflicts, what is known and what is forgotten', async () => {
+  const engine = remembering([])
+  const scope = { kind: 'global' as const }
+  const about = { type: 'home', scope }
+  const rome = await engine.memory.storeFact({ ...about, entity: 'Alice', content: 'Rome' })
+  expect(await engine.memory.storeFact({ ...about, entity: 'ALICE', content: 'Rome' })).toEqual(
+    rome,
+  )
+  const oslo = await engine.memory.storeFact({ ...about, entity: 'alice', content: 'Oslo' })
+  await engine.memory.storeFact({ ...about, entity: 'alicia', content: 'Bern' })
+  const { hits } = await engine.memory.search('Oslo', { all: true })
+  expect(hits).toMatchObject([{ fact: oslo, conflicts: [rome] }])
+  const { items } = await engine.memory.facts({ all: true, entity: 'aLiCe' })
+  expect(items).toEqual([rome, oslo])
+  const named = await engine.memory.facts({ all: true, id: rome.id, entity: 'aLiCe' })
+  expect(named.items).toEqual([rome])
+  expect(await engine.memory.forget({ entity: 'ALICE' })).toMatchObject({ facts: 2 })
+  expect((await engine.memory.facts({ all: true })).items).toMatchObject([{ entity: 'alicia' }])
+})
+
+test('a text without words is indexed, and a search without words finds nothing', async () => {
+  const engine = remembering(['…'], { embedder: hashingEmbedder })
+  await say(engine, 'main', '…!')
+  await engine.memory.storeFact({ entity: '!', type: '?', content: '', session: 'main' })
+  await embedded(engine)
+  for (const query of ['. .', '!?', '…']) {
+    const { hits, problem } = await engine.memory.search(query, { session: 'main', minScore: 0 })
+    expect(hits.filter(({ why }) => why !== 'vector')).toEqual([])
+    expect(problem).toBe(null)
+  }
+  expect(await engine.memory.stats()).toMatchObject({ turns: 1, facts: 1, pendingTurns: 0 })
+})
+
 test('a fact of a session is seen where the session is seen', async () => {
   const engine = remembering([])
   const fact = { entity: 'bob', type: 'likes', content: 'chess' }

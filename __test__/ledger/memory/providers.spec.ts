@@ -4,7 +4,8 @@ import { expect, test } from 'vitest'
 import { AgentEngine, type AgentEngineOptions } from '../../../index.js'
 import { closing, folder, serving } from '../../support/cleanup.js'
 import { thrown } from '../../support/refusals.js'
-import { status } from '../../support/servers/server.js'
+import { expectedSignature } from '../../support/servers/bedrock.js'
+import { type Handler, status } from '../../support/servers/server.js'
 import { hashed } from '../../support/values/hashing-embedder.js'
 import { price } from '../../support/values/prices.js'
 
@@ -94,6 +95,151 @@ test('Google’s embeddings are requested by their task', async () => {
     ['/v1beta/models/gemini-embedding-001:batchEmbedContents', 'RETRIEVAL_DOCUMENT'],
     ['/v1beta/models/gemini-embedding-001:batchEmbedContents', 'RETRIEVAL_QUERY'],
   ])
+})
+
+test('Bedrock’s models are called with signed requests: one text each for Titan, all of them for Cohere', async () => {
+  const secretAccessKey = 'secret-canary-0123456789'
+  const key = { accessKeyId: 'AKIDEXAMPLE', secretAccessKey }
+  for (const [model, path, bodies] of [
+    [
+      'amazon.titan-embed-text-v2:0',
+      '/model/amazon.titan-embed-text-v2%3A0/invoke',
+      ['alice likes: jasmine', 'alice likes: chess', 'favourite'].map((inputText) => ({
+        inputText,
+        dimensions: 64,
+      })),
+    ],
+    [
+      'cohere.embed-english-v3',
+      '/model/cohere.embed-english-v3/invoke',
+      [
+        [['alice likes: jasmine', 'alice likes: chess'], 'search_document'],
+        [['favourite'], 'search_query'],
+      ].map(([texts, input_type]) => ({ texts, input_type, truncate: 'END' })),
+    ],
+  ] as const) {
+    const server = await serving((response, seen) => {
+      const { inputText, texts } = seen.body
+      const vector = (text: string) => [...hashed(text, 64)]
+      const answer = texts
+        ? { embeddings: texts.map(vector) }
+        : { embedding: vector(inputText), inputTextTokenCount: 3 }
+      return status(200, answer)(response, seen)
+    })
+    const at = folder().file
+    const plain = engineAt(server.url, undefined, { ledger: { path: at }, memory: true })
+    for (const content of ['jasmine', 'chess']) await plain.memory.storeFact({ ...fact, content })
+    await plain.close()
+    const engine = engineAt(
+      server.url,
+      { provider: 'aws', model, dimensions: 64 },
+      {
+        providers: {
+          aws: { api: 'bedrock-converse', region: 'eu-west-1', baseUrl: server.url },
+        },
+        authProfiles: [{ id: 'a', provider: 'aws', type: 'aws', key }],
+        ledger: { path: at },
+      },
+    )
+    await polled(engine).toMatchObject({ pendingVectors: 0, problem: null })
+    const { hits } = await engine.memory.search('favourite', { all: true })
+    expect(hits[0]).toMatchObject({ why: 'vector' })
+    expect(server.seen.map(({ path, body }) => [path, body])).toEqual(
+      bodies.map((body) => [path, body]),
+    )
+    for (const seen of server.seen) {
+      const wanted = expectedSignature(seen, 'AKIDEXAMPLE', secretAccessKey, 'eu-west-1')
+      expect(seen.headers.authorization).toBe(wanted)
+      expect(JSON.stringify(seen.headers) + seen.raw).not.toContain(secretAccessKey)
+    }
+    // Cohere does not report its tokens: they are estimated.
+    expect((await stats(engine)).embeddedTokens).toBe(model.startsWith('amazon') ? 6 : 10)
+  }
+})
+
+test('Vertex is called below the project of its base URL, with a bearer token', async () => {
+  const project = '/v1/projects/p/locations/europe-west4'
+  const server = await serving((response, seen) =>
+    status(200, {
+      predictions: seen.body.instances.map(({ content }: { content: string }) => ({
+        embeddings: { values: [...hashed(content, 64)], statistics: { token_count: 3 } },
+      })),
+    })(response, seen),
+  )
+  const engine = engineAt(
+    server.url,
+    { provider: 'google', model: 'text-embedding-005', dimensions: 64 },
+    {
+      providers: { google: { baseUrl: `${server.url}${project}` } },
+      authProfiles: [{ id: 'v', provider: 'google', type: 'token', key: 'ya29.canary-0123' }],
+    },
+  )
+  await engine.memory.storeFact(fact)
+  await polled(engine).toMatchObject({ pendingVectors: 0, embeddedTokens: 3, problem: null })
+  const { hits } = await engine.memory.search('favourite', { all: true })
+  expect(hits[0]).toMatchObject({ why: 'vector' })
+  const parameters = { outputDimensionality: 64 }
+  expect(server.seen.map(({ path, body, headers }) => [path, body, headers.authorization])).toEqual(
+    [
+      ['alice likes: jasmine', 'RETRIEVAL_DOCUMENT'],
+      ['favourite', 'RETRIEVAL_QUERY'],
+    ].map(([content, task_type]) => [
+      `${project}/publishers/google/models/text-embedding-005:predict`,
+      { instances: [{ content, task_type }], parameters },
+      'Bearer ya29.canary-0123',
+    ]),
+  )
+})
+
+/** An engine that has these facts to embed, at a server that answers batches of texts so. */
+async function embedding(contents: string[], answer: (texts: string[]) => Handler) {
+  const sizes: number[] = []
+  const server = await serving((response, seen) => {
+    sizes.push(seen.body.input.length)
+    return answer(seen.body.input)(response, seen)
+  })
+  const path = folder().file
+  const plain = engineAt(server.url, undefined, { ledger: { path }, memory: true })
+  for (const content of contents) await plain.memory.storeFact({ ...fact, content })
+  await plain.close()
+  const embedder = { provider: 'openai', model: 'm', dimensions: 64 }
+  return { engine: engineAt(server.url, embedder, { ledger: { path } }), sizes }
+}
+
+test('where the vectors of a batch are larger than an answer may be, half of the texts are requested', async () => {
+  const { engine, sizes } = await embedding(['tea', 'chess', 'go', 'rain', 'sun'], (texts) => {
+    const blanks = texts.length > 2 ? ' '.repeat(17 * 1024 * 1024) : ''
+    return (response, seen) => {
+      const vectors = texts.map((text, index) => ({ index, embedding: [...hashed(text, 64)] }))
+      const data = JSON.stringify({ object: 'list', data: vectors })
+      response.writeHead(200, { 'content-type': 'application/json' })
+      response.end(`${blanks}${data}`)
+      void seen
+    }
+  })
+  await polled(engine).toMatchObject({ pendingVectors: 0, skipped: 0, problem: null })
+  expect(sizes).toEqual([5, 2, 3, 1, 2])
+})
+
+test('a text that is refused without a reason is skipped, and the others are not', async () => {
+  const { engine } = await embedding(['tea', 'poison', 'chess'], (texts) =>
+    texts.some((text) => text.includes('poison')) ? status(400, '') : ofOpenai(texts),
+  )
+  await polled(engine).toMatchObject({ pendingVectors: 0, skipped: 1, problem: null })
+  expect((await stats(engine)).models).toMatchObject([{ vectors: 2 }])
+})
+
+test('a server that refuses every text skips none: all are embedded once it does not', async () => {
+  let refuses = true
+  const { engine } = await embedding(['tea', 'chess'], (texts) =>
+    refuses
+      ? status(400, { error: { message: 'unknown field', type: 'invalid_request_error' } })
+      : ofOpenai(texts),
+  )
+  await polled(engine).toMatchObject({ problem: expect.stringContaining('unknown field') })
+  refuses = false
+  await polled(engine).toMatchObject({ pendingVectors: 0, skipped: 0, problem: null })
+  expect((await stats(engine)).models).toMatchObject([{ vectors: 2 }])
 })
 
 test('Ollama’s own API is called, with all texts of a batch and without a key', async () => {

@@ -2,7 +2,7 @@
 // contexts and through its tools. It must never decide by the order of the hits.
 
 import { expect, test } from 'vitest'
-import type { MemoryScope } from '../../../index.js'
+import { createMemoryTools, type MemoryScope, type PlainTool } from '../../../index.js'
 import { closing, folder } from '../../support/cleanup.js'
 import { scriptedEngine } from '../../support/engine.js'
 import { hashingEmbedder } from '../../support/values/hashing-embedder.js'
@@ -82,6 +82,24 @@ test('over random scopes no search, list or context of a session has what belong
       found += hits.length
       const context = await engine.memory.context(query, { session, limit: 100, tokens: 10_000 })
       expect(context.hits.filter(({ scope }) => foreign(scope))).toEqual([])
+    }
+    // What its model gets: the same, and it can end or forget nothing but what is its session's own.
+    const [recall, remember, forget] = createMemoryTools(engine, { write: true }) as PlainTool[]
+    const call = { sessionLabel: session, turnId: 'x', idempotencyKey: 'x' } as never
+    const text = String(await recall?.run({ query: 'jasmine', limit: 20 }, call))
+    for (const [, n] of text.matchAll(/jasmine (\d+), is/g)) {
+      expect(sees.has(facts.get(Number(n)) ?? '')).toBe(true)
+    }
+    for (const [, n] of text.matchAll(/number (n\d+) of/g)) {
+      const [, scope] = [...texts].find(([said]) => said.includes(` ${n} `)) ?? []
+      expect(sees.has(scope ?? '')).toBe(true)
+    }
+    const all = (await engine.memory.facts({ all: true, limit: 1_000 })).items
+    const others = all.filter(({ scope }) => textOf(scope) !== textOf(scopeOf(session)))
+    for (const { id } of Array.from({ length: 3 }, () => pick(others))) {
+      const next = { entity: 'x', type: 'is', content: 'x', supersedes: id }
+      await expect(remember?.run(next, call)).rejects.toThrow(`there is no fact ${id}`)
+      expect(await forget?.run({ id }, call)).toBe('Forgotten: 0 facts.')
     }
     const { items } = await engine.memory.facts({ session, limit: 1_000 })
     const own = [...facts].filter(([, scope]) => sees.has(scope)).map(([n]) => n)

@@ -64,6 +64,22 @@ test('no row of the memory has a key of a profile, or what looks like one, that 
   }
 })
 
+test('an embedder gets no key of a search either', async () => {
+  const embedded: string[] = []
+  const embed = async (texts: string[]) => {
+    embedded.push(...texts)
+    return texts.map(() => Float32Array.of(1, 2, 3))
+  }
+  const engine = engineAt(folder().file, { embedder: { dimensions: 3, embed } }, [])
+  const options = { session: 'main', limit: 1 }
+  await engine.memory.search(`Is ${KEY} or ${LOOKS} my key?`, options)
+  await engine.memory.context(`${KEY} ${'word '.repeat(3_000)} ${LOOKS}`, options)
+  expect(embedded[0]).toBe('Is [***] or [***] my key?')
+  expect(embedded).toHaveLength(2)
+  expect(embedded[1]?.length).toBeLessThanOrEqual(8_192)
+  expect(embedded.join()).not.toMatch(/canary|looks-like/)
+})
+
 test('a key in a fact is in no byte of the file or its log, however the fact comes', async () => {
   const path = folder().file
   const engine = engineAt(path, true, [])

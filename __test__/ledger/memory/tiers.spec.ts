@@ -2,10 +2,16 @@
 // which order, and what of a turn is remembered at all. It must never depend on how fast the memory indexes.
 
 import { expect, test } from 'vitest'
-import { type AgentEngine, type AgentEngineOptions, Broker } from '../../../index.js'
+import {
+  type AgentEngine,
+  type AgentEngineOptions,
+  Broker,
+  type LayerChange,
+} from '../../../index.js'
 import { afterwards, closing, folder } from '../../support/cleanup.js'
 import { scriptedEngine } from '../../support/engine.js'
 import { hashingEmbedder } from '../../support/values/hashing-embedder.js'
+import { random } from '../../support/values/random.js'
 import { SUMMARY } from '../../support/values/summary.js'
 
 type Replies = Parameters<typeof scriptedEngine>[0]
@@ -62,6 +68,55 @@ test('what is kept of a turn: the texts of the user and of the assistant, and ne
   }
   expect(await found(engine, 'okapi')).toEqual([['turn', 'The answer is okapi.']])
   expect(await found(engine, 'lemurs')).toEqual([['turn', 'A question about lemurs.']])
+})
+
+test('what a broker puts before a message, an event or what is remembered, is not indexed as said by the user', async () => {
+  const { engine, provider } = remembering(noted(3), { memory: { scope: 'agent' } })
+  const agent = { model: 'test-model', provider: 'test', systemPrompt: 'Be brief.' }
+  const layers = (given: readonly LayerChange[]) => [
+    ...given,
+    { name: 'cortex' as const, source: 'notes', text: 'A note about wombats.' },
+  ]
+  const broker = new Broker(engine, { agents: { atlas: agent }, context: { layers } })
+  afterwards(() => broker.close())
+  await broker.execute({ to: { session: 'agent:atlas:main' }, message: 'A word: lemurs.' }).result
+  expect(JSON.stringify(provider.requests[0]?.messages)).toContain('A note about wombats.')
+  expect(await found(engine, 'wombats', { all: true })).toEqual([])
+  expect(await found(engine, 'lemurs', { all: true })).toEqual([['turn', 'A word: lemurs.']])
+  // What it was reminded of is not remembered again.
+  await broker.execute({ to: { session: 'agent:atlas:dm:bob' }, message: 'Which lemurs?' }).result
+  expect(JSON.stringify(provider.requests[1]?.messages)).toContain('A word: lemurs.')
+  expect((await found(engine, 'word', { all: true })).flat()).toEqual(['turn', 'A word: lemurs.'])
+})
+
+test('by words alone the hits are in the order of FTS5’s own bm25', async () => {
+  const count = 40
+  const below = random(5)
+  const words = 'kites ships trains planes clouds rivers bridges towers'.split(' ')
+  const { engine } = remembering(noted(0))
+  const scope = { kind: 'global' } as const
+  for (let n = 0; n < count; n++) {
+    const content = Array.from({ length: 1 + below(12) }, () => words[below(words.length)])
+    await engine.memory.storeFact({
+      entity: `n${n}`,
+      type: 'is',
+      content: content.join(' '),
+      scope,
+    })
+  }
+  for (const query of [['kites'], ['ships', 'trains'], ['clouds', 'towers', 'rivers']]) {
+    const { hits } = await engine.memory.search(query.join(' '), { all: true, limit: 100 })
+    const { rows } = await engine.ledger.query(
+      `SELECT c.text FROM memory_words w JOIN memory_chunks c ON c.n = w.rowid WHERE memory_words MATCH ?1
+       ORDER BY bm25(memory_words), w.rowid DESC`,
+      [query.join(' OR ')],
+    )
+    const seen = new Set(hits.map(({ excerpt }) => excerpt))
+    // Near-duplicates are folded into the best.
+    const wanted = rows.map(({ text }) => text).filter((text) => seen.has(String(text)))
+    expect(hits.length).toBeGreaterThan(5)
+    expect(hits.map(({ excerpt }) => excerpt)).toEqual(wanted)
+  }
 })
 
 test('the memory is written behind a turn, and an engine without one writes nothing for it', async () => {

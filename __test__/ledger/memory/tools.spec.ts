@@ -1,7 +1,13 @@
 // createMemoryTools: what a model recalls, stores and forgets is bound to the session of its call. It must never reach another session.
 
 import { expect, test } from 'vitest'
-import { type AgentEngine, createMemoryTools, type ScriptedReply } from '../../../index.js'
+import {
+  type AgentEngine,
+  createMemoryTools,
+  type MemoryFact,
+  type MemoryKind,
+  type ScriptedReply,
+} from '../../../index.js'
 import { closing, folder } from '../../support/cleanup.js'
 import { scriptedEngine } from '../../support/engine.js'
 import { thrown } from '../../support/refusals.js'
@@ -81,6 +87,58 @@ test('a fact is replaced by its id, and not one that the session does not see', 
     ['Rome', true],
     ['Oslo', false],
   ])
+})
+
+test('a group ends no fact that others see as well: not a global one, nor one of its agent', async () => {
+  const group = 'agent:atlas:slack:group:g'
+  const { file } = folder()
+  const about = { entity: 'office', type: 'address' }
+  const host = remembering([], file)
+  const scopes = [{ kind: 'global' }, { kind: 'agent', id: 'atlas' }] as const
+  const known = [
+    await host.memory.storeFact({ ...about, content: 'Rome', scope: scopes[0] }),
+    await host.memory.storeFact({ ...about, content: 'Oslo', scope: scopes[1] }),
+    await host.memory.storeFact({ ...about, content: 'Bern', session: 'agent:atlas:main' }),
+  ]
+  const replies = known.flatMap(({ id }) => [
+    call('remember', { ...about, content: 'Mars', supersedes: id }),
+    { text: 'Done.' },
+  ])
+  const engine = remembering(replies, file)
+  for (const { id } of known) {
+    expect(await called(engine, group)).toContain(`there is no fact ${id} that holds in this`)
+  }
+  expect((await engine.memory.facts({ all: true, superseded: true })).items).toEqual(known)
+  // A host decides for itself, and may bind itself in the same way.
+  const [rome, oslo] = known as [MemoryFact, MemoryFact]
+  const mars = { ...about, content: 'Mars', session: group }
+  const refused = engine.memory.supersede(oslo.id, mars, { within: group })
+  await expect(refused).rejects.toMatchObject({ code: 'unknown_fact' })
+  expect(await engine.memory.supersede(rome.id, mars)).toMatchObject({ content: 'Mars' })
+})
+
+test('observations of a tool are no conflicts of each other: a context has each that is found, on a line of its own', async () => {
+  const count = 8
+  const calls = Array.from({ length: count }, (_, n) => ({
+    id: `c${n}`,
+    name: 'look',
+    arguments: { at: n },
+  }))
+  const options = { ledger: { path: folder().file }, memory: { observations: ['look'] } }
+  const defaults = { model: 'test-model', provider: 'test' }
+  const replies = [{ toolCalls: calls }, { text: 'Seen.' }]
+  const engine = closing(scriptedEngine(replies, { ...options, defaults }).engine)
+  const seen = 'kites ships trains planes clouds rivers bridges towers'.split(' ')
+  const run = ({ at }: { at: number }) =>
+    `I have looked for a long time and what I saw there were ${seen[at]} and nothing else`
+  const tools = [{ name: 'look', description: 'Looks.', run: run as never }]
+  await engine.run('Look.', { session: 'main', tools }).result
+  const kinds: MemoryKind[] = ['fact']
+  const wanted = { session: 'main', kinds, tokens: 1_000, limit: 20 }
+  const { text, hits } = await engine.memory.context('What did you look at?', wanted)
+  expect(hits.map(({ conflicts }) => conflicts)).toEqual(hits.map(() => []))
+  expect(text.split('\n')).toHaveLength(count)
+  for (const word of seen) expect(text.split(word)).toHaveLength(2)
 })
 
 test('without `write` there is only recall, and a wrong option is refused', () => {

@@ -203,7 +203,7 @@ export const selection = [
   'engine/approvals/*',
   'ledger/{lists,write-turn}',
   'ledger/host/{deletion,diff,metadata}',
-  'ledger/memory/{memory,scopes,tools}',
+  'ledger/memory/{memory,noted,scopes,tools}',
   'ledger/transfer/pi',
   'pi/session/{failures,ledger}',
   'providers/failover/shared-limits',

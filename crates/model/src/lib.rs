@@ -66,7 +66,9 @@ pub use data::input::message::{Defaults, parse_agent_message, parse_message};
 pub use data::input::problems::all_problems;
 pub use data::input::quote::{bounded, clipped_path, quoted};
 pub use data::interrupted::{InterruptedCall, InterruptedTurn, OpenCall, OpenTurn, Progress};
-pub use data::ledger::context_layer::{LayerName, MessageLayers, RecordedLayer};
+pub use data::ledger::context_layer::{
+    LayerName, MessageLayers, RecalledHit, RecalledLayer, RecordedLayer,
+};
 pub use data::ledger::deletion::{
     DeleteSessionOptions, DeleteTurnsOptions, Deletion, LedgerDeletion, PruneOptions, TurnSelection,
 };
@@ -85,8 +87,8 @@ pub use data::ledger::memory::report::{
 };
 pub use data::ledger::memory::scope::{MemoryScope, MemoryScopeKind, SessionIdentity};
 pub use data::ledger::memory::search::{
-    MemoryFound, MemoryHit, MemoryHits, MemoryKind, MemoryQuery, MemoryRow, MemorySearchOptions,
-    MemoryWhy,
+    MemoryCandidate, MemoryFound, MemoryHit, MemoryHits, MemoryKind, MemoryQuery, MemoryRow,
+    MemorySearchOptions, MemoryWhy,
 };
 pub use data::ledger::metadata::{Metadata, MetadataChange, MetadataFilter, MetadataKey};
 pub use data::ledger::page::{Limit, Page, PageOptions};
@@ -144,7 +146,8 @@ pub use ports::ledger_read::LedgerRead;
 pub use ports::live::{LiveRun, RunEvent, RunEventKind, RunNames, RunRegistration};
 pub use ports::memory_store::{
     EmbeddedChunk, EmbeddingCost, ExtractedFact, FactInput, IndexedTurn, MemoryCall, MemoryCounts,
-    MemoryStore, MemoryWake, PendingText, PendingTurn, UnembeddedChunk, UnextractedTurn,
+    MemoryStore, MemoryWake, PENDING_BYTES, PendingText, PendingTurn, UnembeddedChunk,
+    UnextractedTurn, Vectors,
 };
 pub use ports::profiles::{ProfileChange, ProfileStore, RateChange};
 pub use ports::prompt_store::PromptStore;

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use crate::node::engine::NativeEngine;
 use crate::node::errors::js_error;
 use crate::node::reply::{Answer, json};
-use crate::retrieval::{EmbedFailure, Embedded, FactImport, Memory, OwnedMemory};
+use crate::retrieval::{EmbedFailure, Embedded, FactImport, Memory, OwnedMemory, Superseded};
 use base::error::{EngineError, ErrorCode};
 use model::{
     EmbeddingCost, FactFilter, ForgetOptions, InputError, MemoryHits, MemorySearchOptions, NewFact,
@@ -44,7 +44,7 @@ struct ContextArgs {
 struct FactArgs {
     fact: NewFact,
     #[serde(default)]
-    supersedes: Option<String>,
+    supersedes: Option<Superseded>,
 }
 
 #[derive(Deserialize)]
@@ -94,11 +94,9 @@ async fn call(memory: Arc<Memory>, method: String, args: String) -> Answer {
         "context" => {
             let ContextArgs { query, options, tokens } = read(&args)?;
             let tokens = tokens.unwrap_or(CONTEXT_TOKENS);
-            let (context, found) = memory.context(&query, options, tokens).await?;
+            let (text, found) = memory.context(&query, options, tokens).await?;
             let MemoryHits { hits, model, problem } = found;
-            json(
-                &object!({ "text": context.text, "hits": hits, "model": model, "problem": problem }),
-            )
+            json(&object!({ "text": text, "hits": hits, "model": model, "problem": problem }))
         }
         "storeFact" => {
             let FactArgs { fact, supersedes } = read(&args)?;

@@ -112,26 +112,31 @@ impl Reference {
         change(self.messages.iter_mut().find(|it| it.id == id).unwrap());
     }
 
+    /// The first message that is dropped for `sent`, where there are too many: none for a system message.
+    fn rival(&self, sent: Sent) -> Option<usize> {
+        if sent.is_system {
+            return None;
+        }
+        // An interrupt takes the others with it, so that only interrupts are too many for it.
+        let mut rivals = self.waiting();
+        rivals.retain(|it| !it.sent.is_system);
+        if sent.mode == QueueMode::Interrupt {
+            rivals.retain(|it| it.sent.mode == QueueMode::Interrupt);
+        }
+        (rivals.len() >= self.limits.cap).then(|| rivals[0].id)
+    }
+
     pub(super) fn send(&mut self, id: usize, sent: Sent) {
         let is_alone = self.turn.is_none() && self.waiting().is_empty();
         let is_debounced = sent.mode == QueueMode::Collect && !sent.is_system && !is_alone;
-        while !sent.is_system {
-            // An interrupt takes the others with it, so that only interrupts are too many for it.
-            let mut rivals = self.waiting();
-            rivals.retain(|it| !it.sent.is_system);
-            if sent.mode == QueueMode::Interrupt {
-                rivals.retain(|it| it.sent.mode == QueueMode::Interrupt);
-            }
-            if rivals.len() < self.limits.cap {
-                break;
-            }
+        while let Some(rival) = self.rival(sent) {
             match self.limits.drop {
                 DropPolicy::New => return self.effects.push(Effect::Rejected(id)),
                 DropPolicy::Old => {}
-                DropPolicy::Summarize => self.unnamed.push(rivals[0].id),
+                DropPolicy::Summarize => self.unnamed.push(rival),
             }
-            self.change(rivals[0].id, |it| it.state = State::Over);
-            self.effects.push(Effect::Dropped(rivals[0].id));
+            self.change(rival, |it| it.state = State::Over);
+            self.effects.push(Effect::Dropped(rival));
         }
         let ready = if is_debounced { self.now + self.limits.debounce_ms } else { self.now };
         let state = State::Waits;

@@ -11,6 +11,7 @@ use crate::events::commands::{self, CommandParts};
 use crate::handle::ledger::Ledger;
 use crate::journal::{commit, compaction};
 use crate::maintenance::{backup, stats, vacuum, verify};
+use crate::memory_rows::pending;
 use crate::open::registry;
 use crate::rows::{metadata_rows, session_rows};
 use crate::sessions::pointers::{self, unknown_session};
@@ -86,6 +87,7 @@ impl LedgerAdmin for Ledger {
     fn write_turn(&self, turn: TurnEnd) -> PortFuture<'_, CommitReceipt> {
         Box::pin(async move {
             let (clock, core) = (self.clock.clone(), self.core()?);
+            let remembers = self.memory.get().is_some();
             let work = move |connection: &rusqlite::Connection| {
                 let mut turn = turn.clone();
                 let header = &mut turn.header;
@@ -94,10 +96,15 @@ impl LedgerAdmin for Ledger {
                 header.parent_turn_id = header.parent_turn_id.take().or_else(|| head.clone());
                 // A session without a turn has no head that could have moved.
                 header.expected_head = head.and(header.parent_turn_id.clone());
-                commit::commit_turn(connection, &turn, None, &clock)
+                let receipt = commit::commit_turn(connection, &turn, None, &clock)?;
+                if remembers {
+                    pending::note(connection, &turn.turn_id)?;
+                }
+                Ok(receipt)
             };
             let receipt = core.writer.submit(work).await?;
             core.poller.ended(1);
+            self.wake_memory();
             Ok(receipt)
         })
     }
@@ -252,11 +259,14 @@ impl LedgerAdmin for Ledger {
                 writer: Arc::clone(&core.writer),
                 poller: Arc::clone(&core.poller),
                 clock: self.clock.clone(),
+                remembers: self.memory.get().is_some(),
                 runtime: tokio::runtime::Handle::current(),
             };
-            core.readers
-                .with_own_connection(move || portable::import(&path, format, label, &target))
-                .await
+            let work = move || portable::import(&path, format, label, &target);
+            let done = core.readers.with_own_connection(work).await;
+            // Also after an error: what was written until then stays.
+            self.wake_memory();
+            done
         })
     }
 
@@ -264,16 +274,20 @@ impl LedgerAdmin for Ledger {
         let clock = self.clock.clone();
         if !copy::writes(&step) {
             return self.read(move |connection| {
-                at_once(copy::perform(&SqliteRows { connection, clock: &clock }, &step))
+                let rows = SqliteRows { connection, clock: &clock, remembers: false };
+                at_once(copy::perform(&rows, &step))
             });
         }
         Box::pin(async move {
             let core = self.core()?;
+            let remembers = self.memory.get().is_some();
             let write = core.writer.submit(move |connection| {
-                at_once(copy::perform(&SqliteRows { connection, clock: &clock }, &step))
+                let rows = SqliteRows { connection, clock: &clock, remembers };
+                at_once(copy::perform(&rows, &step))
             });
             let answer = write.await?;
             core.poller.ended(answer.turns);
+            self.wake_memory();
             Ok(answer)
         })
     }

@@ -73,6 +73,13 @@ impl Ledger {
         self.core.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or_else(closed)
     }
 
+    /// A turn was noted for the memory.
+    pub(crate) fn wake_memory(&self) {
+        if let Some(wake) = self.memory.get() {
+            wake();
+        }
+    }
+
     /// Closes this handle. Returns the ledger that was open through it.
     pub(crate) fn take(&self) -> Option<Arc<OpenLedger>> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner).take()

@@ -18,7 +18,7 @@ use model::{
     CallCost, EmbeddedChunk, EmbeddingCost, ExtractedFact, FactFilter, FactInput, ForgetOptions,
     IndexedTurn, MemoryCall, MemoryCounts, MemoryFact, MemoryForgotten, MemoryFound, MemoryQuery,
     MemoryReindex, MemoryScope, MemoryStore, MemoryWake, Page, PendingTurn, PortFuture,
-    SessionIdentity, UnembeddedChunk, UnextractedTurn,
+    SessionIdentity, UnembeddedChunk, UnextractedTurn, Vectors,
 };
 
 impl MemoryStore for Ledger {
@@ -134,7 +134,7 @@ impl MemoryStore for Ledger {
     }
 
     fn is_forgotten(&self, id: String) -> PortFuture<'_, bool> {
-        self.read_small(move |connection| forget::is_forgotten(connection, &id))
+        self.read_small(move |connection| forget::is_forgotten(connection, "fact", &id))
     }
 
     fn forget(&self, options: ForgetOptions) -> PortFuture<'static, MemoryForgotten> {
@@ -167,8 +167,10 @@ impl MemoryStore for Ledger {
         self.read(move |connection| counts::counts(connection, model))
     }
 
-    fn reindex(&self, model: Option<i64>) -> PortFuture<'static, MemoryReindex> {
-        self.change_queue(move |connection, _: &Claim| pending::again(connection, model))
+    fn reindex(&self, model: Option<i64>, vectors: Vectors) -> PortFuture<'static, MemoryReindex> {
+        self.change_queue(move |connection, _: &Claim| {
+            securely(connection, |connection| pending::again(connection, model, vectors))
+        })
     }
 }
 

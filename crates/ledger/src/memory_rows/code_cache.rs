@@ -89,7 +89,8 @@ impl ModelCodes {
     /// Drops what is gone, and reads what is new.
     fn refresh(&mut self, connection: &Connection, model: i64) -> Stored<()> {
         let generation: i64 = sql::one(connection, GENERATION, (), DOING)?;
-        if generation != self.generation {
+        // A search that began before a deletion does not know the vectors that came after it.
+        if generation > self.generation {
             let left: Vec<i64> = sql::all(connection, ALL, (model,), DOING)?;
             let left: HashSet<i64> = left.into_iter().collect();
             self.codes.retain(|label| left.contains(&label.n));

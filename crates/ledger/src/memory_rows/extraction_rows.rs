@@ -70,12 +70,12 @@ fn store_one(connection: &Connection, found: &ExtractedFact) -> Stored<()> {
             superseded_by: Some(newer.id.clone()),
             ..fact.clone()
         };
-        let input = FactInput { fact: ended, texts: Vec::new(), supersedes: None };
+        let input = FactInput { fact: ended, texts: Vec::new(), supersedes: None, within: None };
         return fact_rows::store(connection, &input).map(drop);
     }
     fact_rows::store(connection, input)?;
     for other in known.iter().filter(|other| *replaces && other.confidence <= fact.confidence) {
-        fact_rows::end(connection, &other.id, fact)?;
+        fact_rows::end(connection, &other.id, fact, None)?;
         chunk_rows::delete(connection, chunk_rows::OF_FACT, &other.id)?;
     }
     Ok(())
@@ -95,6 +95,12 @@ pub(crate) fn failed(
 ) -> Stored<()> {
     let change = "UPDATE memory_extractions SET attempts = attempts + 1, problem = ?2, is_skipped = ?3 WHERE turn_id = ?1";
     sql::exec(connection, change, (turn_id, problem, gives_up), DOING).map(drop)
+}
+
+/// Those that were given up are tried again.
+pub(crate) fn try_again(connection: &Connection) -> Stored<()> {
+    let change = "UPDATE memory_extractions SET attempts = 0, problem = NULL, is_skipped = 0 WHERE is_skipped = 1";
+    sql::exec(connection, change, (), DOING).map(drop)
 }
 
 /// Takes a turn off the list. False if it is not on it.

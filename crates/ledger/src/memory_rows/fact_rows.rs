@@ -65,7 +65,7 @@ pub(crate) static OF_ID: LazyLock<String> = LazyLock::new(|| facts_where("f.id =
 /// Facts of the same type about the same entity that hold, in some scopes.
 pub(crate) static ALIKE: LazyLock<String> = LazyLock::new(|| {
     facts_where(
-        "f.entity = ?1 AND f.fact_type = ?2 AND f.valid_to IS NULL
+        "lower(f.entity) = lower(?1) AND f.fact_type = ?2 AND f.valid_to IS NULL
            AND (?3 IS NULL OR f.scope IN (SELECT value FROM json_each(?3))) ORDER BY f.n DESC LIMIT 20",
     )
 });
@@ -80,17 +80,21 @@ const LISTED: &str = "(?2 IS NULL OR f.scope IN (SELECT value FROM json_each(?2)
      AND (?3 IS NULL OR f.fact_type = ?3) AND (?4 OR f.valid_to IS NULL) AND f.n > ?1";
 pub(crate) static LIST: LazyLock<String> =
     LazyLock::new(|| facts_where(&format!("{LISTED} ORDER BY f.n LIMIT ?5")));
-pub(crate) static LIST_OF_ENTITY: LazyLock<String> =
-    LazyLock::new(|| facts_where(&format!("{LISTED} AND f.entity = ?6 ORDER BY f.n LIMIT ?5")));
+pub(crate) static LIST_OF_ENTITY: LazyLock<String> = LazyLock::new(|| {
+    facts_where(&format!("{LISTED} AND lower(f.entity) = lower(?6) ORDER BY f.n LIMIT ?5"))
+});
 pub(crate) static LIST_OF_ID: LazyLock<String> =
     LazyLock::new(|| facts_where(&format!("{LISTED} AND f.id = ?6 LIMIT ?5")));
 static ADD: LazyLock<String> = LazyLock::new(|| insert_all::<FactColumns<'_>>("memory_facts"));
 static END: LazyLock<String> = LazyLock::new(|| {
     let change = set(&[("valid_to", "?2"), ("superseded_by", "?3")]);
-    format!("UPDATE memory_facts SET {change} WHERE id = ?1 AND valid_to IS NULL")
+    format!(
+        "UPDATE memory_facts SET {change} WHERE id = ?1 AND valid_to IS NULL
+           AND (?4 IS NULL OR scope = (SELECT n FROM memory_scopes WHERE kind = ?4 AND id = ?5))"
+    )
 });
-pub(crate) const SAME: &str = "SELECT id FROM memory_facts INDEXED BY memory_facts_by_entity
-     WHERE entity = ?1 AND fact_type = ?2 AND valid_to IS NULL AND scope = ?3 AND content_json = ?4";
+pub(crate) const SAME: &str = "SELECT id FROM memory_facts INDEXED BY memory_facts_by_subject
+     WHERE lower(entity) = lower(?1) AND fact_type = ?2 AND valid_to IS NULL AND scope = ?3 AND content_json = ?4";
 
 fn read(fields: &mut Fields<'_>) -> Stored<(i64, MemoryFact)> {
     let row: FactColumns<'_> = fields.next()?;
@@ -140,9 +144,15 @@ pub(crate) fn of_subject(connection: &Connection, fact: &MemoryFact) -> Stored<V
     Ok(found.into_iter().map(|(_, fact)| fact).collect())
 }
 
-/// Ends a fact where `by` begins; false if it does not hold.
-pub(crate) fn end(connection: &Connection, id: &str, by: &MemoryFact) -> Stored<bool> {
-    Ok(sql::exec(connection, &END, (id, by.valid_from, &by.id), WRITING)? > 0)
+/// Ends a fact where `by` begins; false if it does not hold, or does not belong where it must.
+pub(crate) fn end(
+    connection: &Connection,
+    id: &str,
+    by: &MemoryFact,
+    within: Option<&MemoryScope>,
+) -> Stored<bool> {
+    let (kind, of) = (within.map(|scope| scope.kind.as_str()), within.map(|scope| &scope.id));
+    Ok(sql::exec(connection, &END, (id, by.valid_from, &by.id, kind, of), WRITING)? > 0)
 }
 
 /// Facts in the order in which they were stored.
@@ -159,7 +169,10 @@ pub(crate) fn list(
             let values = (after, scopes, &filter.r#type, filter.superseded, limit, id);
             let found = sql::map(connection, &LIST_OF_ID, values, READING, read)?;
             let is_of = |fact: &MemoryFact| {
-                filter.entity.as_ref().is_none_or(|entity| *entity == fact.entity)
+                filter
+                    .entity
+                    .as_ref()
+                    .is_none_or(|entity| entity.eq_ignore_ascii_case(&fact.entity))
             };
             found.into_iter().filter(|(_, fact)| is_of(fact)).collect()
         }
@@ -183,13 +196,13 @@ pub(crate) fn as_json(numbers: &[i64]) -> String {
 /// Stores a fact with its chunks, and ends the one that it supersedes.
 ///
 /// # Errors
-/// `unknown_fact` if that one does not hold; `ledger_moved`.
+/// `unknown_fact` if that one does not hold, or does not belong where it must; `ledger_moved`.
 pub(crate) fn store(connection: &Connection, input: &FactInput) -> Stored<MemoryFact> {
     crate::sessions::moved::refuse(connection)?;
-    let FactInput { fact, texts, supersedes } = input;
+    let FactInput { fact, texts, supersedes, within } = input;
     let scope = scope_rows::number(connection, &fact.scope)?;
     if let Some(id) = supersedes {
-        if !end(connection, id, fact)? {
+        if !end(connection, id, fact, within.as_ref())? {
             return Err(unknown(id));
         }
         // It is listed, and not found any more.

@@ -12,7 +12,7 @@ use crate::sqlite::error::{Stored, damaged};
 use crate::sqlite::sql;
 use base::words;
 use memory::vectors::vector::{dot, read_bytes};
-use model::{MemoryFound, MemoryKind, MemoryQuery, MemoryRow};
+use model::{MemoryCandidate, MemoryFound, MemoryKind, MemoryQuery, MemoryRow};
 
 /// The candidates of the codes that are ranked by their vectors.
 const RANKED_EXACTLY: usize = 128;
@@ -26,7 +26,7 @@ const MOST_MATCHES: i64 = 6_000;
 const MOST_TERMS: usize = 48;
 
 /// By weight; the smaller, the better.
-pub(crate) const BY_WORDS: &str = "SELECT w.rowid FROM memory_words w CROSS JOIN memory_chunks c ON c.n = w.rowid
+pub(crate) const BY_WORDS: &str = "SELECT w.rowid, -bm25(w.memory_words) FROM memory_words w CROSS JOIN memory_chunks c ON c.n = w.rowid
      WHERE w.memory_words MATCH ?1 AND (?2 IS NULL OR c.scope IN (SELECT value FROM json_each(?2)))
        AND (?3 IS NULL OR c.kind IN (SELECT value FROM json_each(?3)))
        AND c.created_at >= ?4 AND c.created_at < ?5 ORDER BY bm25(w.memory_words), w.rowid DESC LIMIT ?6";
@@ -55,12 +55,12 @@ pub(crate) fn find(
         rows: Vec::new(),
     };
     let mut rows = HashMap::new();
-    for n in found.words.iter().chain(&found.vectors) {
+    for MemoryCandidate { n, .. } in found.words.iter().chain(&found.vectors) {
         if !rows.contains_key(n) {
             rows.insert(*n, chunk(connection, *n)?);
         }
     }
-    let is_there = |n: &i64| rows.get(n).is_some_and(Option::is_some);
+    let is_there = |it: &MemoryCandidate| rows.get(&it.n).is_some_and(Option::is_some);
     found.words.retain(is_there);
     found.vectors.retain(is_there);
     found.rows = rows.into_values().flatten().collect();
@@ -105,7 +105,7 @@ fn by_words(
     connection: &Connection,
     query: &MemoryQuery,
     scopes: Option<&[i64]>,
-) -> Stored<Vec<i64>> {
+) -> Stored<Vec<MemoryCandidate>> {
     let Some(terms) = terms(connection, &query.text)? else { return Ok(Vec::new()) };
     let kinds = query.kinds.as_ref().map(|kinds| {
         let names: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
@@ -119,7 +119,8 @@ fn by_words(
         query.until.unwrap_or(i64::MAX),
         i64::try_from(query.limit).unwrap_or(i64::MAX),
     );
-    sql::all(connection, BY_WORDS, values, SEARCHING)
+    let found: Vec<(i64, f64)> = sql::all(connection, BY_WORDS, values, SEARCHING)?;
+    Ok(found.into_iter().map(|(n, score)| MemoryCandidate { n, score: score.max(0.0) }).collect())
 }
 
 /// The query of FTS5 for any of the words. In a large memory the rarest words, which weigh the most.
@@ -155,7 +156,7 @@ fn by_vectors(
     codes: &CodeCache,
     query: &MemoryQuery,
     scopes: Option<&[i64]>,
-) -> Stored<Vec<i64>> {
+) -> Stored<Vec<MemoryCandidate>> {
     let Some((model, wanted)) = &query.vector else { return Ok(Vec::new()) };
     let kinds = query
         .kinds
@@ -185,5 +186,6 @@ fn by_vectors(
     ranked.truncate(query.limit);
     let least = ranked.first().map_or(0.0, |(best, _)| best * CLOSE).max(f32::MIN_POSITIVE);
     ranked.retain(|(product, _)| *product >= least);
-    Ok(ranked.into_iter().map(|(_, chunk)| chunk).collect())
+    let candidate = |(product, n)| MemoryCandidate { n, score: f64::from(product) };
+    Ok(ranked.into_iter().map(candidate).collect())
 }

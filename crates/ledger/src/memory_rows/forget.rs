@@ -12,18 +12,22 @@ use model::{ForgetOptions, MemoryForgotten, MemoryScopeKind};
 
 const DOING: &str = "forget";
 pub(crate) const FACTS_OF_TURN: &str = "SELECT id FROM memory_facts WHERE turn_id = ?1";
-pub(crate) const FACTS_OF_ENTITY: &str = "SELECT id FROM memory_facts WHERE entity = ?1
+pub(crate) const FACTS_OF_ENTITY: &str =
+    "SELECT id FROM memory_facts WHERE lower(entity) = lower(?1)
      AND (?2 IS NULL OR scope IN (SELECT value FROM json_each(?2)))";
 const FACTS_OF_ID: &str = "SELECT id FROM memory_facts WHERE id = ?1
      AND (?2 IS NULL OR scope IN (SELECT value FROM json_each(?2)))";
 const FACTS_OF_SCOPE: &str = "SELECT f.id FROM memory_facts f JOIN memory_scopes s ON s.n = f.scope
      WHERE s.kind = ?1 AND s.id = ?2";
+/// Also those that run: what they say is not indexed when they end.
 const TURNS: &str = "SELECT id FROM turns WHERE session_label = ?1 AND turn_type = 'normal'
-     AND status NOT IN ('pending', 'streaming')";
-/// The compactions of the turn's session after it: their summaries may quote it.
-const SUMMARIES: &str =
-    "SELECT c.id FROM turns t JOIN turns c ON c.session_label = t.session_label AND c.n > t.n
-     WHERE t.id = ?1 AND c.turn_type = 'compaction'";
+     UNION SELECT turn_id FROM runs WHERE in_journal = 1 AND ended_at IS NULL AND session_label = ?1";
+/// The compactions after the turns of a JSON array, in their threads and in the sessions that were forked from these: their summaries may
+/// quote the turns.
+pub(crate) const SUMMARIES: &str = "WITH RECURSIVE below (id) AS (
+       SELECT value FROM json_each(?1)
+       UNION SELECT t.id FROM below b CROSS JOIN turns t ON t.parent_turn_id = b.id)
+     SELECT t.id FROM below b CROSS JOIN turns t ON t.id = b.id WHERE t.turn_type = 'compaction' ORDER BY t.id";
 
 /// Forgets what the options name. What is not there was forgotten already.
 pub(crate) fn forget(
@@ -51,11 +55,11 @@ pub(crate) fn forget(
     }
     for turn in &turns {
         facts.extend(sql::all::<String>(connection, FACTS_OF_TURN, (turn,), DOING)?);
-        for summary in sql::all::<String>(connection, SUMMARIES, (turn,), DOING)? {
-            if !done.summaries.contains(&summary) {
-                done.summaries.push(summary);
-            }
-        }
+    }
+    if !turns.is_empty() {
+        let ids = serde_json::to_string(&turns).unwrap_or_else(|_| "[]".to_owned());
+        done.summaries = sql::all(connection, SUMMARIES, (ids,), DOING)?;
+        done.summaries.retain(|summary| !turns.contains(summary));
     }
     for id in &facts {
         done.chunks += remove_fact(connection, id)?;
@@ -76,10 +80,10 @@ pub(crate) fn tombstone(connection: &Connection, kind: &str, id: &str, now: i64)
     sql::exec(connection, add, (kind, id, now), DOING).map(drop)
 }
 
-/// Whether a fact was forgotten.
-pub(crate) fn is_forgotten(connection: &Connection, id: &str) -> Stored<bool> {
-    let select = "SELECT 1 FROM memory_forgotten WHERE kind = 'fact' AND id = ?1";
-    sql::exists(connection, select, (id,), DOING)
+/// Whether a turn or a fact was forgotten.
+pub(crate) fn is_forgotten(connection: &Connection, kind: &str, id: &str) -> Stored<bool> {
+    let select = "SELECT 1 FROM memory_forgotten WHERE kind = ?1 AND id = ?2";
+    sql::exists(connection, select, (kind, id), DOING)
 }
 
 fn remove_fact(connection: &Connection, id: &str) -> Stored<u64> {

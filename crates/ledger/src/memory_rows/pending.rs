@@ -7,10 +7,10 @@ use rusqlite::Connection;
 
 use crate::memory_rows::chunk_rows::{self, ChunkColumns};
 use crate::memory_rows::turn_texts::{self, TurnRow};
-use crate::memory_rows::{extraction_rows, fact_rows, scope_rows};
+use crate::memory_rows::{extraction_rows, fact_rows, forget, scope_rows, vector_rows};
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
-use model::{IndexedTurn, MemoryKind, MemoryReindex, PendingTurn};
+use model::{IndexedTurn, MemoryKind, MemoryReindex, PENDING_BYTES, PendingTurn, Vectors};
 
 pub(crate) const OLDEST: &str = "SELECT p.turn_id, t.n, t.session_label, t.turn_type = 'compaction'
      FROM memory_pending p CROSS JOIN turns t ON t.id = p.turn_id
@@ -18,9 +18,10 @@ pub(crate) const OLDEST: &str = "SELECT p.turn_id, t.n, t.session_label, t.turn_
 const READING: &str = "read turns that the memory has not indexed";
 const WRITING: &str = "index a turn in the memory";
 
-/// Notes a turn that ends in this transaction.
+/// Notes a turn that ends in this transaction, unless it was forgotten while it ran.
 pub(crate) fn note(connection: &Connection, turn_id: &str) -> Stored<()> {
-    let add = "INSERT INTO memory_pending (turn_id) VALUES (?1)";
+    let add = "INSERT OR IGNORE INTO memory_pending (turn_id) SELECT ?1
+         WHERE NOT EXISTS (SELECT 1 FROM memory_forgotten WHERE kind = 'turn' AND id = ?1)";
     sql::exec(connection, add, (turn_id,), "note a turn for the memory").map(drop)
 }
 
@@ -33,18 +34,26 @@ pub(crate) fn oldest(
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     type Row = (String, i64, String, bool);
     let rows: Vec<Row> = sql::all(connection, OLDEST, (limit,), READING)?;
-    rows.into_iter()
-        .map(|(turn_id, n, session_label, is_summary)| {
-            let row = TurnRow { turn_id, n, session_label, is_summary };
-            turn_texts::turn(connection, row, with_calls)
-        })
-        .collect()
+    let mut found: Vec<PendingTurn> = Vec::new();
+    let mut bytes = 0;
+    for (turn_id, n, session_label, is_summary) in rows {
+        let row = TurnRow { turn_id, n, session_label, is_summary };
+        let turn = turn_texts::turn(connection, row, with_calls)?;
+        bytes += turn.bytes();
+        found.push(turn);
+        if bytes >= PENDING_BYTES {
+            break;
+        }
+    }
+    Ok(found)
 }
 
 /// Stores the chunks of a turn. False if it is not to be indexed any more.
 pub(crate) fn index(connection: &Connection, turn: &IndexedTurn) -> Stored<bool> {
     let taken = "DELETE FROM memory_pending WHERE turn_id = ?1";
-    if sql::exec(connection, taken, (&turn.turn_id,), WRITING)? == 0 {
+    if sql::exec(connection, taken, (&turn.turn_id,), WRITING)? == 0
+        || forget::is_forgotten(connection, "turn", &turn.turn_id)?
+    {
         return Ok(false);
     }
     let done = "INSERT INTO memory_turns (turn_id, session_label, is_clipped) VALUES (?1, ?2, ?3)";
@@ -83,26 +92,28 @@ pub(crate) fn index(connection: &Connection, turn: &IndexedTurn) -> Stored<bool>
     Ok(true)
 }
 
-/// Notes the ended turns that are neither indexed nor forgotten; with a model, all vectors are deleted.
-pub(crate) fn again(connection: &Connection, model: Option<i64>) -> Stored<MemoryReindex> {
+/// Notes the ended turns that are neither indexed nor forgotten, and the extractions that were given up. Returns what is left to do.
+pub(crate) fn again(
+    connection: &Connection,
+    model: Option<i64>,
+    vectors: Vectors,
+) -> Stored<MemoryReindex> {
     let doing = "index the memory again";
     let add = "INSERT OR IGNORE INTO memory_pending (turn_id) SELECT t.id FROM turns t
          WHERE t.status NOT IN ('pending', 'streaming')
            AND NOT EXISTS (SELECT 1 FROM memory_turns m WHERE m.turn_id = t.id)
            AND NOT EXISTS (SELECT 1 FROM memory_forgotten f WHERE f.kind = 'turn' AND f.id = t.id)";
     sql::exec(connection, add, (), doing)?;
-    let turns = sql::one(connection, "SELECT count(*) FROM memory_pending", (), doing)?;
-    let mut chunks = 0;
-    if let Some(model) = model {
-        for change in [
-            "DELETE FROM memory_vectors",
-            "DELETE FROM memory_skipped",
-            "UPDATE memory_models SET embedded_through = 0",
-            "UPDATE memory_state SET generation = generation + 1 WHERE id = 1",
-        ] {
-            sql::exec(connection, change, (), doing)?;
-        }
-        chunks = sql::one(connection, super::vector_rows::LEFT, (model,), doing)?;
+    extraction_rows::try_again(connection)?;
+    match (vectors, model) {
+        (Vectors::Anew, _) => vector_rows::delete_all(connection)?,
+        (Vectors::Stay, Some(model)) => vector_rows::delete_former(connection, model)?,
+        (Vectors::Stay, None) => {}
     }
+    let turns = sql::one(connection, "SELECT count(*) FROM memory_pending", (), doing)?;
+    let chunks = match vectors {
+        Vectors::Anew => sql::one(connection, "SELECT count(*) FROM memory_chunks", (), doing)?,
+        Vectors::Stay => 0,
+    };
     Ok(MemoryReindex { turns, chunks })
 }

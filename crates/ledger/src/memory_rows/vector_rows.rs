@@ -15,6 +15,7 @@ pub(crate) const UNEMBEDDED: &str = "SELECT n, text FROM memory_chunks
 pub(crate) const LEFT: &str = "SELECT count(*) FROM memory_chunks
      WHERE n > (SELECT embedded_through FROM memory_models WHERE n = ?1)";
 const WRITING: &str = "write vectors of the memory";
+const DELETING: &str = "delete vectors of the memory";
 
 /// The number of a model, which is stored if it is new.
 pub(crate) fn model(connection: &Connection, name: &str, dimensions: u32) -> Stored<i64> {
@@ -37,6 +38,36 @@ pub(crate) fn unembedded(
     let doing = "read chunks of the memory without a vector";
     let rows: Vec<(i64, String)> = sql::all(connection, UNEMBEDDED, (model, limit), doing)?;
     Ok(rows.into_iter().map(|(n, text)| UnembeddedChunk { n, text }).collect())
+}
+
+/// Deletes all vectors. Every chunk is embedded anew.
+pub(crate) fn delete_all(connection: &Connection) -> Stored<()> {
+    for change in [
+        "DELETE FROM memory_vectors",
+        "DELETE FROM memory_skipped",
+        "UPDATE memory_models SET embedded_through = 0",
+        "UPDATE memory_state SET generation = generation + 1 WHERE id = 1",
+    ] {
+        sql::exec(connection, change, (), DELETING)?;
+    }
+    Ok(())
+}
+
+/// Deletes the vectors of other models, once each chunk was embedded with this one. An engine that still embeds with another one makes its
+/// vectors anew.
+pub(crate) fn delete_former(connection: &Connection, model: i64) -> Stored<()> {
+    if sql::one::<u64>(connection, LEFT, (model,), DELETING)? > 0 {
+        return Ok(());
+    }
+    for change in [
+        "DELETE FROM memory_vectors WHERE model <> ?1",
+        "DELETE FROM memory_skipped WHERE model <> ?1",
+        "UPDATE memory_models SET embedded_through = 0 WHERE n <> ?1",
+    ] {
+        sql::exec(connection, change, (model,), DELETING)?;
+    }
+    let changed = "UPDATE memory_state SET generation = generation + 1 WHERE id = 1";
+    sql::exec(connection, changed, (), DELETING).map(drop)
 }
 
 /// Stores what became of chunks, and moves the cursor behind them.

@@ -123,7 +123,7 @@ fn write(
     let mut restore = Restore::default();
     restore.problems = problems;
     connection.execute_batch("BEGIN IMMEDIATE").map_err(failed)?;
-    let rows = SqliteRows { connection: &connection, clock };
+    let rows = SqliteRows { connection: &connection, clock, remembers: false };
     at_once(async {
         for record in &records {
             restore.take(&rows, None, record).await?;

@@ -15,7 +15,9 @@ use crate::memory_rows::{fact_rows, forget, pending};
 use crate::sqlite::error::Stored;
 use memory::assemble::fact_text;
 use memory::chunk::{CHUNK_TOKENS, chunks};
-use model::{FactInput, FactSource, MemoryFact, MemoryScope, MemoryScopeKind, TransferCode};
+use model::{
+    FactInput, FactSource, MemoryFact, MemoryScope, MemoryScopeKind, TransferCode, Vectors,
+};
 use portable::Problems;
 
 /// Before this number of milliseconds no ledger was written: the number of a row is smaller.
@@ -114,7 +116,7 @@ impl Remembered {
         for row in std::mem::take(&mut self.facts).into_values() {
             let Some(id) = row.owned("id") else { continue };
             self.lost.remove(&id);
-            if forget::is_forgotten(connection, &id)? {
+            if forget::is_forgotten(connection, "fact", &id)? {
                 continue;
             }
             match self.fact(&row) {
@@ -131,7 +133,7 @@ impl Remembered {
             let message = format!("fact `{id}` is not as it was written, or its scope is lost");
             problems.add(None, TransferCode::Unreadable, message);
         }
-        saved.turns = pending::again(connection, None)?.turns;
+        saved.turns = pending::again(connection, None, Vectors::Stay)?.turns;
         Ok(saved)
     }
 
@@ -156,5 +158,5 @@ impl Remembered {
 fn with_texts(fact: MemoryFact) -> FactInput {
     let text = fact_text(&fact.entity, &fact.r#type, fact.content.get());
     let texts = chunks(&text, CHUNK_TOKENS).into_iter().map(ToOwned::to_owned).collect();
-    FactInput { fact, texts, supersedes: None }
+    FactInput { fact, texts, supersedes: None, within: None }
 }

@@ -234,7 +234,7 @@ fn no_statement_scans_a_table_or_sorts() {
             let summary = plan(connection, counts::SUMMARY);
             assert!(!summary.contains("SCAN t"), "{summary}");
             let alike = plan(connection, &fact_rows::ALIKE);
-            assert!(alike.contains("SEARCH f USING INDEX memory_facts_by_entity"), "{alike}");
+            assert!(alike.contains("SEARCH f USING INDEX memory_facts_by_name"), "{alike}");
             let chain = plan(connection, aliases::LEADING);
             assert!(!chain.contains("SCAN a") && !chain.contains("SCAN session_aliases"), "{chain}");
             // The ancestry is walked by the key; only its own queue is scanned.

@@ -17,7 +17,7 @@ pub(crate) fn export(
     label: Option<&str>,
     (ledger_id, clock): (&str, &Clock),
 ) -> Stored<LedgerExport> {
-    let rows = SqliteRows { connection, clock };
+    let rows = SqliteRows { connection, clock, remembers: false };
     let (path, out) = draft::write(to, clock, |draft| {
         let of = Export { format, label, ledger_id, now: clock.now_ms() };
         at_once(portable::export(&rows, draft, of))

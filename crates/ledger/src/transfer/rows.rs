@@ -12,6 +12,7 @@ use crate::journal::compaction::write_row;
 use crate::journal::message_ids::MessageIds;
 use crate::journal::write::{insert_message, insert_tool_call, json};
 use crate::journal_rows::approval_rows;
+use crate::memory_rows::pending;
 use crate::reading::history;
 use crate::rows::narrow::shared_values::SharedValues;
 use crate::rows::turn_parents::{parent_of, unknown_turn};
@@ -66,6 +67,8 @@ static UPDATE_SESSION: LazyLock<String> = LazyLock::new(|| {
 pub(crate) struct SqliteRows<'a> {
     pub(crate) connection: &'a Connection,
     pub(crate) clock: &'a Clock,
+    /// Whether turns that are written are noted for the memory.
+    pub(crate) remembers: bool,
 }
 
 impl SqliteRows<'_> {
@@ -120,6 +123,9 @@ impl SqliteRows<'_> {
         }
         for approval in &turn.approvals {
             approval_rows::restore(connection, approval)?;
+        }
+        if self.remembers {
+            pending::note(connection, &turn.id)?;
         }
         Ok(())
     }

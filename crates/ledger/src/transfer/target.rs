@@ -14,16 +14,18 @@ pub(crate) struct Target {
     pub(crate) writer: Arc<Writer>,
     pub(crate) poller: Arc<Poller>,
     pub(crate) clock: Clock,
+    /// Whether the turns are noted for the memory.
+    pub(crate) remembers: bool,
     pub(crate) runtime: tokio::runtime::Handle,
 }
 
 impl portable::Target for Target {
     fn write(&self, done: &mut Restore, records: Vec<(u64, Record)>, last: bool) -> Stored<()> {
-        let (begun, clock) = (done.clone(), self.clock.clone());
+        let (begun, clock, remembers) = (done.clone(), self.clock.clone(), self.remembers);
         let work = move |connection: &rusqlite::Connection| {
             // Each attempt starts from a copy, because the transaction may be rolled back and run again.
             let mut restore = begun.clone();
-            let rows = SqliteRows { connection, clock: &clock };
+            let rows = SqliteRows { connection, clock: &clock, remembers };
             at_once(async {
                 for (line, record) in &records {
                     restore.take(&rows, Some(*line), record).await?;

@@ -10,6 +10,18 @@ use crate::{
     PortFuture, SessionIdentity, TokenUsage,
 };
 
+/// The bytes of texts after which no other pending turn is read: what is read at once is held in memory.
+pub const PENDING_BYTES: usize = 1024 * 1024;
+
+/// What becomes of the vectors when turns are indexed again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Vectors {
+    /// Those of the model stay.
+    Stay,
+    /// All are made anew.
+    Anew,
+}
+
 /// Called after a commit that has left something to index. It returns at once.
 pub type MemoryWake = Arc<dyn Fn() + Send + Sync>;
 
@@ -28,6 +40,14 @@ pub struct PendingTurn {
     pub texts: Vec<PendingText>,
     /// Its tool calls, where they are asked for.
     pub calls: Vec<AgentToolCall>,
+}
+
+impl PendingTurn {
+    /// The bytes of its texts.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.texts.iter().map(|text| text.text.len()).sum()
+    }
 }
 
 /// A text of a turn.
@@ -135,6 +155,8 @@ pub struct FactInput {
     pub texts: Vec<String>,
     /// The fact that it supersedes.
     pub supersedes: Option<String>,
+    /// Where that fact must belong; `None` for anywhere.
+    pub within: Option<MemoryScope>,
 }
 
 /// The counts of a memory.
@@ -159,7 +181,8 @@ pub trait MemoryStore: Send + Sync {
     /// From now on each turn that is committed through this handle is noted as pending, in its own transaction.
     fn remember_turns(&self, wake: MemoryWake);
 
-    /// The oldest pending turns, with their tool calls where those are asked for.
+    /// The oldest pending turns, with their tool calls where those are asked for: at most `limit`, and none after texts of
+    /// [`PENDING_BYTES`].
     fn pending_turns(&self, limit: usize, with_calls: bool) -> PortFuture<'_, Vec<PendingTurn>>;
 
     /// Stores the chunks of a turn if it is still pending. False if it is not: it is indexed, forgotten or deleted.
@@ -188,7 +211,7 @@ pub trait MemoryStore: Send + Sync {
     /// Stores a fact. One that says the same in the same scope and holds is returned in its place.
     ///
     /// # Errors
-    /// `unknown_fact` if the fact that it supersedes does not hold any more or is not there.
+    /// `unknown_fact` if the fact that it supersedes does not hold any more, is not there, or does not belong where it must.
     fn store_fact(&self, fact: Box<FactInput>) -> PortFuture<'static, MemoryFact>;
 
     /// Facts in the order in which they were stored. `scopes`: `None` for all.
@@ -244,7 +267,7 @@ pub trait MemoryStore: Send + Sync {
     /// The counts, with those of a model.
     fn counts(&self, model: Option<i64>) -> PortFuture<'_, MemoryCounts>;
 
-    /// Notes the turns that are neither indexed nor forgotten as pending; with a model, all its vectors and those of other models are made
-    /// anew.
-    fn reindex(&self, model: Option<i64>) -> PortFuture<'static, MemoryReindex>;
+    /// Notes the turns that are neither indexed nor forgotten as pending, and those whose extraction was given up. Vectors of other
+    /// models than `model` are deleted once each chunk has been embedded with it.
+    fn reindex(&self, model: Option<i64>, vectors: Vectors) -> PortFuture<'static, MemoryReindex>;
 }

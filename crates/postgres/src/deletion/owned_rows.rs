@@ -68,7 +68,7 @@ fn parts(tables: &[&str], column: &str, (of, key): (&str, &str)) -> String {
 /// Chunks are deleted with their vectors: processes drop those that they hold.
 async fn forget(transaction: &Transaction<'_>, chunks: i64) -> Result<(), Failure> {
     if chunks > 0 {
-        transaction.rows("select nextval('@memory_generation')", &[]).await?;
+        crate::memory::chunks::deleted(transaction).await?;
     }
     Ok(())
 }

@@ -92,7 +92,9 @@ impl LedgerAdmin for Postgres {
             header.parent_turn_id = header.parent_turn_id.take().or_else(|| head.clone());
             // A session without a turn has no head that could have moved.
             header.expected_head = head.and(header.parent_turn_id.clone());
-            commit::commit(&server, &turn, &clock, None).await
+            let receipt = commit::commit(&server, &turn, &clock, None).await?;
+            server.live.wake_memory();
+            Ok(receipt)
         })
     }
 
@@ -238,7 +240,10 @@ impl LedgerAdmin for Postgres {
                 let target = target::Target { ledger: &this, runtime };
                 portable::import(&path, format, label, &target)
             };
-            tokio::task::spawn_blocking(read).await.map_err(|_| closed())?
+            let done = tokio::task::spawn_blocking(read).await;
+            // Also after an error: what was written until then stays.
+            self.live.wake_memory();
+            done.map_err(|_| closed())?
         })
     }
 
@@ -251,7 +256,11 @@ impl LedgerAdmin for Postgres {
                 rows.outcome(copy::perform(&rows, &step).await)
             };
             match copy::writes(&step) {
-                true => rows::writing(&server, doing, perform).await,
+                true => {
+                    let answer = rows::writing(&server, doing, perform).await?;
+                    server.live.wake_memory();
+                    Ok(answer)
+                }
                 false => rows::reading(&server, doing, perform).await,
             }
         })

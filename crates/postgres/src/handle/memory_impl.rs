@@ -4,7 +4,7 @@ use model::{
     CallCost, EmbeddedChunk, EmbeddingCost, ExtractedFact, FactFilter, FactInput, ForgetOptions,
     IndexedTurn, MemoryCall, MemoryCounts, MemoryFact, MemoryForgotten, MemoryFound, MemoryQuery,
     MemoryReindex, MemoryScope, MemoryStore, MemoryWake, Page, PendingTurn, PortFuture,
-    SessionIdentity, UnembeddedChunk, UnextractedTurn,
+    SessionIdentity, UnembeddedChunk, UnextractedTurn, Vectors,
 };
 
 use crate::connect::error::Failure;
@@ -172,9 +172,9 @@ impl MemoryStore for Postgres {
         self.submit(None, move |server| async move { counts::counts(&server, model).await })
     }
 
-    fn reindex(&self, model: Option<i64>) -> PortFuture<'static, MemoryReindex> {
+    fn reindex(&self, model: Option<i64>, vectors: Vectors) -> PortFuture<'static, MemoryReindex> {
         self.remember(async move |transaction: &Transaction<'_>| {
-            turns::again(transaction, model).await
+            turns::again(transaction, model, vectors).await
         })
     }
 }

@@ -287,8 +287,7 @@ fn statement(server: &Server, is_open: bool, has_events: bool, parts: &Parts) ->
     let is_remembered = server.live.memory.get().is_some();
     let (has_chain, has_breaks) = parts.cache.as_ref().map(Written::has).unwrap_or_default();
     let has_owners = !parts.owners.is_empty();
-    let has =
-        [is_open, has_events, has_owners, has_accounts, is_remembered, has_chain, has_breaks];
+    let has = [is_open, has_events, has_owners, has_accounts, is_remembered, has_chain, has_breaks];
     // Those of W0 are below 8.
     let form = has.iter().fold(1, |form, has| form << 1 | u8::from(*has));
     server.built(form, || text(has))

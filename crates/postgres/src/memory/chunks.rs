@@ -56,9 +56,14 @@ pub(crate) async fn delete(
     let text = format!("delete from @memory_chunks where {condition}");
     let deleted = transaction.exec(&text, &[(&of, Type::TEXT)]).await?;
     if deleted > 0 {
-        transaction.rows("select nextval('@memory_generation')", &[]).await?;
+        self::deleted(transaction).await?;
     }
     Ok(deleted)
+}
+
+/// Notes that vectors are gone, for the processes that hold them. With the transaction: before its end the vectors are still there for others.
+pub(crate) async fn deleted(transaction: &Transaction<'_>) -> Result<(), Failure> {
+    transaction.exec("update @memory_state set generation = generation + 1", &[]).await.map(drop)
 }
 
 /// The number of a scope, which is stored if it is new.

@@ -57,9 +57,9 @@ pub(crate) async fn closest(
 /// Drops what is gone, and reads what is new.
 async fn refresh(held: &mut ModelCodes, server: &Server, model: i64) -> Stored<()> {
     let of: [Param<'_>; 1] = [(&model, Type::INT8)];
-    let row = server.row(READING, "select last_value from @memory_generation", &[]).await?;
-    let generation = row.map_or(Ok(0), |row| get(&row, "last_value"))?;
-    if generation != held.generation {
+    let row = server.row(READING, "select generation from @memory_state", &[]).await?;
+    let generation = row.map_or(Ok(0), |row| get(&row, "generation"))?;
+    if generation > held.generation {
         let all = server.rows(READING, "select n from @memory_vectors where model = $1", &of);
         let left: HashSet<i64> =
             all.await?.iter().map(|row| get(row, "n")).collect::<Stored<_>>()?;

@@ -42,7 +42,7 @@ pub(crate) async fn alike(
 ) -> Stored<Vec<Vec<MemoryFact>>> {
     let scopes = chunks::scopes(server, scopes).await?;
     let text = format!(
-        "{SELECT} where f.entity = $1 and f.fact_type = $2 and f.valid_to is null and f.id <> $3
+        "{SELECT} where lower(f.entity) = lower($1) and f.fact_type = $2 and f.valid_to is null and f.id <> $3
            and ($4::bigint[] is null or f.scope = any($4)) order by f.n desc limit 20"
     );
     let mut found = Vec::new();
@@ -68,7 +68,7 @@ pub(crate) async fn list(
     let scopes = chunks::scopes(server, scopes).await?;
     let text = format!(
         "{SELECT} where f.n > $1 and ($2::bigint[] is null or f.scope = any($2)) and ($3::text is null or f.fact_type = $3)
-           and ($4 or f.valid_to is null) and ($5::text is null or f.entity = $5) and ($6::text is null or f.id = $6)
+           and ($4 or f.valid_to is null) and ($5::text is null or lower(f.entity) = lower($5)) and ($6::text is null or f.id = $6)
          order by f.n limit $7"
     );
     let (after, limit) = (filter.after.unwrap_or_default(), filter.limit.and_one());
@@ -86,11 +86,23 @@ pub(crate) async fn list(
     Ok(Page::cut(found.collect::<Stored<_>>()?, filter.limit))
 }
 
-/// Ends a fact where `by` begins; false if it does not hold. It is listed, and not found any more.
-async fn end(transaction: &Transaction<'_>, id: &str, by: &MemoryFact) -> Result<bool, Failure> {
-    let text = "update @memory_facts set valid_to = $2, superseded_by = $3 where id = $1 and valid_to is null";
-    let of: [Param<'_>; 3] =
-        [(&id, Type::TEXT), (&by.valid_from, Type::INT8), (&by.id, Type::TEXT)];
+/// Ends a fact where `by` begins; false if it does not hold, or does not belong where it must. It is listed, and not found any more.
+async fn end(
+    transaction: &Transaction<'_>,
+    id: &str,
+    by: &MemoryFact,
+    within: Option<&MemoryScope>,
+) -> Result<bool, Failure> {
+    let text = "update @memory_facts set valid_to = $2, superseded_by = $3 where id = $1 and valid_to is null
+       and ($4::text is null or scope = (select n from @memory_scopes where kind = $4 and id = $5))";
+    let (kind, scope) = (within.map(|it| it.kind.as_str()), within.map(|it| it.id.as_str()));
+    let of: [Param<'_>; 5] = [
+        (&id, Type::TEXT),
+        (&by.valid_from, Type::INT8),
+        (&by.id, Type::TEXT),
+        (&kind, Type::TEXT),
+        (&scope, Type::TEXT),
+    ];
     if transaction.exec(text, &of).await? == 0 {
         return Ok(false);
     }
@@ -101,21 +113,21 @@ async fn end(transaction: &Transaction<'_>, id: &str, by: &MemoryFact) -> Result
 /// Stores a fact with its chunks, and ends the one that it supersedes.
 ///
 /// # Errors
-/// `unknown_fact` if that one does not hold.
+/// `unknown_fact` if that one does not hold, or does not belong where it must.
 pub(crate) async fn store(
     transaction: &Transaction<'_>,
     input: &FactInput,
 ) -> Result<MemoryFact, Failure> {
-    let FactInput { fact, texts, supersedes } = input;
+    let FactInput { fact, texts, supersedes, within } = input;
     let scope = chunks::scope(transaction, &fact.scope).await?;
     let content = fact.content.get();
     if let Some(id) = supersedes {
-        if !end(transaction, id, fact).await? {
+        if !end(transaction, id, fact, within.as_ref()).await? {
             return Err(unknown(id).into());
         }
     } else if fact.valid_to.is_none() {
         let same = format!(
-            "{SELECT} where f.entity = $1 and f.fact_type = $2 and f.valid_to is null and f.scope = $3 and f.content = $4"
+            "{SELECT} where lower(f.entity) = lower($1) and f.fact_type = $2 and f.valid_to is null and f.scope = $3 and f.content = $4"
         );
         let of: [Param<'_>; 4] = [
             (&fact.entity, Type::TEXT),
@@ -186,12 +198,12 @@ pub(crate) async fn store_extracted(
             superseded_by: Some(newer.id.clone()),
             ..fact.clone()
         };
-        let input = FactInput { fact: ended, texts: Vec::new(), supersedes: None };
+        let input = FactInput { fact: ended, texts: Vec::new(), supersedes: None, within: None };
         return store(transaction, &input).await.map(drop);
     }
     store(transaction, input).await?;
     for other in known.iter().filter(|other| *replaces && other.confidence <= fact.confidence) {
-        end(transaction, &other.id, fact).await?;
+        end(transaction, &other.id, fact, None).await?;
     }
     Ok(())
 }

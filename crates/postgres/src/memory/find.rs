@@ -15,7 +15,7 @@ use crate::memory::code_cache::Label;
 use crate::memory::codes;
 use crate::memory::{chunks, facts};
 use crate::rows::turn_read::get;
-use model::{MemoryFound, MemoryKind, MemoryQuery, MemoryRow};
+use model::{MemoryCandidate, MemoryFound, MemoryKind, MemoryQuery, MemoryRow};
 
 /// The candidates of the codes that are ranked by their vectors.
 const RANKED_EXACTLY: usize = 128;
@@ -38,9 +38,9 @@ pub(crate) async fn find(server: &Server, query: &MemoryQuery) -> Stored<MemoryF
         vectors: by_vectors(server, query, &scopes).await?,
         rows: Vec::new(),
     };
-    let all: Vec<i64> = found.words.iter().chain(&found.vectors).copied().collect();
+    let all: Vec<i64> = found.words.iter().chain(&found.vectors).map(|it| it.n).collect();
     found.rows = rows(server, &all).await?;
-    let is_there = |n: &i64| found.rows.iter().any(|row| row.n == *n);
+    let is_there = |it: &MemoryCandidate| found.rows.iter().any(|row| row.n == it.n);
     let (words, vectors) = (found.words, found.vectors);
     found.words = words.into_iter().filter(is_there).collect();
     found.vectors = vectors.into_iter().filter(is_there).collect();
@@ -94,7 +94,7 @@ async fn by_words(
     server: &Server,
     query: &MemoryQuery,
     scopes: &Option<Vec<i64>>,
-) -> Stored<Vec<i64>> {
+) -> Stored<Vec<MemoryCandidate>> {
     let Some(mut wanted) = wanted(&query.text) else { return Ok(Vec::new()) };
     wanted.truncate(MOST_TERMS);
     let mut terms: Vec<String> = wanted.singly().map(|term| term.tsquery()).collect();
@@ -107,11 +107,12 @@ async fn by_words(
          select q, df, row_number() over (order by df, q::text) as at, sum(df) over (order by df, q::text) as all_of_them
          from counted where df > 0),
        size as (select greatest(coalesce(max(n), 1), 1)::float8 as n from @memory_chunks)
-       select c.n from terms t cross join size join @memory_chunks c on c.words @@ t.q
+       select c.n, sum(ln(1 + (greatest(size.n, t.df) - t.df + 0.5) / (t.df + 0.5)) / (0.5 + length(c.words) / 60.0))::float8 as score
+       from terms t cross join size join @memory_chunks c on c.words @@ t.q
        where (t.at = 1 or t.all_of_them <= $7) and ($2::bigint[] is null or c.scope = any($2))
          and ($3::text[] is null or c.kind = any($3)) and c.created_at >= $4 and c.created_at < $5
        group by c.n
-       order by sum(ln(1 + (greatest(size.n, t.df) - t.df + 0.5) / (t.df + 0.5)) / (0.5 + length(c.words) / 60.0)) desc, c.n desc
+       order by score desc, c.n desc
        limit $6";
     let kinds: Option<Vec<&str>> =
         query.kinds.as_ref().map(|kinds| kinds.iter().map(|kind| kind.as_str()).collect());
@@ -126,14 +127,16 @@ async fn by_words(
         (&limit, Type::INT8),
         (&MOST_MATCHES, Type::INT8),
     ];
-    server.rows(SEARCHING, text, &params).await?.iter().map(|row| get(row, "n")).collect()
+    let found = server.rows(SEARCHING, text, &params).await?;
+    let candidate = |row| Ok(MemoryCandidate { n: get(row, "n")?, score: get(row, "score")? });
+    found.iter().map(candidate).collect()
 }
 
 async fn by_vectors(
     server: &Server,
     query: &MemoryQuery,
     scopes: &Option<Vec<i64>>,
-) -> Stored<Vec<i64>> {
+) -> Stored<Vec<MemoryCandidate>> {
     let Some((model, wanted)) = &query.vector else { return Ok(Vec::new()) };
     let (since, until) = (query.since.unwrap_or(i64::MIN), query.until.unwrap_or(i64::MAX));
     let (scopes, kinds) = (scopes.clone(), query.kinds.clone());
@@ -157,5 +160,6 @@ async fn by_vectors(
     ranked.truncate(query.limit);
     let least = ranked.first().map_or(0.0, |(best, _)| best * CLOSE).max(f32::MIN_POSITIVE);
     ranked.retain(|(product, _)| *product >= least);
-    Ok(ranked.into_iter().map(|(_, chunk)| chunk).collect())
+    let candidate = |(product, n)| MemoryCandidate { n, score: f64::from(product) };
+    Ok(ranked.into_iter().map(candidate).collect())
 }

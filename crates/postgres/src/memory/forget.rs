@@ -32,14 +32,15 @@ pub(crate) async fn forget(
     let mut facts = Vec::new();
     if options.id.is_some() || options.entity.is_some() {
         let text = "select id from @memory_facts where ($3::bigint[] is null or scope = any($3))
-           and case when $2::text is null then id = $1 else entity = $2 end";
+           and case when $2::text is null then id = $1 else lower(entity) = lower($2) end";
         let of: [Param<'_>; 3] =
             [(&options.id, Type::TEXT), (&options.entity, Type::TEXT), (scopes, Type::INT8_ARRAY)];
         facts = ids(transaction, text, &of).await?;
     }
     if let Some(session) = &options.session {
         let of: [Param<'_>; 1] = [(session, Type::TEXT)];
-        let of_session = "select id from @turns where session_label = $1 and turn_type = 'normal' and status <> 'streaming'";
+        // Also those that run: what they say is not indexed when they end.
+        let of_session = "select id from @turns where session_label = $1 and turn_type = 'normal'";
         turns = ids(transaction, of_session, &of).await?;
         let of_scope = "select f.id from @memory_facts f join @memory_scopes s on s.n = f.scope where s.kind = 'session' and s.id = $1";
         facts = ids(transaction, of_scope, &of).await?;
@@ -50,9 +51,10 @@ pub(crate) async fn forget(
     );
     facts.sort_unstable();
     facts.dedup();
-    // The compactions of the turns' sessions after them: their summaries may quote them.
-    let quoting = "select distinct c.id from @turns t join @turns c on c.session_label = t.session_label and c.n > t.n
-       where t.id = any($1) and c.turn_type = 'compaction' order by 1";
+    // The compactions after the turns, in their threads and in the sessions that were forked from these: their summaries may quote them.
+    let quoting = "with recursive below (id) as (
+         select unnest($1::text[]) collate \"C\" union select t.id from below b join @turns t on t.parent_turn_id = b.id)
+       select t.id from below b join @turns t on t.id = b.id where t.turn_type = 'compaction' and t.id <> all($1) order by t.id";
     let summaries = ids(transaction, quoting, &of).await?;
     let all: Vec<&str> = turns.iter().chain(&summaries).map(String::as_str).collect();
     let now = transaction.clock.now_ms();
@@ -69,7 +71,7 @@ pub(crate) async fn forget(
        delete from @memory_chunks where fact_id = any($1) or turn_id = any($2)";
     let deleted = transaction.exec(text, &both).await?;
     if deleted > 0 {
-        transaction.rows("select nextval('@memory_generation')", &[]).await?;
+        chunks::deleted(transaction).await?;
     }
     Ok(MemoryForgotten {
         turns: turns.len() as u64,

@@ -10,20 +10,22 @@ use crate::connect::error::{Failure, Stored};
 use crate::connect::server::{Param, Server};
 use crate::journal::pointer::Identity;
 use crate::memory::chunks::{self, Chunk};
-use crate::memory::facts;
+use crate::memory::{facts, vectors};
 use crate::queue::transaction::Transaction;
 use crate::rows::turn_read::{MESSAGE, call, get, message};
 use model::{
-    AgentToolCall, ExtractedFact, IndexedTurn, MemoryKind, MemoryReindex, PendingText, PendingTurn,
-    Role, SessionIdentity, SessionKey, UnextractedTurn, summary_of,
+    AgentToolCall, ExtractedFact, IndexedTurn, MemoryKind, MemoryReindex, PENDING_BYTES,
+    PendingText, PendingTurn, Role, SessionIdentity, SessionKey, UnextractedTurn, Vectors,
+    summary_of,
 };
 
 const READING: &str = "read turns for the memory";
 
-/// The statement's part that notes the turn `turn` for the memory, for each row of `of`.
+/// The statement's part that notes the turn `turn` for the memory, for each row of `of`, unless it was forgotten while it ran.
 pub(crate) fn note(turn: &str, of: &str) -> String {
     format!(
-        ", remembered as (insert into @memory_pending (turn_id) select {turn} from {of} on conflict do nothing)"
+        ", remembered as (insert into @memory_pending (turn_id) select {turn} from {of}
+             where not exists (select from @memory_forgotten f where f.kind = 'turn' and f.id = {turn}) on conflict do nothing)"
     )
 }
 
@@ -37,9 +39,15 @@ pub(crate) async fn pending(
        from @memory_pending p join @turns t on t.id = p.turn_id where t.status <> 'streaming' order by t.id limit $1";
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let rows = server.rows(READING, text, &[(&limit, Type::INT8)]).await?;
-    let mut found = Vec::new();
+    let mut found: Vec<PendingTurn> = Vec::new();
+    let mut bytes = 0;
     for row in &rows {
-        found.push(with_texts(server, row, get(row, "is_summary")?, with_calls).await?);
+        let turn = with_texts(server, row, get(row, "is_summary")?, with_calls).await?;
+        bytes += turn.bytes();
+        found.push(turn);
+        if bytes >= PENDING_BYTES {
+            break;
+        }
     }
     Ok(found)
 }
@@ -129,7 +137,8 @@ pub(crate) async fn index(
         (&turn.is_clipped, Type::BOOL),
     ];
     let take = "with taken as (delete from @memory_pending where turn_id = $1 returning turn_id)
-       insert into @memory_turns (turn_id, session_label, is_clipped) select turn_id, $2, $3 from taken on conflict do nothing";
+       insert into @memory_turns (turn_id, session_label, is_clipped) select turn_id, $2, $3 from taken
+         where not exists (select from @memory_forgotten f where f.kind = 'turn' and f.id = $1) on conflict do nothing";
     if transaction.exec(take, &of).await? == 0 {
         return Ok(false);
     }
@@ -196,10 +205,11 @@ pub(crate) async fn not_extracted(
     server.exec("extract facts", text, &of).await
 }
 
-/// Notes the ended turns that are neither indexed nor forgotten; with a model, all vectors are deleted.
+/// Notes the ended turns that are neither indexed nor forgotten, and the extractions that were given up. Returns what is left to do.
 pub(crate) async fn again(
     transaction: &Transaction<'_>,
     model: Option<i64>,
+    vectors: Vectors,
 ) -> Result<MemoryReindex, Failure> {
     chunks::lock(transaction).await?;
     let add = "insert into @memory_pending (turn_id) select t.id from @turns t where t.status <> 'streaming'
@@ -207,19 +217,17 @@ pub(crate) async fn again(
          and not exists (select from @memory_forgotten f where f.kind = 'turn' and f.id = t.id)
        on conflict do nothing";
     transaction.exec(add, &[]).await?;
-    if model.is_some() {
-        for change in [
-            "delete from @memory_vectors",
-            "delete from @memory_skipped",
-            "update @memory_models set embedded_through = 0",
-            "select nextval('@memory_generation')",
-        ] {
-            transaction.rows(change, &[]).await?;
-        }
+    let retry = "update @memory_extractions set attempts = 0, problem = null, is_skipped = false where is_skipped";
+    transaction.exec(retry, &[]).await?;
+    match (vectors, model) {
+        (Vectors::Anew, _) => vectors::delete_all(transaction).await?,
+        (Vectors::Stay, Some(model)) => vectors::delete_former(transaction, model).await?,
+        (Vectors::Stay, None) => {}
     }
     let counts = "select (select count(*) from @memory_pending) as turns,
-       case when $1::bigint is null then 0 else (select count(*) from @memory_chunks) end as chunks";
-    let row = transaction.row(counts, &[(&model, Type::INT8)]).await?;
+       case when $1 then (select count(*) from @memory_chunks) else 0 end as chunks";
+    let anew = vectors == Vectors::Anew;
+    let row = transaction.row(counts, &[(&anew, Type::BOOL)]).await?;
     let count = |name: &str| match &row {
         Some(row) => get::<i64>(row, name).map(|it| u64::try_from(it).unwrap_or(0)),
         None => Ok(0),

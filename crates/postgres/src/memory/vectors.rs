@@ -44,6 +44,39 @@ pub(crate) async fn unembedded(
     rows.iter().map(chunk).collect()
 }
 
+/// Deletes all vectors. Every chunk is embedded anew.
+pub(crate) async fn delete_all(transaction: &Transaction<'_>) -> Result<(), Failure> {
+    for change in [
+        "delete from @memory_vectors",
+        "delete from @memory_skipped",
+        "update @memory_models set embedded_through = 0",
+    ] {
+        transaction.exec(change, &[]).await?;
+    }
+    chunks::deleted(transaction).await
+}
+
+/// Deletes the vectors of other models, once each chunk was embedded with this one. An engine that still embeds with another one makes its
+/// vectors anew.
+pub(crate) async fn delete_former(
+    transaction: &Transaction<'_>,
+    model: i64,
+) -> Result<(), Failure> {
+    let of: [Param<'_>; 1] = [(&model, Type::INT8)];
+    let left = "select from @memory_chunks where n > (select embedded_through from @memory_models where n = $1) limit 1";
+    if transaction.row(left, &of).await?.is_some() {
+        return Ok(());
+    }
+    for change in [
+        "delete from @memory_vectors where model <> $1",
+        "delete from @memory_skipped where model <> $1",
+        "update @memory_models set embedded_through = 0 where n <> $1",
+    ] {
+        transaction.exec(change, &of).await?;
+    }
+    chunks::deleted(transaction).await
+}
+
 /// Stores what became of chunks, and moves the cursor behind them.
 pub(crate) async fn embedded(
     transaction: &Transaction<'_>,

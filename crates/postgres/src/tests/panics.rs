@@ -1,6 +1,5 @@
 //! The thread of a ledger after a panic: what it was in the middle of is undone, and its tasks run again.
 
-
 use crate::connect::error::Failure;
 use crate::tests::store::{Schema, fresh_schema};
 

@@ -304,8 +304,8 @@ impl Rows for ServerRows<'_> {
         Box::pin(async move {
             self.write_turn(turn, parent).await?;
             if self.server.live.memory.get().is_some() {
-                let note =
-                    "insert into @memory_pending (turn_id) values ($1) on conflict do nothing";
+                let note = "insert into @memory_pending (turn_id) select $1
+                    where not exists (select from @memory_forgotten f where f.kind = 'turn' and f.id = $1) on conflict do nothing";
                 self.rows(note, &[(&turn.id, Type::TEXT)]).await?;
             }
             Ok(())

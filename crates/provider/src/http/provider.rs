@@ -178,9 +178,10 @@ impl HttpProvider {
         let body = self.shown(&url, body, request, credential).await?;
         let mut exchange = self.exchange(url, body, request, credential, None).await?;
         let Collected { body, whole } = exchange.collect(UNARY_BYTES, None).await?;
-        match (api.answer)(&body)
-            .filter(|answer| whole && answer.vectors.len() == input.texts.len())
-        {
+        if !whole {
+            return Err(too_large(self.settings.base.origin(), UNARY_BYTES));
+        }
+        match (api.answer)(&body).filter(|answer| answer.vectors.len() == input.texts.len()) {
             Some(answer) => Ok(Some(answer)),
             None => {
                 let origin = self.settings.base.origin();

@@ -6,8 +6,9 @@ use serde_json::value::RawValue;
 use super::*;
 use model::{
     DeleteTurnsOptions, Deletion, EmbeddedChunk, EmbeddingCost, FactFilter, FactInput, FactSource,
-    ForgetOptions, IndexedTurn, MemoryFact, MemoryKind, MemoryQuery, MemoryScope, MemoryScopeKind,
-    MemoryStore, PendingText, PendingTurn, SessionKind, TurnSelection,
+    ForgetOptions, IndexedTurn, MemoryCandidate, MemoryFact, MemoryKind, MemoryQuery, MemoryScope,
+    MemoryScopeKind, MemoryStore, PENDING_BYTES, PendingText, PendingTurn, SessionKind,
+    TurnSelection, Vectors,
 };
 
 /// A ledger whose turns are remembered.
@@ -38,6 +39,10 @@ fn indexed(turn: PendingTurn) -> IndexedTurn {
     }
 }
 
+fn numbers(list: &[MemoryCandidate]) -> Vec<i64> {
+    list.iter().map(|it| it.n).collect()
+}
+
 async fn index_all(fixture: &Fixture) -> usize {
     let mut count = 0;
     for turn in fixture.ledger.pending_turns(100, false).await.unwrap() {
@@ -50,7 +55,7 @@ async fn found(fixture: &Fixture, text: &str, scopes: Option<Vec<MemoryScope>>) 
     let query = MemoryQuery { text: text.to_owned(), scopes, limit: 50, ..MemoryQuery::default() };
     let found = fixture.ledger.find(query).await.unwrap();
     let row = |n: &i64| found.rows.iter().find(|row| row.n == *n).unwrap().text.clone();
-    found.words.iter().map(row).collect()
+    found.words.iter().map(|it| row(&it.n)).collect()
 }
 
 fn fact(id: &str, entity: &str, content: &str) -> Box<FactInput> {
@@ -71,6 +76,7 @@ fn fact(id: &str, entity: &str, content: &str) -> Box<FactInput> {
             created_at: NOW,
         },
         supersedes: None,
+        within: None,
     })
 }
 
@@ -79,7 +85,7 @@ async fn a_ledger_that_nobody_remembers_notes_nothing() {
     let fixture = Fixture::new();
     fixture.commit(short_turn("t1", "main", None)).await.unwrap();
     assert!(fixture.ledger.pending_turns(10, false).await.unwrap().is_empty());
-    let again = fixture.ledger.reindex(None).await.unwrap();
+    let again = fixture.ledger.reindex(None, Vectors::Stay).await.unwrap();
     assert_eq!(again.turns, 1, "turns from before are indexed when that is asked for");
 }
 
@@ -98,7 +104,7 @@ async fn a_turn_is_pending_from_its_commit_until_its_chunks_are_stored_and_is_in
     assert!(!fixture.ledger.index_turn(turn).await.unwrap(), "another process is not first again");
     assert!(fixture.ledger.pending_turns(10, false).await.unwrap().is_empty());
     assert_eq!(found(&fixture, "tea", None).await, ["I like green tea"]);
-    assert_eq!(fixture.ledger.reindex(None).await.unwrap().turns, 0);
+    assert_eq!(fixture.ledger.reindex(None, Vectors::Stay).await.unwrap().turns, 0);
     let counts = fixture.ledger.counts(None).await.unwrap();
     assert_eq!((counts.totals.turns, counts.totals.chunks, counts.totals.pending_turns), (1, 2, 0));
 }
@@ -169,7 +175,7 @@ async fn vectors_follow_the_cursor_and_are_found_by_their_model_alone() {
         ..MemoryQuery::default()
     };
     let closest = ledger.find(query(model, vec![0.65, 0.76])).await.unwrap();
-    assert_eq!(closest.vectors, [chunks[1].n, chunks[0].n]);
+    assert_eq!(numbers(&closest.vectors), [chunks[1].n, chunks[0].n]);
     assert!(ledger.find(query(other, vec![0.0, 0.6, 0.8])).await.unwrap().vectors.is_empty());
     let counts = ledger.counts(Some(model)).await.unwrap();
     assert_eq!(
@@ -181,8 +187,8 @@ async fn vectors_follow_the_cursor_and_are_found_by_their_model_alone() {
     let forget = ForgetOptions { id: Some("f2".to_owned()), ..ForgetOptions::default() };
     ledger.forget(forget).await.unwrap();
     let left = ledger.find(query(model, vec![0.65, 0.76])).await.unwrap();
-    assert_eq!(left.vectors, [chunks[0].n]);
-    let again = ledger.reindex(Some(model)).await.unwrap();
+    assert_eq!(numbers(&left.vectors), [chunks[0].n]);
+    let again = ledger.reindex(Some(model), Vectors::Anew).await.unwrap();
     assert_eq!(again.chunks, 2);
     assert!(ledger.find(query(model, vec![0.65, 0.76])).await.unwrap().vectors.is_empty());
 }
@@ -236,7 +242,7 @@ async fn a_forgotten_turn_is_not_indexed_again_and_its_summaries_are_listed() {
     let done = ledger.forget(forget).await.unwrap();
     assert_eq!((done.turns, done.facts, done.summaries.len()), (1, 1, 0));
     assert!(found(&fixture, "rosebud", None).await.is_empty());
-    assert_eq!(ledger.reindex(None).await.unwrap().turns, 0);
+    assert_eq!(ledger.reindex(None, Vectors::Stay).await.unwrap().turns, 0);
     assert!(ledger.is_forgotten("f1".to_owned()).await.unwrap());
 }
 
@@ -322,10 +328,10 @@ proptest! {
                 ..MemoryQuery::default()
             };
             let found = ledger.find(query).await.unwrap();
-            let texts = |list: &[i64]| {
+            let texts = |list: &[MemoryCandidate]| {
                 let mut texts: Vec<String> = list
                     .iter()
-                    .map(|n| found.rows.iter().find(|row| row.n == *n).unwrap().text.clone())
+                    .map(|it| found.rows.iter().find(|row| row.n == it.n).unwrap().text.clone())
                     .collect();
                 texts.sort();
                 texts
@@ -343,4 +349,78 @@ proptest! {
             assert_eq!(texts(&found.vectors), wanted(true));
         });
     }
+}
+
+#[tokio::test]
+async fn a_search_that_began_before_a_deletion_loses_no_vector_that_came_after_it() {
+    let fixture = remembering();
+    let ledger = &fixture.ledger;
+    let model = ledger.model("m".to_owned(), 2).await.unwrap();
+    let embed = async || {
+        let vectors = [[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]];
+        let left = ledger.unembedded(model, 10).await.unwrap();
+        let vectors = vectors.map(|vector| EmbeddedChunk::Vector(vector.to_vec()));
+        let outcomes = left.iter().map(|it| it.n).zip(vectors).collect();
+        ledger.embedded(model, outcomes, EmbeddingCost::default()).await.unwrap();
+    };
+    for id in ["f1", "f2", "f3"] {
+        ledger.store_fact(fact(id, id, "tea")).await.unwrap();
+    }
+    embed().await;
+    let found = async || {
+        let vector = Some((model, vec![0.6, 0.8]));
+        let query = MemoryQuery { vector, limit: 5, ..MemoryQuery::default() };
+        ledger.find(query).await.unwrap().vectors.len()
+    };
+    assert_eq!(found().await, 3);
+    let core = ledger.core().unwrap();
+    let (begins, began) = tokio::sync::oneshot::channel();
+    let (goes_on, go_on) = std::sync::mpsc::channel::<()>();
+    let searched = Arc::clone(&core);
+    let late = move |connection: &mut rusqlite::Connection| {
+        crate::sqlite::readers::snapshot(connection, |connection| {
+            let count: i64 = crate::sqlite::sql::one(
+                connection,
+                "SELECT generation FROM memory_state",
+                (),
+                "read a generation",
+            )?;
+            begins.send(count).unwrap();
+            go_on.recv().unwrap();
+            searched.codes.closest(connection, (model, &[0.6, 0.8]), 10, |_| true)
+        })
+    };
+    let others = async {
+        began.await.unwrap();
+        ledger.reindex(Some(model), Vectors::Anew).await.unwrap();
+        embed().await;
+        assert_eq!(found().await, 3);
+        goes_on.send(()).unwrap();
+    };
+    let (late, ()) = tokio::join!(core.readers.run(late), others);
+    late.unwrap();
+    assert_eq!(found().await, 3);
+}
+
+#[tokio::test]
+async fn turns_are_read_up_to_a_number_of_bytes_and_one_that_has_more_is_read_alone() {
+    let fixture = remembering();
+    let long = "word ".repeat(PENDING_BYTES / 8);
+    let mut parent = None;
+    for (id, text) in [("t1", long.as_str()), ("t2", &long), ("t3", "short"), ("t4", "short")] {
+        fixture.commit(saying(id, "main", parent, text)).await.unwrap();
+        parent = Some(id);
+    }
+    let mut read = Vec::new();
+    loop {
+        let turns = fixture.ledger.pending_turns(32, false).await.unwrap();
+        if turns.is_empty() {
+            break;
+        }
+        read.push(turns.iter().map(|turn| turn.turn_id.clone()).collect::<Vec<_>>());
+        for turn in turns {
+            assert!(fixture.ledger.index_turn(indexed(turn)).await.unwrap());
+        }
+    }
+    assert_eq!(read, [vec!["t1", "t2"], vec!["t3", "t4"]]);
 }

@@ -5,6 +5,8 @@
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
+use super::memory::search::{MemoryKind, MemoryWhy};
+
 /// The layers of a context, in the order of docs/rules/prompts.md#layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
@@ -36,6 +38,9 @@ pub struct RecordedLayer {
     pub tokens: u64,
     /// The hash of its text: two layers with one hash had the same text.
     pub hash: String,
+    /// What a memory found for it; left out for other layers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recalled: Option<Box<RecalledLayer>>,
     /// Ignored: a host may pass on what it was given.
     #[serde(default, skip_serializing)]
     #[cfg_attr(feature = "testing", ts(skip))]
@@ -46,8 +51,33 @@ impl RecordedLayer {
     /// A layer that was measured.
     #[must_use]
     pub const fn new(name: LayerName, source: String, tokens: u64, hash: String) -> Self {
-        Self { name, source, tokens, hash, text: Ignored }
+        Self { name, source, tokens, hash, recalled: None, text: Ignored }
     }
+}
+
+/// What a memory has found for a layer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
+#[serde(deny_unknown_fields)]
+pub struct RecalledLayer {
+    /// What is in the text, in its order.
+    pub hits: Vec<RecalledHit>,
+    /// Why the embedder's vectors were not searched, or why nothing was. Null where nothing failed.
+    #[serde(default)]
+    pub problem: Option<String>,
+}
+
+/// Something that a memory has put into a context.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
+#[serde(deny_unknown_fields)]
+pub struct RecalledHit {
+    /// What it is of.
+    pub kind: MemoryKind,
+    /// The id of the turn, or of the fact.
+    pub id: String,
+    /// Why it was found. A fact that conflicts with one that was found comes for the same reason.
+    pub why: MemoryWhy,
 }
 
 /// Any value, which is not read.

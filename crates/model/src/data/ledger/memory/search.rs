@@ -23,7 +23,7 @@ pub enum MemoryKind {
 names!(MemoryKind { Turn = "turn", Fact = "fact", Summary = "summary" });
 
 /// Why something was found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryWhy {
@@ -159,13 +159,22 @@ pub struct MemoryRow {
     pub fact: Option<MemoryFact>,
 }
 
+/// Something that a list of a search has.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MemoryCandidate {
+    /// The number of its row.
+    pub n: i64,
+    /// How well it matches; comparable within its list alone. Not negative.
+    pub score: f64,
+}
+
 /// The two lists of a search, each with the best first, by the numbers of `rows`.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryFound {
     /// By words.
-    pub words: Vec<i64>,
+    pub words: Vec<MemoryCandidate>,
     /// By vectors.
-    pub vectors: Vec<i64>,
+    pub vectors: Vec<MemoryCandidate>,
     /// What they name.
     pub rows: Vec<MemoryRow>,
 }
