@@ -5,7 +5,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-
 use super::called::{Called, Dismissed, Ending, Verdict};
 use super::deltas::{CallDeltas, Reader};
 use super::model_call::ModelCall;
