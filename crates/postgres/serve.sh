@@ -1,6 +1,6 @@
 #!/bin/bash
 # A private PostgreSQL for tests: without arguments it prints a URL and serves until its standard input ends; with a command
-# it runs that with POSTGRES_URL set; with `--check` it reports only whether it could.
+# it runs that with POSTGRES_URL set; with `--check` it reports only whether it could. POSTGRES_SETTINGS are more options of the server.
 #
 # It must never leave a server or a folder behind: the server ends with this script, however that ends.
 set -euo pipefail
@@ -51,7 +51,7 @@ cd "$home"
 die=()
 if [ ${#as[@]} -gt 0 ]; then die=(--pdeathsig INT); fi
 "${as[@]}" "${die[@]}" "$bin/postgres" -D "$home/data" -c listen_addresses= -c unix_socket_directories="$home" \
-  -c fsync=off -c full_page_writes=off -c max_connections=200 -c autovacuum=off >> "$home/log" 2>&1 &
+  -c fsync=off -c full_page_writes=off -c max_connections=200 -c autovacuum=off ${POSTGRES_SETTINGS:-} >> "$home/log" 2>&1 &
 server=$!
 for _ in $(seq 200); do
   if [ -S "$home/.s.PGSQL.5432" ] && "$bin/pg_isready" -q -h "$home" -U agent -d postgres; then ready=1; break; fi

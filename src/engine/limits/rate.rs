@@ -88,6 +88,11 @@ impl RateKey {
             model: model.to_owned(),
         }
     }
+
+    /// Its name among all processes.
+    fn name(&self) -> String {
+        serde_json::json!([self.provider, self.profile, self.model]).to_string()
+    }
 }
 
 struct Inner {
@@ -372,7 +377,8 @@ impl Governor {
             near_until: i64::MIN,
             claimed_at: i64::MIN,
         };
-        let shared = self.store.as_ref().map(|store| SharedRate::new(store, &key, &self.process));
+        let shared =
+            self.store.as_ref().map(|store| SharedRate::new(store, key.name(), &self.process));
         let (clock, epoch, inner) = (self.clock.clone(), self.epoch, Mutex::new(inner));
         let queue = Arc::new(RateQueue { inner, shared, asking: Turns::default(), clock, epoch });
         queues.insert(key, Arc::clone(&queue));

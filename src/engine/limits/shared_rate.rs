@@ -4,7 +4,6 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::rate::RateKey;
 use base::telemetry;
 use model::{ProfileStore, RateChange, RateLimits, StorageError};
 use turn::governor::{Claimed, Local, SharedLimits};
@@ -26,9 +25,8 @@ pub(super) enum Outcome {
 }
 
 impl SharedRate {
-    pub(super) fn new(store: &Arc<dyn ProfileStore>, key: &RateKey, process: &str) -> Self {
-        let RateKey { provider, profile, model } = key;
-        let queue = serde_json::json!([provider, profile, model]).to_string();
+    /// The limits of the queue with this name.
+    pub(super) fn new(store: &Arc<dyn ProfileStore>, queue: String, process: &str) -> Self {
         Self { store: Arc::clone(store), queue, process: process.to_owned() }
     }
 

@@ -67,7 +67,8 @@ pub(crate) async fn query(
                 Err(Failure::Refused(explain(&error, limits)))
             }
             Ok(result) => {
-                transaction.rollback().await?;
+                // A lock of the session would stay with its connection.
+                transaction.batch_execute("rollback; select pg_advisory_unlock_all()").await?;
                 Ok(result)
             }
             failed => failed,

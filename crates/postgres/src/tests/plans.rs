@@ -118,6 +118,13 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// Whether a condition bounds what is read of an index: that a column has a value does not.
+fn bounds(condition: &str) -> bool {
+    let column = condition.strip_prefix('(').and_then(|it| it.strip_suffix(" IS NOT NULL)"));
+    let is_any = column.is_some_and(|it| it.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'));
+    !condition.is_empty() && !is_any
+}
+
 /// The growing tables that a node reads as a whole. A node under a limit reads its index as far as that goes.
 fn scans(node: &Value, is_limited: bool, partial: &BTreeSet<String>, found: &mut Vec<String>) {
     let of = |name: &str| node[name].as_str().unwrap_or_default();
@@ -125,7 +132,7 @@ fn scans(node: &Value, is_limited: bool, partial: &BTreeSet<String>, found: &mut
     let is_whole = match of("Node Type") {
         "Seq Scan" => true,
         "Index Scan" | "Index Only Scan" => {
-            !is_limited && node["Index Cond"].is_null() && !partial.contains(of("Index Name"))
+            !is_limited && !bounds(of("Index Cond")) && !partial.contains(of("Index Name"))
         }
         _ => false,
     };

@@ -1,5 +1,7 @@
 //! A call of a lane, waiting or under way, as plain data. It must never decide.
 
+use super::meter::Meter;
+
 /// Which calls are admitted first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
@@ -68,4 +70,20 @@ pub enum Next {
     Wait(u64, i64),
     /// No call waits.
     Idle,
+}
+
+/// The calls of a process at the moment of a change.
+#[derive(Debug, Clone)]
+pub struct Local {
+    pub(super) process: String,
+    /// The call that the change is about.
+    pub(super) cost: Amounts,
+    /// The units of the other calls that are unanswered.
+    pub(super) others: Amounts,
+    /// The limits as this process knows them, without the call.
+    pub(super) meters: [Option<Meter>; KINDS],
+    /// The time of those.
+    pub(super) now: i64,
+    /// When the call was sent.
+    pub(super) sent_at: i64,
 }

@@ -8,10 +8,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::admission::{Admission, Cohort};
-use super::call::{Amounts, Claim, KINDS, Next, Sent, Waiting};
+use super::call::{Amounts, Claim, KINDS, Local, Next, Sent, Waiting};
 use super::meter::Meter;
 use super::pace::Pace;
-use super::shared::Local;
 use crate::retry::MAX_RETRY_AFTER;
 use model::{RateLimitState, RateLimits};
 

@@ -11,6 +11,6 @@ mod storm;
 #[cfg(test)]
 mod tests;
 
-pub use call::{Claim, Next, Priority};
+pub use call::{Claim, Local, Next, Priority};
 pub use lane::Lane;
-pub use shared::{Claimed, Local, SharedLimits};
+pub use shared::{Claimed, SharedLimits};

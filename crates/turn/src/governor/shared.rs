@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::call::{Amounts, KINDS};
+use super::call::{Amounts, KINDS, Local};
 use super::lane::SETTLING;
 use super::meter::Meter;
 use crate::retry::MAX_RETRY_AFTER;
@@ -21,6 +21,9 @@ const OLD: i64 = 600_000;
 const FUTURE: i64 = 60_000;
 /// A call that waits for others to be answered asks again after this many milliseconds.
 const AGAIN: i64 = 100;
+/// A report that is older says little of what the others have sent since: one call is sent, and its answer is waited for so long.
+const FRESH: i64 = 1_000;
+const ANSWER: i64 = 2_000;
 /// After a refusal, so many unanswered calls show that there is no limit any more.
 const WIDE: u64 = 64;
 /// A limit is near below this part of it.
@@ -40,24 +43,11 @@ pub struct SharedLimits {
     /// How many calls may be unanswered after it, and since when; 0 for any number.
     width: u64,
     reopened: i64,
+    /// The last report, and the last call that was sent without a fresh one.
+    reported: i64,
+    asked: i64,
     /// The last change.
     at: i64,
-}
-
-/// The calls of a process at the moment of a change.
-#[derive(Debug, Clone)]
-pub struct Local {
-    pub(super) process: String,
-    /// The call that the change is about.
-    pub(super) cost: Amounts,
-    /// The units of the other calls that are unanswered.
-    pub(super) others: Amounts,
-    /// The limits as this process knows them, without the call.
-    pub(super) meters: [Option<Meter>; KINDS],
-    /// The time of those.
-    pub(super) now: i64,
-    /// When the call was sent.
-    pub(super) sent_at: i64,
 }
 
 /// Whether a call may be sent.
@@ -110,6 +100,7 @@ impl SharedLimits {
         let due = match self.closed {
             Some(until) => until,
             None if self.width > 0 && self.unanswered() >= self.width => now.saturating_add(AGAIN),
+            None if self.asks_first() && self.unanswered() > 0 => now.saturating_add(AGAIN),
             None => {
                 let meters = self.meters.iter().zip(local.cost);
                 meters
@@ -118,10 +109,22 @@ impl SharedLimits {
             }
         };
         if due > now {
+            if self.asked <= self.reported {
+                self.asked = now;
+            }
             return Claimed::Wait(Duration::from_millis(due.abs_diff(now)));
+        }
+        if now.saturating_sub(self.reported) >= FRESH && self.unanswered() == 0 {
+            self.asked = now;
         }
         self.join(local, true);
         Claimed::Granted(self.settled)
+    }
+
+    /// Whether the next report is waited for.
+    fn asks_first(&self) -> bool {
+        let is_late = self.asked > self.reported && self.at.saturating_sub(self.asked) >= ANSWER;
+        self.at.saturating_sub(self.reported) >= FRESH && !is_late
     }
 
     /// The requests that no server has answered.
@@ -205,6 +208,7 @@ impl SharedLimits {
                 Some(meter) => meter.update(reported, sent_at, others, now),
                 None => *meter = Meter::of(reported, others, now),
             }
+            self.reported = now;
         }
         self.leave(local);
         if well && self.width > 0 {
