@@ -23,6 +23,7 @@ const LEFT: &[&str] = &[
     "memory_scopes",
     "memory_models",
     "memory_forgotten",
+    "memory_state",
     "test_clock",
 ];
 

@@ -368,7 +368,7 @@ async fn a_search_that_began_before_a_deletion_loses_no_vector_that_came_after_i
     }
     embed().await;
     let found = async || {
-        let vector = Some((model, vec![0.6, 0.8]));
+        let vector = Some((model, vec![0.71, 0.71]));
         let query = MemoryQuery { vector, limit: 5, ..MemoryQuery::default() };
         ledger.find(query).await.unwrap().vectors.len()
     };

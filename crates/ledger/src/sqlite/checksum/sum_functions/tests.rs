@@ -62,6 +62,9 @@ fn every_column_of_the_schema_is_covered_or_checked_otherwise() {
         "moved.id",
         "moved.is_final",
         "moved.place",
+        // What processes share of the limits of a provider: it is of a minute.
+        "rate_queues.queue",
+        "rate_queues.state",
         "search_progress.id",
         // `verify()` compares them with the children.
         "turns.has_children",
