@@ -17,15 +17,16 @@ impl Server {
     /// Counts an ended turn, and deletes expired events after a number of them.
     pub(crate) fn trim_sometimes(self: &Rc<Self>) {
         let Some(retention) = &self.live.retention else { return };
-        let few = retention.turns.map_or(TURNS, |turns| turns.min(TURNS));
-        let ended = self.ended.get() + 1;
-        self.ended.set(ended % few.max(1));
-        if ended >= few {
+        let few = retention.turns.map_or(TURNS, |turns| turns.clamp(1, TURNS));
+        self.ended.set(self.ended.get() + 1);
+        if self.ended.get() >= few {
             let server = Rc::clone(self);
             tokio::task::spawn_local(async move {
-                // One under way deletes what has expired meanwhile.
+                // One under way goes on with what ends meanwhile.
                 let Some(_alone) = server.trims.alone() else { return };
-                if let Some(retention) = &server.live.retention {
+                let Some(retention) = &server.live.retention else { return };
+                while server.ended.get() >= few {
+                    server.ended.set(0);
                     // The next turns try again.
                     drop(trim(&server, retention).await);
                 }
