@@ -29,9 +29,10 @@ export const explains = {
 
 /** Tables with a few rows, whatever the number of turns is. */
 const small = new Set([
-  ...['auth_profiles', 'commands', 'ledger', 'listeners', 'memory_generation', 'memory_models'],
+  ...['auth_profiles', 'commands', 'ledger', 'listeners', 'memory_models'],
   ...[
     'memory_scopes',
+    'memory_state',
     'pending_deletions',
     'personas',
     'queue_suspensions',
@@ -47,6 +48,10 @@ const whole: [string, string][] = [
   ['select l.id, l.version', '`stats`'],
   ['select (select count(*) from @memory_turns)', '`stats` of the memory'],
   ['insert into @memory_pending (turn_id) select t.id from @turns', 'all turns, for a new memory'],
+  [
+    'update @memory_extractions set attempts = 0',
+    '`reindex`, all turns whose extraction was given up',
+  ],
   ['select label, updated_at, label !~', '`prune`, what is old among all sessions'],
   ['select label from @sessions where not opening', '`export` and `copyTo`, all sessions'],
   ["select id, 'is a message of a turn", '`verify`, as those below'],

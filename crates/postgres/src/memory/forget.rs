@@ -52,9 +52,10 @@ pub(crate) async fn forget(
     facts.sort_unstable();
     facts.dedup();
     // The compactions after the turns, in their threads and in the sessions that were forked from these: their summaries may quote them.
-    let quoting = "with recursive below (id) as (
-         select unnest($1::text[]) collate \"C\" union select t.id from below b join @turns t on t.parent_turn_id = b.id)
-       select t.id from below b join @turns t on t.id = b.id where t.turn_type = 'compaction' and t.id <> all($1) order by t.id";
+    let quoting = "with recursive below (id, turn_type) as (
+         select unnest($1::text[]) collate \"C\", null collate \"C\" union
+         select t.id, t.turn_type from below b join @turns t on t.parent_turn_id = b.id)
+       select id from below where turn_type = 'compaction' and id <> all($1) order by id";
     let summaries = ids(transaction, quoting, &of).await?;
     let all: Vec<&str> = turns.iter().chain(&summaries).map(String::as_str).collect();
     let now = transaction.clock.now_ms();
