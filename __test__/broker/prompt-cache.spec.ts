@@ -8,6 +8,7 @@ import { type AgentTool, Broker, type BrokerOptions, scriptedProvider } from '..
 import { afterwards, folder, serving } from '../support/cleanup.js'
 import { engineAt } from '../support/engine.js'
 import { anthropicCache } from '../support/servers/prompt-cache.js'
+import { SUMMARY } from '../support/values/summary.js'
 
 const TURNS = 36
 
@@ -83,16 +84,6 @@ test('thirty-six turns with tools, events and memories, and a restart: the cache
 
 const LONG = 200
 const RESTART = 67
-const SUMMARY = [
-  'Goal',
-  'Constraints & preferences',
-  'Progress',
-  'Key decisions',
-  'Next steps',
-  'Critical context',
-]
-  .map((title) => `## ${title}\n(none)`)
-  .join('\n\n')
 const cost = { input: 3, output: 15, cacheRead: 0.3, cacheWrite: 3.75, cacheWrite1h: 6, tiers: [] }
 
 test('two hundred turns with tool loops, compactions and restarts: every call reads what the one before it has cached', {

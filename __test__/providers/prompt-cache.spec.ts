@@ -18,6 +18,7 @@ import { rows, sqlite3 } from '../support/ledger/sqlite3.js'
 import { child } from '../support/processes/child.js'
 import { type Answer, anthropicCache, openaiCache } from '../support/servers/prompt-cache.js'
 import { type TestServer, testServer } from '../support/servers/server.js'
+import { SUMMARY } from '../support/values/summary.js'
 
 const priced = {
   provider: 'test',
@@ -44,17 +45,6 @@ afterEach(async () => {
   await server.close()
   dir.remove()
 })
-
-const SUMMARY = [
-  'Goal',
-  'Constraints & preferences',
-  'Progress',
-  'Key decisions',
-  'Next steps',
-  'Critical context',
-]
-  .map((title) => `## ${title}\n(none)`)
-  .join('\n\n')
 
 function open(options: AgentEngineOptions = {}, provider: Record<string, unknown> = {}) {
   const engine = engineAt(

@@ -2,7 +2,7 @@
 // It owns nothing but that moment, and must never change what any other file gets.
 //
 // KILL_LEDGER and KILL_COPY, if given: a file which it copies with its log at that moment, before others go on, and the copy.
-// KILL_FILE: how the paths of the ledger's files begin. KILL_AT: `before|after sync|write|rename N`, or `torn write N`, from 1.
+// KILL_FILE: how the paths begin beneath which it counts. KILL_AT: `before|after sync|write|rename N`, or `torn write N`, from 1.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>
