@@ -49,11 +49,34 @@ step() {
   fi
 }
 
-# debian PROGRAM PACKAGE: installs a package of Debian that some tests use, where that is possible.
-debian() {
-  if command -v "$1" || [ "$(id -u)" != 0 ] || ! command -v apt-get; then return 0; fi
+# The packages of Debian that some tests use, as PROGRAM:PACKAGE: SQLite's shell reads the ledger back, tmux is a real
+# terminal for the chat of the command line, chromium opens the page of examples/web, PostgreSQL and its pooler have a
+# ledger, and pi's tools search with rg and fd.
+debian='sqlite3:sqlite3 tmux:tmux chromium:chromium pgbouncer:pgbouncer rg:ripgrep fdfind:fd-find'
+
+# Installs those that are missing, where that is possible; by one call, because each reads the lists again.
+packages() {
+  local each missing=''
+  for each in $debian; do command -v "${each%:*}" || missing="$missing ${each#*:}"; done
+  crates/postgres/serve.sh --check 2>/dev/null || missing="$missing postgresql"
+  if [ -z "$missing" ] || [ "$(id -u)" != 0 ] || ! command -v apt-get; then return 0; fi
   export DEBIAN_FRONTEND=noninteractive
-  timeout 120 apt-get update -qq && timeout 600 apt-get install -y -qq --no-install-recommends "$2" || true
+  timeout 120 apt-get update -qq || return 0
+  # One that does not exist must not prevent the others.
+  timeout 600 apt-get install -y -qq --no-install-recommends $missing ||
+    for each in $missing; do timeout 600 apt-get install -y -qq --no-install-recommends "$each" || true; done
+}
+
+# What the tests will do without.
+packages_that_are() {
+  # Debian's `fd` has another name.
+  if ! command -v fd && command -v fdfind; then ln -sf "$(command -v fdfind)" target/bin/fd; fi
+  command -v tmux || { echo '`tmux` is not installed'; return 1; }
+  command -v sqlite3 || echo 'skipped: no sqlite3, so the ledger is not read by another SQLite'
+  command -v pgbouncer || echo 'skipped: no pgbouncer, so the ledger in PostgreSQL is not tried behind a pooler'
+  crates/postgres/serve.sh --check || echo 'skipped: the ledger in PostgreSQL'
+  command -v chromium || echo 'skipped: no chromium, so the page of examples/web is not opened'
+  { command -v rg && command -v fd; } || echo 'skipped: no rg or no fd, so our searches are not compared with those of pi'
 }
 
 tools() {
@@ -66,24 +89,6 @@ tools() {
   fi
   node -e 'const [a, b] = process.versions.node.split(".").map(Number)
     if (a < 20 || (a === 20 && b < 19)) throw new Error(`Node.js \`${process.version}\` is too old for the test tools: install 20.19 or newer`)'
-  # The ledger tests read the file back with another SQLite. Without it they report that they are skipped.
-  debian sqlite3 sqlite3
-  command -v sqlite3 || echo 'no sqlite3: the cross-check of the ledger is skipped'
-  # The chat of the command line is tested in a real terminal.
-  debian tmux tmux
-  command -v tmux || { echo '`tmux` is not installed'; return 1; }
-  # The page of examples/web is tested in a real browser.
-  debian chromium chromium
-  crates/postgres/serve.sh --check 2>/dev/null || debian initdb postgresql
-  debian pgbouncer pgbouncer
-  command -v pgbouncer || echo 'skipped: no pgbouncer, so the ledger in PostgreSQL is not tried behind a pooler'
-  crates/postgres/serve.sh --check || echo 'skipped: the ledger in PostgreSQL'
-  command -v chromium || echo 'skipped: no chromium, so the page of examples/web is not opened'
-  # pi's tools search with these. Debian's `fd` has another name.
-  debian rg ripgrep
-  debian fdfind fd-find
-  if ! command -v fd && command -v fdfind; then ln -sf "$(command -v fdfind)" target/bin/fd; fi
-  { command -v rg && command -v fd; } || echo 'skipped: no rg or no fd, so our searches are not compared with those of pi'
 }
 
 # Installed again only when the lock changed, so that a second `npm test` starts immediately.
@@ -136,6 +141,9 @@ vitest_on() {
 }
 
 step 'tools' tools
+# While the sources are checked: it waits for the network.
+(packages) >"$logs/packages" 2>&1 </dev/null &
+packages=$!
 step 'rustfmt' cargo fmt --all --check
 step 'npm ci' install .
 step 'biome' biome ci --colors=off .
@@ -150,9 +158,11 @@ build=$!
 # These wait for the network.
 (install scripts/types && install scripts/nodes) >"$logs/installs" 2>&1 </dev/null &
 installs=$!
-trap 'kill "$build" "$installs" 2>/dev/null || true' EXIT
+trap 'kill "$packages" "$build" "$installs" 2>/dev/null || true' EXIT
 step 'clippy' cargo clippy --workspace --all-targets --locked -- -D warnings
 step 'docs' env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items --locked
+wait "$packages" || true
+step 'packages of Debian' eval "cat '$logs/packages'; packages_that_are"
 step 'core tests' core_tests
 # Here, because a step is a shell of its own, and only its parent can wait for the build.
 built=0
