@@ -92,6 +92,7 @@ const proofs = {
       POSTGRES_PROCESSES: '4',
       POSTGRES_TURNS: '500',
       POSTGRES_BROKER_KILLS: '20',
+      POSTGRES_TREES: '64',
     },
     command: [
       ...spec('ledger/host/postgres-faults'),

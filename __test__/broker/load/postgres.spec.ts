@@ -30,16 +30,42 @@ function fresh(): string {
   return `${url}#${name}`
 }
 
-/** The rows of a statement, by the server's own client. */
-function query(name: string, sql: string): Record<string, unknown>[] {
+/** What statements print, by the server's own client. */
+function psql(name: string, sql: string): string {
   const [url = '', at] = name.split('#')
-  const statement = `select coalesce(json_agg(t), '[]') from (${sql}) t`
-  const done = spawnSync('psql', [url, '-AtXc', statement], {
+  const done = spawnSync('psql', [url, '-AtXqc', sql], {
     encoding: 'utf8',
     env: { ...process.env, PGOPTIONS: `-c search_path=${at}` },
   })
   expect([done.status, done.stderr]).toEqual([0, ''])
-  return JSON.parse(done.stdout)
+  return done.stdout
+}
+
+/** The rows of a statement. */
+const query = (name: string, sql: string): Record<string, unknown>[] =>
+  JSON.parse(psql(name, `select coalesce(json_agg(t), '[]') from (${sql}) t`))
+
+/** Has the server write what is spent and reserved of an account at the end of each transaction that changes it, while it has the lock. */
+async function recordBudgets(name: string): Promise<void> {
+  const owner = new AgentEngine({ ledger: ledgerAt(name) })
+  await owner.ledger.query('SELECT 1')
+  await owner.close()
+  const trigger = (table: string, column: string) => `
+    create constraint trigger recorded after insert or update or delete on ${table} deferrable initially deferred
+      for each row execute function record_budget('${column}')`
+  psql(
+    name,
+    `create table budget_commits (account text, nanos bigint);
+    create function record_budget() returns trigger language plpgsql set search_path from current as $$
+      declare at text := to_jsonb(coalesce(new, old)) ->> tg_argv[0];
+      begin
+        insert into budget_commits select at,
+          coalesce((select sum(a.nanos) from budget_accounts a where a.id = at), 0)
+            + coalesce((select sum(r.nanos) from budget_reservations r where r.account = at), 0);
+        return null;
+      end $$;
+    ${trigger('budget_accounts', 'id')}; ${trigger('budget_reservations', 'account')}`,
+  )
 }
 
 /** A model whose agents answer, call the tool `note`, or give tasks, by the message. */
@@ -172,40 +198,51 @@ live(
   },
 )
 
-live('three processes never spend more than their budget', async () => {
-  const server = await serving((response, { body }) => {
-    const isTree = (userTexts({ body } as never)[0] ?? '').startsWith('tree')
-    const isFirst = body.messages.length === 1
-    response.writeHead(200, { 'content-type': 'text/event-stream' })
-    const call = anthropic.calls(['c', 'spawn_agent', { task: 'work' }])
-    response.end(isTree && isFirst ? call : anthropic.answer('done'))
-  })
-  const name = fresh()
-  const trees = Number(process.env.POSTGRES_TREES ?? 9)
-  const cap = trees * 0.001
-  const children = ['a', 'b', 'c'].map((of, number) => {
-    const count = Math.ceil((trees - number) / 3)
-    return killable('broker/spender.mjs', [name, server.url, of, String(count), String(cap)])
-  })
-  await Promise.all(
-    children.map(async (child) => {
-      await child.line('ended')
-      await child.ended
-    }),
-  )
-  const endings = children.flatMap(({ lines }) => lines.filter((line) => line !== 'ended'))
-  expect(endings).toHaveLength(trees)
-  for (const ending of endings) expect(ending).toMatch(/^(end_turn |error budget_exceeded)$/)
-  const [account, ...others] = query(name, 'select id, tokens, nanos from budget_accounts')
-  expect(others).toEqual([])
-  const [turns] = query(name, 'select sum(total_tokens)::int as tokens from turns')
-  expect([account?.id, account?.tokens]).toEqual([
-    expect.stringMatching(/^day:\d+$/),
-    turns?.tokens,
-  ])
-  expect(account?.nanos as number).toBeLessThanOrEqual(cap * 1e9)
-  expect(query(name, 'select * from budget_reservations')).toEqual([])
-})
+live(
+  'three processes have never reserved or spent more than their budget, at any commit',
+  async () => {
+    const server = await serving((response, { body }) => {
+      const isTree = (userTexts({ body } as never)[0] ?? '').startsWith('tree')
+      const isFirst = body.messages.length === 1
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      const call = anthropic.calls(['c', 'spawn_agent', { task: 'work' }])
+      response.end(isTree && isFirst ? call : anthropic.answer('done'))
+    })
+    const name = fresh()
+    const trees = Number(process.env.POSTGRES_TREES ?? 9)
+    const cap = trees * 0.001
+    await recordBudgets(name)
+    const children = ['a', 'b', 'c'].map((of, number) => {
+      const count = Math.ceil((trees - number) / 3)
+      return killable('broker/spender.mjs', [name, server.url, of, String(count), String(cap)])
+    })
+    await Promise.all(
+      children.map(async (child) => {
+        await child.line('ended')
+        await child.ended
+      }),
+    )
+    const endings = children.flatMap(({ lines }) => lines.filter((line) => line !== 'ended'))
+    expect(endings).toHaveLength(trees)
+    for (const ending of endings) expect(ending).toMatch(/^(end_turn |error budget_exceeded)$/)
+    const [account, ...others] = query(name, 'select id, tokens, nanos from budget_accounts')
+    expect(others).toEqual([])
+    const [turns] = query(name, 'select sum(total_tokens)::int as tokens from turns')
+    expect([account?.id, account?.tokens]).toEqual([
+      expect.stringMatching(/^day:\d+$/),
+      turns?.tokens,
+    ])
+    const [commits] = query(
+      name,
+      'select count(*)::int as all, max(nanos)::float8 as most from budget_commits',
+    )
+    // Each tree has at least a call that is reserved and settled.
+    expect(commits?.all).toBeGreaterThan(trees * 2)
+    expect(commits?.most).toBeGreaterThanOrEqual(account?.nanos as number)
+    expect(commits?.most).toBeLessThanOrEqual(cap * 1e9)
+    expect(query(name, 'select * from budget_reservations')).toEqual([])
+  },
+)
 
 live(
   'a call that waits in one process is decided about in another, and goes on where it waited',
