@@ -59,8 +59,9 @@ test('trees of agents in three processes never reserve more than their budget, a
     while (!recorded && !isOver) states.push((await reader.ledger.query(accounts)).rows)
     await ended
     if (commits !== undefined) states.push(...(await commits.after(accounts)))
-    // Each tree has at least a call that is reserved and settled.
-    expect(states.length).toBeGreaterThan(recorded ? trees * 2 : 0)
+    // Calls of several trees share a commit, so that their number is open.
+    const reserving = states.filter((rows) => rows.some((row) => row.most !== row.nanos))
+    if (recorded) expect(reserving.length).toBeGreaterThan(2)
     const most = states.map((rows) => Math.max(0, ...rows.map((row) => row.most as number)))
     expect(most.filter((nanos) => nanos > cap * 1e9)).toEqual([])
     expect(Math.max(...most)).toBeGreaterThan(0)
