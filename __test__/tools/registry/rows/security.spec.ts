@@ -37,7 +37,7 @@
 // | Row: injected instructions                              | Test                                                                 |
 // |---------------------------------------------------------|----------------------------------------------------------------------|
 // | A permission before each call; a failing hook denies    | `../../hooks.spec.ts`, "a gate that %s is a deny"                    |
-// | A hook throws, or is silent for 30 s: denied            | `../../undecided.spec.ts`                                            |
+// | A hook throws, or is silent for 30 s: denied            | `../../../security/undecided.spec.ts`                               |
 // | An approval has expired: denied                         | `../../../engine/approvals/deciding.spec.ts`, "an approval that …"   |
 // | What a server says of its tools grants nothing          | `../../mcp/calls.spec.ts`, "in a run with a hook, calls of a server …" |
 // | Lists of tools know a server's own names                | `../../mcp/calls.spec.ts`, "policies allow and deny a tool by its …" |
