@@ -132,6 +132,8 @@ class AgentEngine implements Declared {
   #defaults: Readonly<Fields>
   /** What it adds to contexts. */
   #ofContexts: OfEngine
+  // Not made in the constructor: what is made there keeps the options, with their keys, as long as the engine.
+  #newId = (): string => this.#native.newId()
   /** The number that identifies the key functions for the native side; 0 where no key is a function. */
   #keys = 0
   /** The number of the `onRequest` for the requests of its memory. */
@@ -150,7 +152,7 @@ class AgentEngine implements Declared {
     this.#skipped = skipped
     this.#hooks = hooks
     this.#defaults = defaults
-    this.#ofContexts = { defaults, newId: () => this.#native.newId(), toolsets: read.toolsets }
+    this.#ofContexts = { defaults, newId: this.#newId, toolsets: read.toolsets }
     if (functions.size > 0 || embed !== undefined) {
       this.#keys = hub.addKeySource(
         (number, index, refused, ask) => {

@@ -35,6 +35,7 @@ use provider::{
     HostKey, HttpClient, HttpProvider, KeyHost, Provider, ProviderSettings, RequestHost,
     ScriptedProvider, wire_of,
 };
+use secrecy::zeroize::Zeroizing;
 use serde_json::json as object;
 use serde_json::value::RawValue;
 use workspace::{ProtectedPath, Support, protect};
@@ -143,12 +144,13 @@ impl NativeEngine {
             Some(JournalName::Final) => JournalMode::Final,
             Some(JournalName::Full) | None => JournalMode::Full,
         };
-        // Last, so that a wrong option leaves no file behind.
+        // Before the file is opened, so that no tool ever finds it unprotected.
         let path = ledger.as_ref().and_then(|fields| fields.path.clone());
+        let protected = path.map(|path| protect(path.into()));
+        // Last, so that a wrong option leaves no file behind.
         let ledger = ledger
             .map(|fields| backend::open(fields, &environment, &clock, Some(&host)))
             .transpose()?;
-        let protected = path.map(|path| protect(path.into()));
         let port = ledger.as_ref();
         let tasks = hub.tasks().sibling();
         let engine = Engine::new(EngineParts {
@@ -299,6 +301,8 @@ impl NativeEngine {
     /// for the requests of its memory.
     #[napi(constructor, catch_unwind)]
     pub fn new(hub: &NativeHub, options: String, keys: u32, hook: Option<u32>) -> Result<Self> {
+        // It has the keys that are given as texts.
+        let options = Zeroizing::new(options);
         Self::build(hub, &options, keys, hook).map_err(|error| js_error(&error))
     }
 

@@ -175,10 +175,13 @@ impl Engine {
         self.shared.given.clear();
     }
 
-    /// Closes unused connections. Later requests open new ones.
+    /// Closes the connections and drops the keys, when nothing is requested any more.
     pub(crate) fn disconnect(&self) {
         for (_, entry) in self.providers.entries() {
             entry.provider.disconnect();
+            for profile in &entry.keys.profiles {
+                profile.forget();
+            }
         }
     }
 

@@ -5,7 +5,7 @@
 // | Tools open relative to a directory handle               | "files: …", and `../../coding/hostile.spec.ts`, both tests           |
 // | Links out, FIFOs, devices, `/proc`                      | `../../coding/hostile.spec.ts`, "200 hostile paths …"                |
 // | A write is a new file that replaces the old one         | crates/workspace, `a_replaced_file_has_its_mode_and_is_another_file` |
-// | `.git/hooks`, the ledger and its log are protected      | `../../coding/coding-tools.spec.ts`, "a ledger in the workspace …"   |
+// | `.git`, ledger and log, config, patch journal protected | `../../coding/protected.spec.ts`, a test for each                    |
 // | What is read has a limit; binaries are known            | `../../coding/pi-files.spec.ts`                                      |
 // | A cleaned environment, no input, umask 077              | crates/workspace, `a_command_runs_in_the_workspace_with_…`           |
 // | Output is bounded, and whole in a file                  | "shells: a gigabyte …", `../../coding/pi-bash.spec.ts`               |
@@ -20,10 +20,12 @@
 // | Row: secrets and network                                | Test                                                                 |
 // |---------------------------------------------------------|----------------------------------------------------------------------|
 // | A key is in one header, and in no log, event or file    | `../../../security/secrets.spec.ts`, "a key never appears"           |
+// | A key is in no heap snapshot or memory after the end    | `../../../security/memory.spec.ts`; crates/provider, `a_key_is_gone_…` |
 // | A token of a server is the host's, or a login's         | `../../mcp/http.spec.ts`, `../../mcp/oauth.spec.ts`                  |
 // | A key in every encoding is removed from errors          | `../../../security/echoed-keys.spec.ts`                              |
 // | A login calls no internal address that a server names   | `../../mcp/oauth.spec.ts`, "a server cannot have internal …"         |
-// | TLS 1.2 or newer, roots, authorities by option          | crates/provider, src/http/tests/tls.rs                               |
+// | TLS 1.2 or newer                                        | `../../../security/tls.spec.ts`                                      |
+// | Roots, authorities by option                            | crates/provider, src/http/tests/tls.rs                               |
 // | No redirect is followed                                 | `../../../security/secrets.spec.ts`, "… in a redirect"               |
 // | https, or this machine; no addresses of metadata        | `../../../security/secrets.spec.ts`, "options that are refused"      |
 // | A name is checked again by what it resolves to          | crates/provider, `a_name_that_resolves_to_a_metadata_address_…`      |
@@ -35,7 +37,7 @@
 // | Row: injected instructions                              | Test                                                                 |
 // |---------------------------------------------------------|----------------------------------------------------------------------|
 // | A permission before each call; a failing hook denies    | `../../hooks.spec.ts`, "a gate that %s is a deny"                    |
-// | A hook is silent for 30 s: denied                       | src/engine/tests/hooks.rs, `a_gate_that_is_silent_for_thirty_…`       |
+// | A hook throws, or is silent for 30 s: denied            | `../../../security/undecided.spec.ts`                               |
 // | An approval has expired: denied                         | `../../../engine/approvals/deciding.spec.ts`, "an approval that …"   |
 // | What a server says of its tools grants nothing          | `../../mcp/calls.spec.ts`, "in a run with a hook, calls of a server …" |
 // | Lists of tools know a server's own names                | `../../mcp/calls.spec.ts`, "policies allow and deny a tool by its …" |

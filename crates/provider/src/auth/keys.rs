@@ -81,7 +81,7 @@ impl Hosted {
 }
 
 pub(crate) enum KeySource {
-    Fixed(Arc<Credential>),
+    Fixed(RwLock<Option<Arc<Credential>>>),
     Hosted(Hosted),
 }
 
@@ -114,17 +114,32 @@ impl KeyProfile {
     #[must_use]
     pub fn fixed(credential: Credential, kind: AuthType) -> Self {
         let id = credential.profile_id.clone();
-        Self { id, kind, source: KeySource::Fixed(Arc::new(credential)) }
+        Self { id, kind, source: KeySource::Fixed(RwLock::new(Some(Arc::new(credential)))) }
     }
 
     /// The key that is known without a call of the host.
     pub(crate) fn known(&self) -> Option<Arc<Credential>> {
-        match &self.source {
-            KeySource::Fixed(credential) => Some(Arc::clone(credential)),
+        let known = match &self.source {
+            KeySource::Fixed(credential) => credential,
+            KeySource::Hosted(hosted) => &hosted.last,
+        };
+        known.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Drops the key, whose bytes are overwritten, when no attempt can need it any more. A host may hold a closed engine for
+    /// long.
+    pub fn forget(&self) {
+        let known = match &self.source {
+            KeySource::Fixed(credential) => credential,
             KeySource::Hosted(hosted) => {
-                hosted.last.read().unwrap_or_else(PoisonError::into_inner).clone()
+                // Who holds the lock waits for the host, and has no key.
+                if let Ok(mut state) = hosted.state.try_lock() {
+                    *state = KeyState::default();
+                }
+                &hosted.last
             }
-        }
+        };
+        known.write().unwrap_or_else(PoisonError::into_inner).take();
     }
 
     /// The credential of an attempt. The host is called once, however many attempts wait.
@@ -133,7 +148,7 @@ impl KeyProfile {
     /// `key_callback`: the host failed, or returned no valid key.
     pub async fn credential(&self, clock: &Clock) -> Result<Arc<Credential>, Failure> {
         let hosted = match &self.source {
-            KeySource::Fixed(credential) => return Ok(Arc::clone(credential)),
+            KeySource::Fixed(_) => return self.known().ok_or_else(|| self.forgotten()),
             KeySource::Hosted(hosted) => hosted,
         };
         let mut state = hosted.state.lock().await;
@@ -186,6 +201,11 @@ impl KeyProfile {
         state.refused = true;
         state.uses = 0;
         had && given_before
+    }
+
+    fn forgotten(&self) -> Failure {
+        let message = format!("the key of `{}` was dropped when its engine was closed", self.id);
+        Failure::new(FailureKind::Auth, "invalid_key", message)
     }
 
     fn failed(&self, what: &str) -> Failure {

@@ -2,8 +2,10 @@
 //!
 //! It must never print a key.
 
-use reqwest::header::{AUTHORIZATION, HeaderName, HeaderValue};
+use bytes::Bytes;
+use reqwest::header::{AUTHORIZATION, HeaderName, HeaderValue, InvalidHeaderValue};
 use secrecy::ExposeSecret as _;
+use secrecy::zeroize::Zeroizing;
 
 use super::errors::final_failure;
 use crate::redact::redact;
@@ -15,15 +17,24 @@ pub(super) fn credential_header(
     credential: &Credential,
 ) -> Result<(HeaderName, HeaderValue), Failure> {
     let secret = credential.secret.expose_secret();
-    let (name, value) = match own_header.filter(|_| !credential.bearer) {
-        Some(name) => (name.clone(), HeaderValue::from_str(secret)),
-        None => (AUTHORIZATION, HeaderValue::try_from(format!("Bearer {secret}"))),
+    let (name, before) = match own_header.filter(|_| !credential.bearer) {
+        Some(name) => (name.clone(), ""),
+        None => (AUTHORIZATION, "Bearer "),
     };
-    let Ok(mut value) = value else {
-        return Err(invalid_key(&credential.profile_id));
-    };
+    match secret_value(before, secret) {
+        Ok(value) => Ok((name, value)),
+        Err(_) => Err(invalid_key(&credential.profile_id)),
+    }
+}
+
+/// A header's value whose bytes are overwritten when its last copy is dropped, and that no log prints.
+pub(super) fn secret_value(before: &str, secret: &str) -> Result<HeaderValue, InvalidHeaderValue> {
+    let mut bytes = Zeroizing::new(Vec::with_capacity(before.len() + secret.len()));
+    bytes.extend_from_slice(before.as_bytes());
+    bytes.extend_from_slice(secret.as_bytes());
+    let mut value = HeaderValue::from_maybe_shared(Bytes::from_owner(bytes))?;
     value.set_sensitive(true);
-    Ok((name, value))
+    Ok(value)
 }
 
 pub(super) fn invalid_key(profile: &str) -> Failure {

@@ -2,9 +2,10 @@
 
 use bytes::Bytes;
 use reqwest::Url;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName};
 use secrecy::{ExposeSecret as _, SecretString};
 
+use super::credential::secret_value;
 use crate::auth::aws::{self, AwsIdentity, ToSign};
 
 /// Signs a request to Bedrock and adds the headers; `None` where a part of the key cannot be a header.
@@ -38,9 +39,7 @@ pub(super) fn sign(
         secret,
     );
     let mut add = |name: HeaderName, value: &str| {
-        let mut value = HeaderValue::from_str(value).ok()?;
-        value.set_sensitive(true);
-        headers.insert(name, value);
+        headers.insert(name, secret_value("", value).ok()?);
         Some(())
     };
     add(HeaderName::from_static("x-amz-date"), &signed.date)?;

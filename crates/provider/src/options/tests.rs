@@ -8,7 +8,6 @@ use serde_json::value::RawValue;
 use std::sync::Arc;
 
 use super::{ProviderSet, ProviderSettings, parse_providers};
-use crate::auth::keys::KeySource;
 use crate::{Api, ChatQuirks, Credential, Failure};
 use base::config::Environment;
 use model::InputError;
@@ -54,9 +53,8 @@ impl ProviderSet {
     /// The first key of a provider.
     fn credential(&self, name: &str) -> Result<Option<Arc<Credential>>, Failure> {
         let keys = self.keys(name);
-        match (keys.profiles.first().map(|profile| &profile.source), keys.missing) {
-            (Some(KeySource::Fixed(credential)), _) => Ok(Some(Arc::clone(credential))),
-            (Some(KeySource::Hosted(_)), _) => panic!("the host has it"),
+        match (keys.profiles.first(), keys.missing) {
+            (Some(profile), _) => Ok(Some(profile.known().expect("the host has it"))),
             (None, Some(missing)) => Err(missing),
             (None, None) => Ok(None),
         }

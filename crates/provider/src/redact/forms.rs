@@ -5,6 +5,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use memchr::memmem;
+use secrecy::zeroize::Zeroizing;
 
 /// The replacement of a secret.
 pub(crate) const MARK: &str = "[***]";
@@ -12,38 +13,54 @@ pub(crate) const MARK: &str = "[***]";
 /// A shorter "key" (`none`, `ollama`) is a placeholder for servers without keys: replacing it would damage the text.
 pub(super) const SHORTEST_KEY: usize = 8;
 
-/// The key in each form, longest first, so that a shorter form does not break a longer one.
-pub(super) fn forms(key: &str) -> Vec<String> {
+/// The key in each form, longest first, so that a shorter form does not break a longer one. Each is overwritten when it is
+/// dropped: a text that grew would leave its beginning in the memory, so all are made with their length.
+pub(crate) fn forms(key: &str) -> Vec<Zeroizing<String>> {
     let bytes = key.as_bytes();
-    let mut forms = vec![key.to_owned()];
+    let mut forms = vec![Zeroizing::new(key.to_owned())];
     for upper in [true, false] {
-        forms.push(bytes.iter().flat_map(|byte| nibbles(*byte, upper)).collect());
+        let mut hex = Zeroizing::new(String::with_capacity(bytes.len() * 2));
+        hex.extend(bytes.iter().flat_map(|byte| nibbles(*byte, upper)));
+        forms.push(hex);
     }
     for unescaped in ["", "-_.~", "-_.~!'()*"] {
         for upper in [true, false] {
             forms.push(percent_encoded(bytes, unescaped, upper));
         }
     }
-    if let Ok(quoted) = serde_json::to_string(key) {
-        let escaped = quoted.trim_matches('"').to_owned();
-        forms.push(escaped.replace('/', "\\/"));
-        forms.push(escaped);
+    // A character has six at most as JSON (`\u001f`), and an escaped slash one more.
+    let mut quoted = Zeroizing::new(Vec::with_capacity(bytes.len() * 6 + 2));
+    if serde_json::to_writer(&mut *quoted, key).is_ok()
+        && let Ok(quoted) = std::str::from_utf8(&quoted)
+    {
+        let escaped = quoted.trim_matches('"');
+        let mut slashes = Zeroizing::new(String::with_capacity(escaped.len() * 2));
+        for character in escaped.chars() {
+            if character == '/' {
+                slashes.push('\\');
+            }
+            slashes.push(character);
+        }
+        forms.push(slashes);
+        forms.push(Zeroizing::new(escaped.to_owned()));
     }
     // Base64 of the key at each of the three positions it can have in a longer text (`user:key`): the characters that
     // also depend on its neighbours are left out.
     for lead in 0..3_usize {
-        let mut padded = vec![0_u8; lead];
+        let mut padded = Zeroizing::new(Vec::with_capacity(lead + bytes.len()));
+        padded.resize(lead, 0);
         padded.extend_from_slice(bytes);
         let first = (lead * 8).div_ceil(6);
         let whole = padded.len() * 8 / 6;
-        for encoded in [STANDARD_NO_PAD.encode(&padded), URL_SAFE_NO_PAD.encode(&padded)] {
+        for engine in [STANDARD_NO_PAD, URL_SAFE_NO_PAD] {
+            let encoded = Zeroizing::new(engine.encode(&*padded));
             if let Some(stable) = encoded.get(first..whole.min(encoded.len())) {
-                forms.push(stable.to_owned());
+                forms.push(Zeroizing::new(stable.to_owned()));
             }
         }
     }
     forms.retain(|form| form.len() >= SHORTEST_KEY);
-    forms.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+    forms.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.as_str().cmp(b.as_str())));
     forms.dedup();
     forms
 }
@@ -55,8 +72,8 @@ fn nibbles(byte: u8, upper: bool) -> [char; 2] {
         .map(|nibble| char::from(digits.get(usize::from(nibble)).copied().unwrap_or(b'0')))
 }
 
-fn percent_encoded(bytes: &[u8], unescaped: &str, upper: bool) -> String {
-    let mut out = String::with_capacity(bytes.len() * 3);
+fn percent_encoded(bytes: &[u8], unescaped: &str, upper: bool) -> Zeroizing<String> {
+    let mut out = Zeroizing::new(String::with_capacity(bytes.len() * 3));
     for &byte in bytes {
         let character = char::from(byte);
         if byte.is_ascii_alphanumeric() || (byte.is_ascii() && unescaped.contains(character)) {

@@ -4,7 +4,8 @@
 
 use std::borrow::Cow;
 
-use memchr::memmem::Finder;
+use memchr::memmem;
+use secrecy::zeroize::Zeroizing;
 use serde_json::Value;
 
 use super::forms::{MARK, SHORTEST_KEY, forms, replace_all};
@@ -12,14 +13,14 @@ use super::forms::{MARK, SHORTEST_KEY, forms, replace_all};
 /// The maximum characters of a server's word, such as a stop reason.
 const MAX_WORD: usize = 200;
 
-/// The keys of one attempt, in every form.
+/// The keys of one attempt, in every form. A prepared search would have a copy of its own, which is not overwritten.
 pub(crate) struct LiveKeys {
-    forms: Vec<(String, Finder<'static>)>,
+    forms: Vec<Zeroizing<String>>,
 }
 
 impl LiveKeys {
     pub(crate) fn new(keys: &[&str]) -> Self {
-        let mut all: Vec<String> = keys
+        let mut all: Vec<Zeroizing<String>> = keys
             .iter()
             .map(|key| key.trim())
             .filter(|key| key.len() >= SHORTEST_KEY)
@@ -27,18 +28,11 @@ impl LiveKeys {
             .collect();
         all.sort_by_key(|form| std::cmp::Reverse(form.len()));
         all.dedup();
-        let forms = all
-            .into_iter()
-            .map(|form| {
-                let finder = Finder::new(form.as_bytes()).into_owned();
-                (form, finder)
-            })
-            .collect();
-        Self { forms }
+        Self { forms: all }
     }
 
     fn is_in(&self, text: &str) -> bool {
-        self.forms.iter().any(|(_, finder)| finder.find(text.as_bytes()).is_some())
+        self.forms.iter().any(|form| memmem::find(text.as_bytes(), form.as_bytes()).is_some())
     }
 
     /// `text` without the keys.
@@ -47,7 +41,7 @@ impl LiveKeys {
             return Cow::Borrowed(text);
         }
         let mut out = text.to_owned();
-        for (form, _) in &self.forms {
+        for form in &self.forms {
             out = replace_all(&out, form);
         }
         // A replacement can join the text before and after it into a key.

@@ -13,6 +13,8 @@ mod tests;
 pub use known::KnownKeys;
 
 pub(crate) use forms::MARK;
+#[cfg(all(test, target_os = "linux"))]
+pub(crate) use forms::forms as forms_of;
 pub(crate) use live::LiveKeys;
 
 use memchr::memmem;

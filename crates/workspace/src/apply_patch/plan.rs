@@ -5,7 +5,7 @@ use rustix::fs::Stat;
 use serde::{Deserialize, Serialize};
 
 /// The directory of a journal, in the workspace. It exists while a patch is applied, and after a crash.
-pub(super) const JOURNAL: &str = ".nexus-patch";
+pub(super) use crate::root::JOURNAL;
 /// The file in it that makes it count: it is there from before the first change until after the last.
 pub(super) const PLAN: &str = "plan.json";
 pub(super) const FORMAT: u32 = 1;

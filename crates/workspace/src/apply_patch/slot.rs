@@ -8,7 +8,9 @@ use rustix::fs::{Access, AtFlags, FileType, Stat};
 use rustix::io::Errno;
 
 use crate::error::{ToolError, quoted, system};
-use crate::root::{Create, Identity, Protected, Root, file_type, refuse_git_parts, refuse_kind};
+use crate::root::{
+    Create, Identity, Protected, Root, file_type, refuse_kind, refuse_reserved_parts,
+};
 
 /// A name and its directory.
 #[derive(Debug)]
@@ -34,7 +36,7 @@ impl Slot {
         create: Create,
     ) -> Result<Option<Self>, ToolError> {
         let fail = |error| system(path, error);
-        refuse_git_parts(Path::new(path), path)?;
+        refuse_reserved_parts(Path::new(path), path)?;
         let Some((parent, name)) = split(path) else { return Err(fail(Errno::ISDIR)) };
         let directory = match root.open_directory(&parent, Create::Nothing) {
             Err(Errno::NOENT) => {

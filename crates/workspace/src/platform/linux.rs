@@ -308,13 +308,16 @@ impl Workspace {
     }
 }
 
-/// A sandbox can only allow: what is in the workspace can be written by a shell.
+/// A sandbox can only allow: what is in the workspace can be written by a shell, also what a link elsewhere leads to.
 fn refuse_within(names: &[Vec<PathBuf>], protect: &[PathBuf]) -> Result<(), OpenError> {
     let workspace = names.first().map(Vec::as_slice).unwrap_or_default();
     for (at, path) in protect.iter().enumerate() {
-        let real = path.parent().and_then(|parent| std::fs::canonicalize(parent).ok());
-        let directory = real.as_deref().unwrap_or(path);
-        let is_within = |name: &PathBuf| directory.starts_with(name);
+        let directory = path.parent().and_then(|parent| std::fs::canonicalize(parent).ok());
+        let file = std::fs::canonicalize(path).ok();
+        let is_within = |name: &PathBuf| {
+            directory.as_deref().unwrap_or(path).starts_with(name)
+                || file.as_deref().is_some_and(|file| file.starts_with(name))
+        };
         if workspace.iter().any(is_within) {
             return Err(OpenError {
                 field: format!("protect[{at}]"),

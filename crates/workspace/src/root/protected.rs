@@ -1,10 +1,10 @@
 //! What no tool may touch: the repository's own files (`.git`), because a hook or a setting there is a command that the host
-//! runs later, and the files that the host names, a ledger with SQLite's files beside it.
+//! runs later, the journal of a patch, by which files are restored, and the files that the host names, a ledger with SQLite's
+//! files beside it.
 //!
 //! Files are compared by what they are and not by how they are called. A ledger must not even be opened: closing any handle
 //! of it in this process drops SQLite's locks (docs/rules/faults.md#no-second-sqlite).
 
-use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,10 @@ use super::opened::Identity;
 use crate::error::{ToolError, quoted, system};
 use crate::protected_paths::of_process;
 
-const GIT: &str = ".git";
+/// The journal of `apply_patch`, in a workspace.
+pub(crate) const JOURNAL: &str = ".nexus-patch";
+/// Directories that no tool writes, wherever they are.
+const RESERVED: [&str; 2] = [".git", JOURNAL];
 /// The most directories between a file and its root.
 const MAX_DEPTH: usize = 4_096;
 
@@ -28,22 +31,22 @@ pub(crate) struct Protected {
 
 impl Protected {
     pub(crate) fn new(paths: &[PathBuf]) -> Self {
-        Self { files: with_sqlite(paths) }
+        Self { files: paths.to_vec() }
     }
 
-    /// These, and those of the process.
-    fn all(&self) -> impl Iterator<Item = Cow<'_, PathBuf>> {
-        let of_process = with_sqlite(&of_process());
-        self.files.iter().map(Cow::Borrowed).chain(of_process.into_iter().map(Cow::Owned))
+    /// These, and those of the process, with the files that SQLite has beside each.
+    fn all(&self) -> Vec<PathBuf> {
+        with_sqlite(self.files.iter().cloned().chain(of_process()))
     }
 
     /// The files as they are now, for a search: each name is looked up once.
     pub(crate) fn files(&self) -> ProtectedFiles {
-        let stats: Vec<_> = self.all().filter_map(|file| rustix::fs::stat(&**file).ok()).collect();
+        let all = self.all();
+        let stats: Vec<_> = all.iter().filter_map(|file| rustix::fs::stat(file).ok()).collect();
         ProtectedFiles {
             identities: stats.iter().map(Identity::of).collect(),
             have_links: stats.iter().any(|stat| stat.st_nlink > 1),
-            names: self.all().filter_map(|file| file.file_name().map(OsStr::to_owned)).collect(),
+            names: all.iter().filter_map(|file| file.file_name().map(OsStr::to_owned)).collect(),
         }
     }
 
@@ -72,7 +75,7 @@ impl Protected {
                 return Err(refused(path));
             }
         }
-        refuse_git(root, directory, name, path)
+        refuse_reserved(root, directory, name, path)
     }
 
     /// Refuses to make the directories of `parent` where a protected directory would get them.
@@ -117,22 +120,32 @@ impl ProtectedFiles {
     }
 }
 
-/// Each path, and SQLite's files beside it.
-fn with_sqlite(paths: &[PathBuf]) -> Vec<PathBuf> {
+/// Each path, the file that it leads to if it is a link, and SQLite's files beside both: SQLite names them after the file itself.
+fn with_sqlite(paths: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
     let with = |path: &PathBuf, end: &str| {
         let mut name = path.clone().into_os_string();
         name.push(end);
         PathBuf::from(name)
     };
     let beside = ["", "-wal", "-shm", "-journal"];
-    paths.iter().flat_map(|path| beside.map(|end| with(path, end))).collect()
+    paths
+        .flat_map(|path| {
+            let target = std::fs::canonicalize(&path).ok().filter(|target| *target != path);
+            std::iter::once(path).chain(target)
+        })
+        .flat_map(|path| beside.map(|end| with(&path, end)))
+        .collect()
 }
 
-/// Refuses a file in a `.git`, and the name itself: walks up by handles, so that no link and no other spelling hides it.
-fn refuse_git(root: &Root, directory: &OwnedFd, name: &OsStr, path: &str) -> Result<(), ToolError> {
-    if is_git(name) {
-        return Err(in_git(path));
-    }
+/// Refuses a file in a reserved directory, and its name itself: walks up by handles, so that no link and no other spelling
+/// hides it.
+fn refuse_reserved(
+    root: &Root,
+    directory: &OwnedFd,
+    name: &OsStr,
+    path: &str,
+) -> Result<(), ToolError> {
+    refuse_reserved_parts(Path::new(name), path)?;
     let fail = |error| system(path, error);
     let up = |from: &OwnedFd, to: &str| {
         rustix::fs::openat(
@@ -153,33 +166,37 @@ fn refuse_git(root: &Root, directory: &OwnedFd, name: &OsStr, path: &str) -> Res
             // The top of the file system: the directory was moved out of the root meanwhile.
             break;
         }
-        let git = rustix::fs::statat(&parent, GIT, AtFlags::SYMLINK_NOFOLLOW);
-        if git.is_ok_and(|stat| Identity::of(&stat) == here) {
-            return Err(in_git(path));
+        for reserved in RESERVED {
+            let found = rustix::fs::statat(&parent, reserved, AtFlags::SYMLINK_NOFOLLOW);
+            if found.is_ok_and(|stat| Identity::of(&stat) == here) {
+                return Err(in_reserved(reserved, path));
+            }
         }
         current = parent;
     }
     Err(ToolError::new(format!("`{}` is not in the workspace any more", quoted(path))))
 }
 
-/// Whether a path that is to be made would have a `.git` in it.
-pub(crate) fn refuse_git_parts(relative: &Path, path: &str) -> Result<(), ToolError> {
-    if relative.components().any(|part| is_git(part.as_os_str())) {
-        return Err(in_git(path));
+/// Whether a path that is to be made would have a reserved name in it.
+pub(crate) fn refuse_reserved_parts(relative: &Path, path: &str) -> Result<(), ToolError> {
+    for part in relative.components() {
+        if let Some(name) = RESERVED.iter().find(|name| part.as_os_str().eq_ignore_ascii_case(name))
+        {
+            return Err(in_reserved(name, path));
+        }
     }
     Ok(())
-}
-
-fn is_git(name: &OsStr) -> bool {
-    name.eq_ignore_ascii_case(GIT)
 }
 
 fn identity(path: &Path) -> Option<Identity> {
     rustix::fs::stat(path).ok().map(|stat| Identity::of(&stat))
 }
 
-fn in_git(path: &str) -> ToolError {
-    ToolError::new(format!("`{}` is in a `.git`, which the file tools do not write", quoted(path)))
+fn in_reserved(name: &str, path: &str) -> ToolError {
+    ToolError::new(format!(
+        "`{}` is in a `{name}`, which the file tools do not write",
+        quoted(path)
+    ))
 }
 
 fn refused(path: &str) -> ToolError {

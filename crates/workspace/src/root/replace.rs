@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use super::directory::{Create, Root};
 use super::opened::{Identity, Opened, file_type, refuse_kind, version};
-use super::protected::{Protected, refuse_git_parts};
+use super::protected::{Protected, refuse_reserved_parts};
 use crate::cancel::Cancel;
 use crate::error::{ToolError, quoted, system};
 
@@ -46,7 +46,7 @@ impl Target {
         let fail = |error| system(path, error);
         let mut relative = relative.to_owned();
         let mut create = create;
-        refuse_git_parts(&relative, path)?;
+        refuse_reserved_parts(&relative, path)?;
         for _ in 0..MAX_LINKS {
             let Some(name) = relative.file_name().map(OsStr::to_owned) else {
                 return Err(is_directory(path));

@@ -4,6 +4,7 @@
 
 use ring::digest::{Context, SHA256};
 use ring::hmac;
+use secrecy::zeroize::Zeroizing;
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::AwsIdentity;
@@ -52,19 +53,25 @@ pub(crate) fn sign(request: &ToSign<'_>, identity: &AwsIdentity, secret: &Secret
     }
     headers.sort_unstable();
     let names = headers.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(";");
-    let lines: String =
-        headers.iter().map(|(name, value)| format!("{name}:{}\n", trimmed(value))).collect();
-    let canonical = format!(
-        "{}\n{}\n{}\n{lines}\n{names}\n{}",
-        request.method,
-        canonical_path(request.path),
-        canonical_query(&request.query),
-        hex(&digest(request.body.iter().map(AsRef::as_ref))),
-    );
+    // The canonical request is hashed piece by piece: it has the session's token.
+    let mut canonical = Context::new(&SHA256);
+    let (path, query) = (canonical_path(request.path), canonical_query(&request.query));
+    canonical.update(format!("{}\n{path}\n{query}\n", request.method).as_bytes());
+    for (name, value) in &headers {
+        canonical.update(name.as_bytes());
+        canonical.update(b":");
+        canonical.update(trimmed(value).as_bytes());
+        canonical.update(b"\n");
+    }
+    let body = hex(&digest(request.body.iter().map(AsRef::as_ref)));
+    canonical.update(format!("\n{names}\n{body}").as_bytes());
     let scope = format!("{day}/{}/{}/aws4_request", request.region, request.service);
-    let hash = hex(&digest([canonical.as_bytes()]));
+    let hash = hex(canonical.finish().as_ref());
     let to_sign = format!("{ALGORITHM}\n{date}\n{scope}\n{hash}");
-    let mut key = format!("AWS4{}", secret.expose_secret()).into_bytes();
+    let secret = secret.expose_secret();
+    let mut key = Zeroizing::new(Vec::with_capacity(secret.len() + 4));
+    key.extend_from_slice(b"AWS4");
+    key.extend_from_slice(secret.as_bytes());
     for part in [day, request.region, request.service, "aws4_request"] {
         key = keyed(&key, part.as_bytes());
     }
@@ -76,8 +83,8 @@ pub(crate) fn sign(request: &ToSign<'_>, identity: &AwsIdentity, secret: &Secret
     Signed { date, authorization }
 }
 
-fn keyed(key: &[u8], data: &[u8]) -> Vec<u8> {
-    hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), data).as_ref().to_vec()
+fn keyed(key: &[u8], data: &[u8]) -> Zeroizing<Vec<u8>> {
+    hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), data).as_ref().to_vec().into()
 }
 
 fn digest<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
@@ -108,8 +115,8 @@ fn canonical_query(query: &[(String, String)]) -> String {
 }
 
 /// The value without surrounding blanks, and with each run of blanks inside as one.
-fn trimmed(value: &str) -> String {
-    value.split(' ').filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+fn trimmed(value: &str) -> Zeroizing<String> {
+    value.split(' ').filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ").into()
 }
 
 /// `20150830T123600Z`.
