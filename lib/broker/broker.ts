@@ -111,7 +111,12 @@ class Broker implements Declared {
     this.#engine = engine as AgentEngine
     this.#parts = parts
     this.#options = readBrokerOptions(options)
-    this.#deliveries = new Deliveries(this.#engine, () => this.#native)
+    this.#deliveries = new Deliveries(
+      this.#engine,
+      () => this.#native,
+      this.#options.deliveryMs,
+      (error) => this.#emit('error', error),
+    )
     this.#schedules = new Schedules(
       this.#options,
       () => this.#native,

@@ -58,6 +58,7 @@ const ofOptions: [string, unknown, string?][] = [
   ['queue.drop', 'all'],
   ['queue.bySource.user', 'fast'],
   ['outbox.silent', 'NO_REPLY'],
+  ['outbox.timeoutMs', 0],
   ['lanes.main', 0],
   ['lanes.other', 1],
   ['smartRoute', 'x'],
