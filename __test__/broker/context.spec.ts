@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { expect, test, vi } from 'vitest'
 import {
   AgentEngine,
+  type AgentEngineError,
   type Broker,
   type ContextLayer,
   type LayerChange,
@@ -327,7 +328,10 @@ test('a toolset that does not answer for 30 seconds when a turn is resumed close
       { ledger: ledgerAt(file) },
     )
     const errors: unknown[] = []
-    broker.on('error', ({ code, message }) => void errors.push([code, message]))
+    broker.on('error', (error) => {
+      const { code, message } = error as AgentEngineError
+      errors.push([code, message])
+    })
     const ended = new Promise<QueuedMessage[]>((resolve) => {
       broker.on('queue', ({ items }) => resolve(items))
     })

@@ -2,7 +2,7 @@
 // never reach a real platform.
 
 import { expect, test, vi } from 'vitest'
-import { Broker, type Delivery, type StoredDelivery } from '../../index.js'
+import { type AgentEngineError, Broker, type Delivery, type StoredDelivery } from '../../index.js'
 import { askedServer, brokerAt, echoing } from '../support/broker.js'
 import { afterwards, closing } from '../support/cleanup.js'
 import { engineAt } from '../support/engine.js'
@@ -149,7 +149,10 @@ for (const [timeoutMs, most] of [
     try {
       const { broker } = brokerAt(server.url, { outbox: { timeoutMs } })
       const errors: unknown[] = []
-      broker.on('error', ({ code, message }) => void errors.push([code, message]))
+      broker.on('error', (error) => {
+        const { code, message } = error as AgentEngineError
+        errors.push([code, message])
+      })
       let late = () => {}
       const { first } = deliveriesOf(broker, ({ text, attempt }) => {
         if (text !== 'to a' || attempt > 1) return
