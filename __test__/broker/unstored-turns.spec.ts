@@ -2,8 +2,9 @@
 // the session twice, and what is tried again is tried in its order. It must never wait a fixed time.
 
 import { expect, test } from 'vitest'
-import type { AgentEngineError, Broker, QueuedMessage } from '../../index.js'
+import type { AgentEngineError, AgentResult, Broker, QueuedMessage } from '../../index.js'
 import { type Asked, askedServer, brokerAt } from '../support/broker.js'
+import { folder } from '../support/cleanup.js'
 import { ledgerAt, newLedger, onPostgres, rows } from '../support/ledger/named.js'
 import { hasPostgres } from '../support/ledger/postgres.js'
 import { sqlite3 } from '../support/ledger/sqlite3.js'
@@ -178,6 +179,46 @@ live(
     expect(items).toEqual([{ status: 'delivered' }, { status: 'delivered' }])
   },
 )
+
+test('a message whose turn is refused while the ledger is closed for a move waits, and is answered when that has failed', async () => {
+  const { server, next } = await askedServer()
+  const { broker, engine } = brokerAt(server.url, { queue: { pulseMs: 20 } })
+  const refused = new Promise<AgentResult>((resolve) => {
+    let runs = 0
+    broker.on('run', ({ run }) => {
+      if (++runs === 3) resolve(run.result)
+    })
+  })
+  const other = broker.execute({ to: { session: 'other' }, message: 'o' })
+  const holding = await next()
+  const first = broker.execute({ to, message: 'a' })
+  const asked = await next()
+  const second = broker.execute({ to, message: 'b' })
+  await second.receipt
+  const codeOf = (call: Promise<unknown>) =>
+    call.then(
+      () => 'no error',
+      ({ code }) => code,
+    )
+  const move = codeOf(engine.ledger.copyTo({ path: folder().file }, { cutOver: true }))
+  // It waits for the turns under way.
+  await expect.poll(() => codeOf(engine.ledger.alias('another', label))).toBe('ledger_moved')
+  asked.answer('to a')
+  expect((await first.result).persisted).toBe(true)
+  const { stopReason, error } = await refused
+  expect([stopReason, error?.detail.code]).toEqual(['error', 'ledger_moved'])
+  const waiting = (await broker.queue(label)).map(({ message, status }) => [
+    message.content,
+    status,
+  ])
+  expect(waiting).toEqual([['b', 'pending']])
+  holding.answer('to o')
+  expect((await other.result).persisted).toBe(true)
+  expect(await move).toBe('storage_locked')
+  ;(await next()).answer('to b')
+  expect((await second.result).text).toBe('to b')
+  expect(await texts(engine)).toEqual(['a', 'to a', 'b', 'to b'])
+})
 
 live('a delivery whose acknowledgement is not stored once is handed out once', async () => {
   const { server, next } = await askedServer()
