@@ -373,7 +373,10 @@ test('a steered message enters the turn with its event', async () => {
   ;(await next()).calls(['call_1', 'wait', {}])
   await begun
   const steered = broker.execute({ to, message: 'b', mode: 'steer', event: { from: 'ann', time } })
-  expect((await steered.receipt).disposition).toBe('steered')
+  await steered.receipt
+  // Another step of the session may be under way: it is offered to the turn by the next one.
+  const offered = 'SELECT id FROM queue_items WHERE turn_id IS NOT NULL'
+  await expect.poll(async () => (await engine.ledger.query(offered)).rows.length).toBe(2)
   finish()
   const asked = await next()
   expect(asked.texts.map(plain)).toEqual([
