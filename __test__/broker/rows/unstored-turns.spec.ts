@@ -2,12 +2,12 @@
 // the session twice, and what is tried again is tried in its order. It must never wait a fixed time.
 
 import { expect, test } from 'vitest'
-import type { AgentEngineError, AgentResult, Broker, QueuedMessage } from '../../index.js'
-import { type Asked, askedServer, brokerAt } from '../support/broker.js'
-import { folder } from '../support/cleanup.js'
-import { ledgerAt, newLedger, onPostgres, rows } from '../support/ledger/named.js'
-import { hasPostgres } from '../support/ledger/postgres.js'
-import { sqlite3 } from '../support/ledger/sqlite3.js'
+import type { AgentEngineError, AgentResult, Broker, QueuedMessage } from '../../../index.js'
+import { type Asked, askedServer, brokerAt } from '../../support/broker.js'
+import { folder } from '../../support/cleanup.js'
+import { ledgerAt, newLedger, onPostgres, rows } from '../../support/ledger/named.js'
+import { hasPostgres } from '../../support/ledger/postgres.js'
+import { sqlite3 } from '../../support/ledger/sqlite3.js'
 
 const label = 'agent:main:main'
 const to = { session: label }
