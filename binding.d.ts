@@ -112,7 +112,10 @@ export declare class NativeEngine {
   static measureLayers(args: string): string
   /** A text that is put into a message, in its tag. `args`: the JSON of `{ origin, nonce, attributes, text }`. */
   static contextTag(args: string): string
-  /** The files of a session's prompt: those that were stored, else they are read and stored; answers request `id`. */
+  /**
+   * The files of a session's prompt: those that were stored, else they are read and stored. And those that a compaction will
+   * bring, where they differ; answers request `id`.
+   */
   promptFiles(id: number, args: string): void
   /**
    * Compacts the session that `options` names, and answers request `id` with the result or null. `hooked`:
@@ -335,6 +338,8 @@ export interface QueuedTurnArgs {
   earlier: string
   /** The head of its session, if the turn starts another thread in place of following it. */
   leaves?: string
+  /** Its system prompt from a compaction on, where that differs. */
+  nextPrompt?: string
   /** What it may spend. */
   budget?: TurnBudgetArgs
   /** The number of its newest stored event; 0 for a new turn. */

@@ -2473,6 +2473,7 @@ export type AgentEngineErrorCode =
   | 'invalid_target'
   | 'not_delivered'
   | 'context_failed'
+  | 'delivery_failed'
   | 'unknown_approval'
   | 'unknown_fact'
   | 'already_decided'
@@ -2844,14 +2845,25 @@ export interface SmartRoute {
   confidence: number
 }
 
+/** How a {@link Broker} hands out deliveries. */
+export interface OutboxOptions {
+  /** Answers that are not delivered. Default `NO_REPLY` and `HEARTBEAT_OK`. */
+  silent?: readonly string[] | undefined
+  /**
+   * The most milliseconds that the `delivery` listener has for one. Then it has failed: it is the event `error` with `delivery_failed`, and is
+   * handed out again like one that was rejected. Default 60,000.
+   */
+  timeoutMs?: number | undefined
+}
+
 /** Options of a {@link Broker}. */
 export interface BrokerOptions extends AgentsConfig<BrokerAgent> {
   /** Tools by name; an agent names its own with `toolset`. */
   toolsets?: Readonly<Record<string, Toolset>> | undefined
   /** `nexus`: messages of users interrupt, those of workers and timers follow. */
   queue?: QueueOptions | 'nexus' | undefined
-  /** Answers that are not delivered. Default `NO_REPLY` and `HEARTBEAT_OK`. */
-  outbox?: { silent?: readonly string[] | undefined } | undefined
+  /** How answers are handed to the `delivery` listener. */
+  outbox?: OutboxOptions | undefined
   /** How many turns run at once, those of workers apart. Default 4 and 8. */
   lanes?: { main?: number | undefined; worker?: number | undefined } | undefined
   /** Called first for a target with `smart: true`. What it does not answer within 2 s, or not surely, goes to the given target. */

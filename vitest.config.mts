@@ -84,6 +84,8 @@ const common = {
   maxWorkers: 4,
   testTimeout: 60_000,
   hookTimeout: 60_000,
+  // What is waited for comes when the machine has time for it.
+  expect: { poll: { timeout: 30_000 } },
   server: { deps: { external: shipped } },
 }
 

@@ -4,10 +4,19 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test, vi } from 'vitest'
-import { AgentEngine, type Broker, type ContextLayer, type LayerChange } from '../../index.js'
+import {
+  AgentEngine,
+  type AgentEngineError,
+  type Broker,
+  type ContextLayer,
+  type LayerChange,
+  type QueuedMessage,
+} from '../../index.js'
 import { askedServer, brokerAt, echoing, userTexts } from '../support/broker.js'
 import { closing, folder, serving } from '../support/cleanup.js'
 import { context, engineAt } from '../support/engine.js'
+import { leasesEnd, ledgerAt, newLedger } from '../support/ledger/named.js'
+import { killable } from '../support/processes/killable.js'
 import { wireApis } from '../support/servers/wire-apis.js'
 import { waitingTool } from '../support/tools.js'
 
@@ -290,6 +299,69 @@ for (const [name, optionsOf] of Object.entries(silent)) {
   })
 }
 
+test('a toolset that does not answer for 30 seconds when a turn is resumed closes the turn, and its session is free', async () => {
+  const { server, next } = await askedServer()
+  const file = newLedger()
+  const killed = killable('broker/sender.mjs', [file, server.url, 'one', '1', 'stay'])
+  ;(await next()).calls(['call_1', 'note', {}])
+  // It has run its tool.
+  await next()
+  killed.kill()
+  await killed.ended
+  leasesEnd(file)
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  try {
+    let answers = false
+    const asked: (() => void)[] = []
+    const waits = new Promise<void>((resolve) => void asked.push(resolve))
+    const { broker, engine } = brokerAt(
+      server.url,
+      {
+        agents: { main: { ...agent, toolset: 'house' } },
+        toolsets: {
+          house: () => {
+            asked.shift()?.()
+            return answers ? [] : new Promise<never>(() => {})
+          },
+        },
+        queue: { pulseMs: 20 },
+      },
+      { ledger: ledgerAt(file) },
+    )
+    const errors: unknown[] = []
+    broker.on('error', (error) => {
+      const { code, message } = error as AgentEngineError
+      errors.push([code, message])
+    })
+    const ended = new Promise<QueuedMessage[]>((resolve) => {
+      broker.on('queue', ({ items }) => resolve(items))
+    })
+    await waits
+    const following = broker.execute({ to: { session: 'main' }, message: 'b' })
+    await following.receipt
+    answers = true
+    vi.advanceTimersByTime(29_999)
+    expect(errors).toEqual([])
+    vi.advanceTimersByTime(1)
+    const [item] = await ended
+    expect(errors).toEqual([
+      ['context_failed', expect.stringContaining('toolset `house` did not answer within 30 s')],
+    ])
+    // What the turn has done is in the session, and nothing of it is done again.
+    const turn = await engine.ledger.turn(item?.turnId ?? '')
+    expect([item?.status, turn?.status, turn?.messages.map(({ role }) => role)]).toEqual([
+      'delivered',
+      'failed',
+      ['user', 'assistant', 'tool'],
+    ])
+    ;(await next()).answer('to b')
+    expect((await following.result).text).toBe('to b')
+    expect(await engine.recover()).toEqual([])
+  } finally {
+    vi.useRealTimers()
+  }
+})
+
 test('a steered message enters the turn with its event', async () => {
   const { server, next } = await askedServer()
   const { wait, begun, finish } = waitingTool()
@@ -301,7 +373,10 @@ test('a steered message enters the turn with its event', async () => {
   ;(await next()).calls(['call_1', 'wait', {}])
   await begun
   const steered = broker.execute({ to, message: 'b', mode: 'steer', event: { from: 'ann', time } })
-  expect((await steered.receipt).disposition).toBe('steered')
+  await steered.receipt
+  // Another step of the session may be under way: it is offered to the turn by the next one.
+  const offered = 'SELECT id FROM queue_items WHERE turn_id IS NOT NULL'
+  await expect.poll(async () => (await engine.ledger.query(offered)).rows.length).toBe(2)
   finish()
   const asked = await next()
   expect(asked.texts.map(plain)).toEqual([

@@ -1,8 +1,8 @@
 // The outbox of a broker: the answer of a message with a target is passed on by the host, once, in the session's order. It must
 // never reach a real platform.
 
-import { expect, test } from 'vitest'
-import { Broker, type Delivery, type StoredDelivery } from '../../index.js'
+import { expect, test, vi } from 'vitest'
+import { type AgentEngineError, Broker, type Delivery, type StoredDelivery } from '../../index.js'
 import { askedServer, brokerAt, echoing } from '../support/broker.js'
 import { afterwards, closing } from '../support/cleanup.js'
 import { engineAt } from '../support/engine.js'
@@ -139,6 +139,53 @@ test('a delivery that throws is handed out again, and holds back the later ones 
   expect(new Set(got.map(({ turnId }) => turnId)).size).toBe(3)
 })
 
+for (const [timeoutMs, most] of [
+  [undefined, 60_000],
+  [5_000, 5_000],
+] as const) {
+  test(`a listener that does not answer within ${most / 1_000} s has failed, and the delivery is handed out again`, async () => {
+    const server = await echoing()
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    try {
+      const { broker } = brokerAt(server.url, { outbox: { timeoutMs } })
+      const errors: unknown[] = []
+      broker.on('error', (error) => {
+        const { code, message } = error as AgentEngineError
+        errors.push([code, message])
+      })
+      let late = () => {}
+      const { first } = deliveriesOf(broker, ({ text, attempt }) => {
+        if (text !== 'to a' || attempt > 1) return
+        return new Promise((resolve) => {
+          late = resolve
+        })
+      })
+      for (const message of ['a', 'b']) await broker.send({ to, message, target })
+      const [{ turnId }] = (await first(1)) as [Delivery]
+      vi.advanceTimersByTime(most - 1)
+      expect(errors).toEqual([])
+      vi.advanceTimersByTime(1)
+      const got = await first(3)
+      expect(got.map(({ text, attempt }) => [text, attempt])).toEqual([
+        ['to a', 1],
+        ['to a', 2],
+        ['to b', 1],
+      ])
+      const why = `the delivery of turn \`${turnId}\` did not answer within ${most / 1_000} s`
+      expect(errors).toEqual([['delivery_failed', expect.stringContaining(why)]])
+      late()
+      await drained(broker)
+      const rows = await broker.deliveries({ status: 'delivered' })
+      expect(rows.map(({ tries, failures, error }) => [tries, failures, error])).toEqual([
+        [2, 1, expect.stringContaining(why)],
+        [1, 0, null],
+      ])
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+}
+
 test('a delivery is parked after seven failures, blocks none behind it, and is handed out again on request', {
   timeout: 60_000,
 }, async () => {
@@ -215,6 +262,8 @@ test('wrong options of the outbox are refused by name', async () => {
   const wrong: [() => unknown, string][] = [
     [() => new Broker(engine, { agents, outbox: { silent: 'NO' as never } }), 'outbox.silent'],
     [() => new Broker(engine, { agents, outbox: { loud: [] } as never }), 'outbox.loud'],
+    [() => new Broker(engine, { agents, outbox: { timeoutMs: 0 } }), 'outbox.timeoutMs'],
+    [() => new Broker(engine, { agents, outbox: { timeoutMs: 2 ** 31 } }), 'outbox.timeoutMs'],
     [() => broker.send({ to, message: 'a', outbox: 1 as never }), 'outbox'],
     [() => broker.deliveries({ status: 'lost' as never }), 'status'],
     [() => broker.deliveries({ limit: 0 }), 'limit'],

@@ -5,6 +5,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { type AgentTool, Broker, type BrokerOptions, scriptedProvider } from '../../index.js'
+import { brokerAt } from '../support/broker.js'
 import { afterwards, folder, serving } from '../support/cleanup.js'
 import { engineAt } from '../support/engine.js'
 import { anthropicCache } from '../support/servers/prompt-cache.js'
@@ -191,6 +192,70 @@ test('two hundred turns with tool loops, compactions and restarts: every call re
   expect(unlike).toEqual(summarised)
   expect(summarised.length).toBe(compactions)
 })
+
+test.runIf(process.platform === 'linux')(
+  'a file that has changed is in the prompt from the compaction on, so that both break the cache once',
+  async () => {
+    const cache = anthropicCache((body) => `answer ${body.messages.length}`)
+    const server = await serving(cache.handler)
+    const home = folder().path
+    writeFileSync(join(home, 'AGENTS.md'), 'Be kind. '.repeat(300))
+    const identity = `You are a test. ${'Keep the rules of the house. '.repeat(200)}`
+    const { broker, engine } = brokerAt(
+      server.url,
+      {
+        agents: { main: { model: 'test-model', provider: 'test', identity, workspace: home } },
+        context: {
+          layers: (layers) => [...layers, { name: 'session', source: 'x', text: 'Now.' }],
+        },
+      },
+      {
+        providers: {
+          test: { api: 'anthropic-messages', baseUrl: server.url },
+          small: scriptedProvider([SUMMARY, SUMMARY]),
+        },
+        models: [
+          {
+            ...{ provider: 'test', id: 'test-model', contextWindow: 24_000 },
+            maxOutputTokens: 2_000,
+          },
+          { provider: 'small', id: 'tiny', contextWindow: 100_000, maxOutputTokens: 2_000 },
+        ],
+        compaction: { provider: 'small', model: 'tiny' },
+      },
+    )
+    const ask = async () => {
+      const message = `question: ${'lorem '.repeat(800)}`
+      const to = { session: 'agent:main:main' }
+      const result = await broker.execute({ to, message }).result
+      expect([result.stopReason, result.error]).toEqual(['end_turn', undefined])
+      return result
+    }
+    await ask()
+    // One is changed, one is new.
+    writeFileSync(join(home, 'AGENTS.md'), 'Be quick. '.repeat(300))
+    writeFileSync(join(home, 'TOOLS.md'), 'Few. '.repeat(300))
+    const breaks: unknown[] = []
+    for (let compacted = false; !compacted; ) {
+      const result = await ask()
+      breaks.push(...result.cacheBreaks)
+      compacted = result.compaction !== undefined
+    }
+    const summarised = cache.calls.length - 1
+    for (let turn = 0; turn < 2; turn++) breaks.push(...(await ask()).cacheBreaks)
+    const prompts = cache.calls.map(({ seen }) => JSON.stringify(seen.body.system))
+    const isNew = (prompt: string) => [prompt.includes('Be quick'), prompt.includes('Few.')]
+    expect(prompts.map(isNew)).toEqual(prompts.map((_, at) => [at >= summarised, at >= summarised]))
+    expect(prompts.at(-1)).toContain('Now.')
+    const unlike = cache.calls.flatMap(({ read }, at) => {
+      const before = cache.calls[at - 1]
+      return before === undefined || read === before.read + before.written ? [] : [at]
+    })
+    expect([unlike, breaks]).toEqual([[summarised], []])
+    const { rows } = await engine.ledger.query('SELECT count(*) AS breaks FROM cache_breaks')
+    expect(rows).toEqual([{ breaks: 0 }])
+  },
+)
 
 /** Without the marks of the cache, which move. */
 function plain(content: string): string {

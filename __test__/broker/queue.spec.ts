@@ -6,7 +6,8 @@ import { type AgentTool, Broker, type QueuedMessage } from '../../index.js'
 import { type Asked, askedServer, brokerAt, echoing, userTexts } from '../support/broker.js'
 import { afterwards, closing, serving } from '../support/cleanup.js'
 import { engineAt } from '../support/engine.js'
-import { ledgerAt } from '../support/ledger/named.js'
+import { ledgerAt, onPostgres, rows } from '../support/ledger/named.js'
+import { sqlite3 } from '../support/ledger/sqlite3.js'
 import { anthropic } from '../support/servers/anthropic.js'
 import { deferred, waitingTool } from '../support/tools.js'
 
@@ -442,3 +443,35 @@ test('an engine that closes before its broker loses no message', async () => {
   ;(await next()).answer('to b')
   expect(await ended).toMatchObject([{ id: itemId, status: 'delivered' }])
 })
+
+test.skipIf(!onPostgres && !sqlite3)(
+  'a message is queued without reading those that wait: one that is damaged refuses no other',
+  async () => {
+    const { server, next } = await askedServer()
+    const { broker, engine, file } = brokerAt(server.url)
+    const first = broker.execute({ to, message: 'a' })
+    const asked = await next()
+    const texts = ['b', 'c']
+    await broker.send({ to, message: 'b' })
+    const change = (value: string) => {
+      const patient = onPostgres ? '' : 'PRAGMA busy_timeout = 5000;'
+      rows(
+        file,
+        `${patient} UPDATE queue_items SET sender_json = ${value} WHERE status = 'pending'`,
+      )
+    }
+    change("'{'")
+    await expect(broker.queue(label)).rejects.toMatchObject({ code: 'ledger_corrupt' })
+    expect((await broker.send({ to, message: 'c' })).disposition).toBe('queued')
+    change('NULL')
+    asked.answer('to a')
+    await first.result
+    for (const text of texts) {
+      const following = await next()
+      expect(following.texts.at(-1)).toBe(text)
+      following.answer(`to ${text}`)
+    }
+    await expect.poll(() => broker.queue(label)).toEqual([])
+    expect((await engine.ledger.verify()).problems).toEqual([])
+  },
+)

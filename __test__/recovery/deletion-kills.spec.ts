@@ -41,7 +41,7 @@ async function ledger(): Promise<string> {
   const run = (sessionLabel: string, metadata: object | undefined) =>
     engine.run(context({ sessionLabel, metadata } as object)).result
   const first = await run('doomed', undefined)
-  for (let n = 0; n < 3; n++) await run('kept', undefined)
+  for (let n = 0; n < 3; n++) await run('remaining', undefined)
   for (let n = 0; n < TURNS; n++) await run('doomed', { doomed: true })
   await engine.ledger.fork(first.turnId, 'fork')
   await run('fork', undefined)
@@ -88,7 +88,7 @@ async function killedAt(from: string, way: string, at: string, wanted: unknown):
   const isKilled = (await child.ended) === 'SIGKILL'
   const engine = opened(file)
   expect((await engine.ledger.verify()).problems).toEqual([])
-  expect(await engine.ledger.history('kept')).toHaveLength(6)
+  expect(await engine.ledger.history('remaining')).toHaveLength(6)
   expect(await engine.ledger.history('fork')).toHaveLength(4)
   const session = await engine.ledger.session('doomed')
   if (session !== null) {

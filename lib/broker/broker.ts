@@ -111,7 +111,12 @@ class Broker implements Declared {
     this.#engine = engine as AgentEngine
     this.#parts = parts
     this.#options = readBrokerOptions(options)
-    this.#deliveries = new Deliveries(this.#engine, () => this.#native)
+    this.#deliveries = new Deliveries(
+      this.#engine,
+      () => this.#native,
+      this.#options.deliveryMs,
+      (error) => this.#emit('error', error),
+    )
     this.#schedules = new Schedules(
       this.#options,
       () => this.#native,
@@ -505,6 +510,10 @@ class Broker implements Declared {
       if (this.#approvals.awaits(turnId)) this.#approvalsChanged(turnId)
       const ended = this.#runs.get(turnId)
       this.#runs.delete(turnId)
+      // The ledger could not be read: a later step reports the messages.
+      if (ended !== undefined && all.length === 0) {
+        for (const execution of this.#executions.values()) execution.leave(ended.run as never)
+      }
       if (ended !== undefined) this.#emit('session', { ...ended.about, state: 'idle' })
       if (all.every(({ status }) => status !== 'processing')) this.#resumed.delete(turnId)
     }

@@ -5,8 +5,9 @@ import type { NativeBroker } from '../../binding.d.ts'
 import type { Delivery, DeliveryListOptions, StoredDelivery, TurnRow } from '../../index.d.ts'
 import type { AgentEngine } from '../engine/engine.ts'
 import * as hub from '../native/hub.ts'
-import { messageOf, refusal } from '../values/errors.ts'
+import { AgentEngineError, messageOf, refusal } from '../values/errors.ts'
 import { readFields, readName } from '../values/reader.ts'
+import { answerOf } from './silence.ts'
 
 const CODE = 'invalid_options'
 const STATUSES: readonly unknown[] = ['pending', 'parked', 'delivered']
@@ -18,15 +19,25 @@ type Deliver = (delivery: Delivery) => void | Promise<void>
 class Deliveries {
   #engine: AgentEngine
   #native: () => NativeBroker
+  /** How long the function has for one, in milliseconds. */
+  #timeoutMs: number
+  #report: (error: AgentEngineError) => void
   #deliver: Deliver | undefined
   /** It takes deliveries, and keeps the process alive. */
   #listens = false
   /** Those that the function has. */
   #open = new Set<Promise<void>>()
 
-  constructor(engine: AgentEngine, native: () => NativeBroker) {
+  constructor(
+    engine: AgentEngine,
+    native: () => NativeBroker,
+    timeoutMs: number,
+    report: (error: AgentEngineError) => void,
+  ) {
     this.#engine = engine
     this.#native = native
+    this.#timeoutMs = timeoutMs
+    this.#report = report
   }
 
   /** Has a function get the deliveries. One acknowledges each. */
@@ -75,7 +86,14 @@ class Deliveries {
       const turn = await this.#engine.ledger.turn(stored.turnId)
       // Its turn was deleted, and it with that.
       if (turn === null) return ['released']
-      await deliver(deliveryOf(stored, turn))
+      // What a function throws is its own to report; of its silence nobody else knows.
+      const late = (why: string) => {
+        const message = `the delivery of turn \`${stored.turnId}\` ${why}`
+        const error = new AgentEngineError('delivery_failed', message)
+        this.#report(error)
+        return error
+      }
+      await answerOf(() => deliver(deliveryOf(stored, turn)), late, this.#timeoutMs)
       return ['delivered']
     } catch (error) {
       return ['failed', messageOf(error, 'the delivery')]

@@ -93,6 +93,11 @@ class Execution implements MessageExecution {
     return true
   }
 
+  /** A run has ended, and what became of the message is not known: another one has it, or none. */
+  leave(run: AgentRun): void {
+    if (this.#run === run) this.#run = undefined
+  }
+
   /** No run has the message, and none will. */
   fail(reason: string, detail?: string | null): void {
     const why = detail === undefined || detail === null ? '' : `: ${detail}`

@@ -57,13 +57,22 @@ interface Assembled {
   message: Message
   /** Absent where there is nothing to record. */
   layers?: ContextLayer[]
+  /** The system prompt from a compaction on, where a file of it has changed. */
+  nextPrompt?: string
+}
+
+/** The layers of a system prompt. */
+interface PromptLayers {
+  layers: ContextLayer[]
+  /** What they are from a compaction on, where a file has changed. */
+  next?: ContextLayer[] | undefined
 }
 
 /** The prompt and the message of a turn. */
 async function assemble(input: LayerInput): Promise<Assembled> {
   const { options, scope, message } = input
   const injected = partsOf(message).parts.filter(isInjected)
-  const prompt = await promptLayers(input)
+  const { layers: prompt, next } = await promptLayers(input)
   const remembered = await memoryLayers(input)
   const change = options.layers
   const own = injected.map(layerOf)
@@ -71,11 +80,34 @@ async function assemble(input: LayerInput): Promise<Assembled> {
   if (prompt.length === 0 && before.length === 0 && change === undefined) return { message }
   const session = { ...empty(), source: scope.sessionLabel }
   const given = [...prompt, session, ...(before.length === 0 ? [] : measured(before))]
-  if (change === undefined) return composed(message, own, given)
+  if (change === undefined)
+    return { ...composed(message, own, given), ...nextOf(given, prompt, next) }
   // The host may change what it is given.
   const copies = given.map((layer) => ({ ...layer }))
   const changed = await changedBy(change, copies, { ...scope, message, text: textOf(message) })
-  return composed(message, own, measured(changed.map((layer) => asRecalled(layer, given))))
+  const layers = measured(changed.map((layer) => asRecalled(layer, given)))
+  return { ...composed(message, own, layers), ...nextOf(layers, prompt, next) }
+}
+
+/** The texts that are the system prompt. */
+function promptTexts(layers: readonly ContextLayer[]): string[] {
+  const texts = layers.filter(({ name }) => name !== 'cortex' && name !== 'event')
+  return texts.map(({ text }) => text).filter((text) => text.trim() !== '')
+}
+
+/** The system prompt of `layers` with `next` in place of `given`; nothing where the host's function has changed one of those. */
+function nextOf(
+  layers: readonly ContextLayer[],
+  given: readonly ContextLayer[],
+  next: readonly ContextLayer[] | undefined,
+): Pick<Assembled, 'nextPrompt'> {
+  if (next === undefined) return {}
+  const [texts, former] = [promptTexts(layers), promptTexts(given)]
+  const isThere = (_: string, from: number) => former.every((text, n) => texts[from + n] === text)
+  const at = former.length === 0 ? 0 : texts.findIndex(isThere)
+  if (at < 0) return {}
+  texts.splice(at, former.length, ...promptTexts(next))
+  return { nextPrompt: texts.join('\n\n') }
 }
 
 /** A layer of the memory that the host has left as it was is recorded with what was found. */
@@ -125,15 +157,15 @@ async function compose(
 }
 
 /** The layers of the system prompt. */
-async function promptLayers(input: LayerInput): Promise<ContextLayer[]> {
+async function promptLayers(input: LayerInput): Promise<PromptLayers> {
   const { agent, session, scope, tools, options, native } = input
-  if (agent.systemPrompt !== undefined) return promptOf(agent, agent.systemPrompt)
+  if (agent.systemPrompt !== undefined) return { layers: promptOf(agent, agent.systemPrompt) }
   const { identity, prompt, workspace } = agent
   const mode = prompt?.mode ?? (session.isWorker || agent.role === 'worker' ? 'minimal' : 'full')
   const isMainSession = prompt?.isMainSession ?? session.isMain
   const reads = workspace !== undefined && prompt?.files === undefined
-  const files = reads
-    ? await request<Fields[]>((id) =>
+  const read = reads
+    ? await request<{ files: Fields[]; next?: Fields[] }>((id) =>
         native.promptFiles(
           id,
           json({
@@ -149,7 +181,6 @@ async function promptLayers(input: LayerInput): Promise<ContextLayer[]> {
         ),
       )
     : undefined
-  if (identity === undefined && prompt === undefined && !files?.length) return []
   const parts: PromptParts = {
     // Where it works, and on what: an agent without a workspace does not care.
     ...(workspace !== undefined && { workspace, runtime: runtimeOf(options) }),
@@ -159,8 +190,12 @@ async function promptLayers(input: LayerInput): Promise<ContextLayer[]> {
     mode,
     isMainSession,
   }
-  const args = json({ parts, files })
-  return JSON.parse(guarded(() => addon.NativeEngine.promptLayers(args)))
+  const made = (files: Fields[] | undefined): ContextLayer[] => {
+    if (identity === undefined && prompt === undefined && !files?.length) return []
+    const args = json({ parts, files })
+    return JSON.parse(guarded(() => addon.NativeEngine.promptLayers(args)))
+  }
+  return { layers: made(read?.files), next: read?.next && made(read.next) }
 }
 
 /** The prompts that agents have whole, measured once. */
@@ -278,10 +313,7 @@ function failed(why: string): AgentEngineError {
 
 /** The prompt and the message of the layers. `given` are those that the message came with. */
 function composed(message: Message, given: readonly Given[], layers: ContextLayer[]): Assembled {
-  const prompt = layers
-    .filter(({ name }) => name !== 'cortex' && name !== 'event')
-    .map(({ text }) => text)
-    .filter((text) => text.trim() !== '')
+  const prompt = promptTexts(layers)
   const before = new Set(given.map(({ name, text }) => `${name} ${text}`))
   const block = ({ name, source, text }: ContextLayer): Tagged => {
     const origin = name === 'event' ? 'event' : 'memory'

@@ -5,6 +5,7 @@ import type {
   BrokerAgent,
   BrokerOptions,
   ContextOptions,
+  OutboxOptions,
   QueueMode,
   QueueOptions,
   Toolset,
@@ -52,7 +53,12 @@ const MODES: readonly unknown[] = [
   'steer',
   'steer-backlog',
 ] satisfies QueueMode[]
+const OUTBOX = ['silent', 'timeoutMs'] satisfies (keyof OutboxOptions)[]
 const SILENT: readonly string[] = ['NO_REPLY', 'HEARTBEAT_OK']
+/** How long a delivery has, in milliseconds. */
+const DELIVERY = 60_000
+/** The longest time of a timer. */
+const LONGEST = 0x7fffffff
 const STEERS: readonly unknown[] = ['inject', 'interrupt']
 const DROPS: readonly unknown[] = ['old', 'new', 'summarize']
 /** Messages of users interrupt a manager, those of workers and timers follow. */
@@ -88,6 +94,8 @@ interface ReadOptions {
   timeZone: string
   /** The answers that are not delivered. */
   silent: readonly string[]
+  /** How long the function of the deliveries has for one, in milliseconds. */
+  deliveryMs: number
   /** The JSON for the native side. */
   native: string
 }
@@ -163,7 +171,7 @@ function read(
     smartRoute: (smartRoute ?? undefined) as BrokerOptions['smartRoute'],
     confidence: confidence as number | undefined,
     ...context,
-    silent: noted(refuse, () => readSilent(fields.outbox, refuse), SILENT),
+    ...readOutbox(fields.outbox, refuse),
     native: JSON.stringify({
       cap: number(queue.cap, 'queue.cap', 20, 1),
       drop: queue.drop ?? 'summarize',
@@ -263,15 +271,26 @@ function readQueue(given: unknown, refuse: Refuse): QueueOptions {
   return queue
 }
 
-function readSilent(given: unknown, refuse: Refuse): readonly string[] {
-  if (given === undefined || given === null) return SILENT
-  const outbox = readFields(given, 'outbox', CODE, 'outbox.')
-  refuseUnknown(outbox, ['silent'], 'outbox.', refuse)
-  const { silent = SILENT } = outbox
-  if (!Array.isArray(silent)) throw refusal(CODE, 'outbox.silent', 'is not a list of texts')
-  return silent.map((text, at) =>
-    noted(refuse, () => readName(text, `outbox.silent[${at}]`, CODE), ''),
+function readOutbox(given: unknown, refuse: Refuse): Pick<ReadOptions, 'silent' | 'deliveryMs'> {
+  const outbox = noted(
+    refuse,
+    () =>
+      given === undefined || given === null ? {} : readFields(given, 'outbox', CODE, 'outbox.'),
+    {},
   )
+  refuseUnknown(outbox, OUTBOX, 'outbox.', refuse)
+  const { silent = SILENT, timeoutMs } = outbox
+  if (!Array.isArray(silent)) refuse(refusal(CODE, 'outbox.silent', 'is not a list of texts'))
+  const texts: readonly unknown[] = Array.isArray(silent) ? silent : []
+  const path = 'outbox.timeoutMs'
+  const deliveryMs = noted(refuse, () => count(timeoutMs, path, DELIVERY, 1), DELIVERY)
+  if (deliveryMs > LONGEST) refuse(refusal(CODE, path, 'is more than 2,147,483,647'))
+  return {
+    silent: texts.map((text, at) =>
+      noted(refuse, () => readName(text, `outbox.silent[${at}]`, CODE), ''),
+    ),
+    deliveryMs,
+  }
 }
 
 /** A mode of a queue; undefined where there is none. */

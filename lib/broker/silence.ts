@@ -3,12 +3,16 @@
 /** So long the host's functions have for an answer, in milliseconds. */
 const SILENCE = 30_000
 
-/** What a function answers; `late` makes the error where it does not answer in time. */
-async function answerOf<T>(ask: () => T | Promise<T>, late: (why: string) => Error): Promise<T> {
+/** What a function answers; `late` makes the error where it does not answer within `ms` milliseconds. */
+async function answerOf<T>(
+  ask: () => T | Promise<T>,
+  late: (why: string) => Error,
+  ms = SILENCE,
+): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const silence = new Promise<never>((_, reject) => {
-    const end = () => reject(late(`did not answer within ${SILENCE / 1000} s`))
-    timer = setTimeout(end, SILENCE)
+    const end = () => reject(late(`did not answer within ${ms / 1000} s`))
+    timer = setTimeout(end, ms)
   })
   try {
     return await Promise.race([(async () => ask())(), silence])

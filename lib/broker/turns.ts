@@ -104,10 +104,13 @@ class Turns {
     const request = { ...last.request, eventId: last.eventId ?? undefined }
     const found = await this.agent(sessionLabel)
     const budget = turn.budget ?? ownBudget(found.agent, turnId)
-    const { context, agentId } = await this.#context(found, sessionLabel, turnId, last.message, {
-      ...request,
-      budget,
-    })
+    const { context, agentId, nextPrompt } = await this.#context(
+      found,
+      sessionLabel,
+      turnId,
+      last.message,
+      { ...request, budget },
+    )
     const leaves = await this.#threadToLeave(sessionLabel, found.agent)
     limitTime(context, turn)
     const taken = {
@@ -116,6 +119,7 @@ class Turns {
       items: [...items.map(({ id }) => id), ...dropped],
       earlier: toJson(earlier, 'message', () => 'invalid_context'),
       ...(leaves !== undefined && { leaves }),
+      ...(nextPrompt !== undefined && { nextPrompt }),
       ...(budget !== undefined && { budget: crossing(budget) }),
       lastEvent: 0,
     }
@@ -231,12 +235,12 @@ class Turns {
       eventId,
       budget,
     }: StoredRequest & { eventId: string | undefined; budget?: TurnBudget | undefined },
-  ): Promise<{ context: Fields; agentId: string }> {
+  ): Promise<{ context: Fields; agentId: string; nextPrompt: string | undefined }> {
     const scope = { sessionLabel, agentId, turnId, identity, permissions }
     const tools = await this.#tools(agent, scope, budget)
     const { native, defaults, memory } = this.#parts
     const options = this.#options
-    const { systemPrompt, message, layers } = await assemble({
+    const { systemPrompt, nextPrompt, message, layers } = await assemble({
       ...{ native, memory, options, agent, session, scope, tools },
       message: given,
     })
@@ -268,7 +272,7 @@ class Turns {
       newId: () => native.newId(),
       toolsets: undefined,
     })
-    return { context, agentId }
+    return { context, agentId, nextPrompt }
   }
 
   async #tools(

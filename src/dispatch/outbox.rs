@@ -118,17 +118,26 @@ impl Dispatcher {
         });
     }
 
-    /// The host has answered the delivery of a turn.
+    /// The host has answered the delivery of a turn. Its claim is renewed until that is stored, so that nobody has the delivery again.
     pub(crate) async fn answered(self: &Arc<Self>, turn_id: String, outcome: DeliveryOutcome) {
-        let Some(epoch) = self.outbox().claims.remove(&turn_id) else { return };
-        match self.parts.deliveries.end_claim(turn_id, epoch, outcome).await {
-            Ok(Some(delivery)) if delivery.status == DeliveryStatus::Parked => {
-                self.parts.host.delivery_parked(delivery);
+        let Some(epoch) = self.outbox().claims.get(&turn_id).copied() else { return };
+        loop {
+            let ended =
+                self.parts.deliveries.end_claim(turn_id.clone(), epoch, outcome.clone()).await;
+            match ended {
+                Ok(Some(delivery)) if delivery.status == DeliveryStatus::Parked => {
+                    self.parts.host.delivery_parked(delivery);
+                    break;
+                }
+                Ok(Some(_) | None) => break,
+                Err(error) => self.report(&error),
             }
-            Ok(Some(_) | None) => {}
-            // Its claim expires, and it is handed out again.
-            Err(error) => self.report(&error),
+            // What a closing broker cannot store is handed out again when its claim has expired.
+            if !self.waits(self.parts.pulse).await || !self.outbox().claims.contains_key(&turn_id) {
+                break;
+            }
         }
+        self.outbox().claims.remove(&turn_id);
         self.wake_outbox();
     }
 

@@ -69,11 +69,11 @@ impl Dispatcher {
         self: &Arc<Self>,
         firing: Firing,
     ) -> Result<Option<Receipt>, StorageError> {
-        let id = firing.message.as_ref().map(|(new, _)| new.item.id.clone()).unwrap_or_default();
+        let item = firing.message.as_ref().map(|(new, _)| (new.item.id.clone(), new.item.mode));
         let enqueued = self.parts.schedules.fire(firing, self.parts.limits).await?;
         self.schedules_changed.notify_one();
-        match enqueued {
-            Some(enqueued) => Ok(Some(self.queued(id, enqueued).await)),
+        match enqueued.zip(item) {
+            Some((enqueued, (id, mode))) => Ok(Some(self.queued(id, mode, enqueued).await)),
             None => Ok(None),
         }
     }

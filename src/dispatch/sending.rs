@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::agents::ended_task;
 use super::dispatcher::Dispatcher;
-use model::{Enqueued, ItemStatus, NewItem, QueueStore, StorageError, StoredItem};
+use broker::queue::follows;
+use model::{Enqueued, ItemStatus, NewItem, QueueMode, QueueStore, StorageError, StoredItem};
 
 /// What became of a message that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,14 +38,19 @@ impl Dispatcher {
         self: &Arc<Self>,
         new: NewItem,
     ) -> impl Future<Output = Result<Receipt, StorageError>> + Send + use<> {
-        let id = new.item.id.clone();
+        let (id, mode) = (new.item.id.clone(), new.item.mode);
         let enqueued = self.parts.store.enqueue(Box::new(new), self.parts.limits);
         let dispatcher = Arc::clone(self);
-        async move { Ok(dispatcher.queued(id, enqueued.await?).await) }
+        async move { Ok(dispatcher.queued(id, mode, enqueued.await?).await) }
     }
 
     /// A message is stored: takes its session's next step.
-    pub(super) async fn queued(self: &Arc<Self>, id: String, enqueued: Enqueued) -> Receipt {
+    pub(super) async fn queued(
+        self: &Arc<Self>,
+        id: String,
+        mode: QueueMode,
+        enqueued: Enqueued,
+    ) -> Receipt {
         let receipt = |disposition, item_id, session_label, is_fork| Receipt {
             disposition,
             item_id,
@@ -59,11 +65,17 @@ impl Dispatcher {
                 receipt(Disposition::Rejected, id, session_label, false)
             }
             Enqueued::Queued { session_label, is_fork, dropped } => {
-                self.lock().session(&session_label).own.insert(id.clone());
+                let has_step = {
+                    let mut state = self.lock();
+                    let session = state.session(&session_label);
+                    session.own.insert(id.clone());
+                    // Nothing of a running turn depends on a message that follows it, and its end looks at the queue.
+                    session.turn.is_none() || !follows(mode)
+                };
                 if !dropped.is_empty() {
                     self.report_failed(&dropped).await;
                 }
-                if self.begin_stepping(&session_label) {
+                if has_step && self.begin_stepping(&session_label) {
                     self.steps(&session_label).await;
                 }
                 let disposition = self.disposition(&session_label, &id);

@@ -160,11 +160,18 @@ impl Dispatcher {
                 dispatcher.report(&error);
                 // What became of its messages is unknown here, and is reported by a later step; that it has ended is known.
                 dispatcher.own_again(&label, &turn_id);
+                dispatcher.hold(&label);
                 dispatcher
                     .emit_ended(&label, EndedTurn { turn_id: turn_id.clone(), items: vec![] });
             }
             dispatcher.leave(&label, &turn_id);
         });
+    }
+
+    /// The session waits for a ledger that stores.
+    fn hold(&self, label: &str) {
+        let until = self.now().saturating_add(HOLD);
+        self.lock().session(label).held_until = until;
     }
 
     /// The messages of a turn are looked at like those that were queued here and wait.
@@ -212,7 +219,7 @@ impl Dispatcher {
             items.iter().filter(ends_later).map(|it| it.item.id.clone()).collect();
         self.lock().session(label).own.extend(waits);
         if !is_stored {
-            self.lock().session(label).held_until = self.now().saturating_add(HOLD);
+            self.hold(label);
         }
         let tasks: Vec<String> = items.iter().filter_map(ended_task).collect();
         self.emit_ended(label, EndedTurn { turn_id: turn_id.to_owned(), items });

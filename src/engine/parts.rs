@@ -47,6 +47,8 @@ pub(crate) struct QueuedTurn {
     pub earlier: Vec<Message>,
     /// If the session's head is this turn, the new one starts a thread of its own under the same label.
     pub leaves: Option<String>,
+    /// The system prompt from a compaction of the turn on, where that differs.
+    pub next_prompt: Option<String>,
     /// What it may spend.
     pub budget: Option<TurnBudget>,
     /// Dropped when the run has ended.

@@ -4,6 +4,7 @@
 import { expect, test } from 'vitest'
 import type { Broker, BrokerAgent, QueuedMessage } from '../../../index.js'
 import { type Asked, askedServer, brokerAt } from '../../support/broker.js'
+import { folder } from '../../support/cleanup.js'
 
 const model = { model: 'test-model', provider: 'test' }
 const label = 'agent:main:main'
@@ -184,6 +185,36 @@ test('a cancelled task is reported as aborted, whether it waits or runs', async 
     status: 'aborted',
     cancelled: 'requested',
   })
+})
+
+test('a task that ends while its ledger is closed for a move is stored with its result, which follows when the ledger goes on', async () => {
+  const { broker, engine, manager, worker } = await dispatching()
+  const { result } = broker.execute({ to: { session: label }, message: 'go' })
+  const call = { op: 'dispatch', target: 'coder', content: 'Task' }
+  ;(await manager()).calls(['1', 'agent_send', call])
+  const task = await worker()
+  ;(await manager()).answer('It is under way')
+  await result
+  const move = engine.ledger.copyTo({ path: folder().file }, { cutOver: true }).then(
+    () => 'moved',
+    ({ code }) => code,
+  )
+  // It waits for the turn of the task.
+  const closed = () =>
+    engine.ledger.alias('other', label).then(
+      () => 'open',
+      ({ code }) => code,
+    )
+  await expect.poll(closed).toBe('ledger_moved')
+  task.answer('It is done')
+  expect(await move).toBe('storage_locked')
+  const heard = await manager()
+  expect(heard.texts.at(-1)).toContain('It is done')
+  const answered = ended(broker, isResult)
+  heard.answer('Good')
+  expect((await answered).status).toBe('delivered')
+  const [dispatch] = await broker.dispatches(label)
+  expect([dispatch?.status, await engine.recover()]).toEqual(['ok', []])
 })
 
 test('the abort of a turn ends what it has dispatched, and a detached task goes on', async () => {

@@ -67,6 +67,8 @@ test('a session whose interrupted turn the host resumes itself leaves its slot t
   expect((await followed.receipt).disposition).toBe('queued')
   const behind = broker.execute({ to: { session: 'behind' }, message: 'b' })
   expect((await behind.receipt).disposition).toBe('queued')
+  // On a server as soon as the lease of the killed process has expired.
+  await expect.poll(async () => (await engine.recover()).length).toBe(1)
   const [interrupted] = await engine.recover()
   const resumed = await engine.resume(interrupted?.turnId ?? '')
   const again = await next()

@@ -58,6 +58,7 @@ const ofOptions: [string, unknown, string?][] = [
   ['queue.drop', 'all'],
   ['queue.bySource.user', 'fast'],
   ['outbox.silent', 'NO_REPLY'],
+  ['outbox.timeoutMs', 0],
   ['lanes.main', 0],
   ['lanes.other', 1],
   ['smartRoute', 'x'],
@@ -134,6 +135,31 @@ test('k wrong fields of a request are k problems, and nothing is queued', async 
   }
   expect(await broker.queue(to.session)).toEqual([])
   expect(server.seen).toEqual([])
+})
+
+test('an event id of a schedule is refused, unless it is one of a channel', async () => {
+  const server = await echoing()
+  const { broker, engine } = brokerAt(server.url)
+  const request = { to, message: 'Hi', eventId: 'schedule:tick:1700000000000' }
+  for (const given of [request, { ...request, route: { account: 'a' } }]) {
+    for (const error of [
+      await refused(() => broker.send(given)),
+      thrown(() => broker.execute(given)),
+    ]) {
+      expect([error.code, error.field, paths(error)]).toEqual([
+        'invalid_options',
+        'eventId',
+        ['eventId'],
+      ])
+    }
+  }
+  expect(await broker.queue(to.session)).toEqual([])
+  expect(server.seen).toEqual([])
+  // It cannot stand for a due time there.
+  const ofChannel = broker.execute({ ...request, route: { channel: 'telegram' } })
+  expect((await ofChannel.result).text).toBe('to Hi')
+  const { rows } = await engine.ledger.query('SELECT channel FROM queue_events')
+  expect(rows).toEqual([{ channel: 'telegram' }])
 })
 
 const ofSchedules: [string, unknown, string?][] = [

@@ -84,7 +84,7 @@ for (const way of ['session', 'turns']) {
       const run = (sessionLabel: string, metadata?: object) =>
         whole.run(context({ sessionLabel, metadata } as object)).result
       const first = await run('doomed')
-      for (let n = 0; n < 3; n++) await run('kept')
+      for (let n = 0; n < 3; n++) await run('remaining')
       for (let n = 0; n < TURNS; n++) await run('doomed', { doomed: true })
       await whole.ledger.fork(first.turnId, 'fork')
       await run('fork')
@@ -111,7 +111,7 @@ for (const way of ['session', 'turns']) {
         const killed = await killedAt(answer, 'recovery/deletion.mjs', [behind, way], database)
         const engine = new AgentEngine({ ledger: ledgerAt(direct) })
         expect((await engine.ledger.verify()).problems).toEqual([])
-        expect(await engine.ledger.history('kept')).toHaveLength(6)
+        expect(await engine.ledger.history('remaining')).toHaveLength(6)
         if ((await engine.ledger.session('doomed')) !== null) await remove(engine, way)
         else await engine.ledger.prune({ before: 0 })
         expect([answer, await contents(engine)]).toEqual([answer, wanted])

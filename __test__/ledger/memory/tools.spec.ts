@@ -6,6 +6,7 @@ import {
   createMemoryTools,
   type MemoryFact,
   type MemoryKind,
+  type PlainTool,
   type ScriptedReply,
 } from '../../../index.js'
 import { closing, folder } from '../../support/cleanup.js'
@@ -87,6 +88,35 @@ test('a fact is replaced by its id, and not one that the session does not see', 
     ['Rome', true],
     ['Oslo', false],
   ])
+})
+
+test('a call that replaces a fact and runs again after a crash has the fact that it has stored', async () => {
+  const engine = remembering([])
+  const about = { entity: 'alice', type: 'home' }
+  const rome = await engine.memory.storeFact({ ...about, content: 'Rome', session: 'one' })
+  const [, remember] = createMemoryTools(engine, { write: true }) as PlainTool[]
+  const calling = (supersedes: string, callId: string, sessionLabel = 'one') => {
+    const call = { sessionLabel, turnId: 't1', callId, idempotencyKey: callId }
+    return remember?.run?.({ ...about, content: 'Oslo', supersedes }, call as never)
+  }
+  const stored = await calling(rome.id, 'c1')
+  expect(stored).toMatch(/^Stored as [0-9A-Z]{26}\.$/)
+  expect(await calling(rome.id, 'c1')).toBe(stored)
+  // Another call has not stored it.
+  await expect(calling(rome.id, 'c2')).rejects.toThrow(`there is no fact ${rome.id}`)
+  await expect(calling('none', 'c1')).rejects.toThrow('there is no fact none')
+  const list = () => engine.memory.facts({ all: true, superseded: true })
+  const [, oslo] = (await list()).items
+  expect((await list()).items.map(({ content }) => content)).toEqual(['Rome', 'Oslo'])
+  expect(stored).toBe(`Stored as ${oslo?.id}.`)
+  // Also where the fact that it has stored does not hold any more.
+  await engine.memory.supersede(oslo?.id ?? '', { ...about, content: 'Bern', session: 'one' })
+  expect(await calling(rome.id, 'c1')).toBe(stored)
+  // Without a call, it is the same mistake as ever.
+  const bern = { ...about, content: 'Mars', session: 'one' }
+  await expect(engine.memory.supersede(rome.id, bern)).rejects.toMatchObject({
+    code: 'unknown_fact',
+  })
 })
 
 test('a group ends no fact that others see as well: not a global one, nor one of its agent', async () => {

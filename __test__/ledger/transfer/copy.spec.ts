@@ -2,12 +2,13 @@
 // acknowledged is in the copy once. It must never wait a fixed time.
 
 import { expect, test } from 'vitest'
-import type {
-  AgentEngine,
-  LedgerOptions,
-  Page,
-  PostgresLedgerOptions,
-  TurnSummary,
+import {
+  type AgentEngine,
+  Broker,
+  type LedgerOptions,
+  type Page,
+  type PostgresLedgerOptions,
+  type TurnSummary,
 } from '../../../index.js'
 import { pending } from '../../support/approvals.js'
 import { closing, folder } from '../../support/cleanup.js'
@@ -147,7 +148,25 @@ for (const [from, to] of directions) {
     // Whatever is tried afterwards, the ledger that was moved stays closed.
     const elsewhere = source.ledger.copyTo({ path: folder().file }, { cutOver: true })
     expect((await refusal(elsewhere)).code).toBe('ledger_moved')
-    expect((await refusal(source.ledger.alias('a', 's0'))).code).toBe('ledger_moved')
+    const broker = new Broker(source, {
+      agents: { main: { model: 'test-model', provider: 'test' } },
+    })
+    const head = (await copy.ledger.session('s0'))?.threadId as string
+    const changes = [
+      source.ledger.alias('a', 's0'),
+      source.ledger.createSession('new'),
+      source.ledger.fork(head, 'forked'),
+      broker.send({ to: { session: 's0' }, message: 'a' }),
+      broker.send({ to: { thread: head }, message: 'a' }),
+      broker.fork(head),
+    ]
+    const codes = (await Promise.all(changes.map(refusal))).map(({ code }) => code)
+    expect(codes).toEqual(changes.map(() => 'ledger_moved'))
+    await broker.close()
+    expect([await source.ledger.session('new'), await source.ledger.session('forked')]).toEqual([
+      null,
+      null,
+    ])
     expect((await copy.run(context({ sessionLabel: 's0' })).result).persisted).toBe(true)
   })
 

@@ -119,6 +119,9 @@ export const testsOfTheFile: Record<string, Record<string, string>> = {
     'a turn gets what another session of its persona said, quoted in a block before its text':
       'reads tables that only the file has',
   },
+  'ledger/memory/tiers': {
+    'by words alone the hits are in the order of FTS5’s own bm25': 'the ranking of SQLite',
+  },
   'ledger/memory/secrets': {
     'a key in a fact is in no byte of the file or its log, however the fact comes':
       'bytes of the file and its log',

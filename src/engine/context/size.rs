@@ -86,6 +86,12 @@ impl ContextSize {
         self.reprojections
     }
 
+    /// The system prompt is another one.
+    pub(crate) fn prompt_changed(&mut self) {
+        self.last = None;
+        self.overhead = None;
+    }
+
     /// Records that some old results were shortened.
     pub(crate) fn pruned(&mut self) {
         self.last = None;

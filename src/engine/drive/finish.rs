@@ -146,11 +146,12 @@ async fn turn_end(
                 format!("turn `{}` was not resumed, and is unchanged", run.turn_id),
             ));
         }
-        // Another turn has the messages of the queue that this one was to take: nothing of it is written.
-        None if run.queued.is_some() && has_lost_messages(outcome) => {
+        // Another turn has the messages of the queue that this one was to take, or has them when a failed move of the ledger has
+        // ended: nothing of it is written.
+        None if run.queued.is_some() && leaves_messages(outcome) => {
             return Err(StorageError::new(
                 StorageErrorKind::StaleWriter,
-                format!("turn `{}` was not begun: its messages are in another turn", run.turn_id),
+                format!("turn `{}` was not begun: its messages are another turn's", run.turn_id),
             ));
         }
         // The run ended before it had the session: its row is written beside the session's thread.
@@ -187,10 +188,15 @@ async fn turn_end(
     Ok(end)
 }
 
-fn has_lost_messages(outcome: &Outcome) -> bool {
+/// Whether a turn that was not begun leaves the messages of its queue as they are.
+fn leaves_messages(outcome: &Outcome) -> bool {
     let code = outcome.error.as_ref().and_then(|error| error.detail.code.as_deref());
-    let lost = [StorageErrorKind::StaleWriter, StorageErrorKind::AwaitingApproval];
-    lost.iter().any(|kind| code == Some(kind.code()))
+    let kinds = [
+        StorageErrorKind::StaleWriter,
+        StorageErrorKind::AwaitingApproval,
+        StorageErrorKind::Moved,
+    ];
+    kinds.iter().any(|kind| code == Some(kind.code()))
 }
 
 /// The terminal event, without its number.

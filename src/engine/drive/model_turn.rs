@@ -177,9 +177,13 @@ pub(super) fn use_profile(active: &mut ActiveRun, profile: Option<String>) {
     run.profile = profile;
 }
 
-/// The history was compacted: the cached prefix at the profile's provider is useless now.
-fn choose_after_compaction(active: &mut ActiveRun, session: &Session) {
+/// The history was compacted: the cached prefix at the profile's provider is useless now, so that the system prompt may change as well.
+fn choose_after_compaction(active: &mut ActiveRun, session: &mut Session) {
     let run = &mut active.run;
+    if let Some(prompt) = run.queued.as_mut().and_then(|it| it.next_prompt.take()) {
+        run.context.system_prompt = prompt;
+        session.size.prompt_changed();
+    }
     run.plan.compacted();
     active.shared.keys.stick(&run.context.session_label, &run.target.provider_name, None);
     if let Choice::Use(profile) = choose(active, session) {

@@ -138,8 +138,11 @@ impl Engine {
         let queue = Arc::clone(&handles.queue);
         let mut handles = handles;
         let (queued, ended) = match handles.queued.take() {
-            Some(QueuedTurn { turn_id, items, earlier, leaves, budget, ended }) => {
-                (Some((turn_id, TurnItems { items, earlier, leaves, budget })), Some(ended))
+            Some(queued) => {
+                let QueuedTurn { turn_id, items, earlier, leaves, next_prompt, budget, ended } =
+                    queued;
+                let taken = TurnItems { items, earlier, leaves, next_prompt, budget };
+                (Some((turn_id, taken)), Some(ended))
             }
             None => (None, None),
         };

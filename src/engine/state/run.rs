@@ -27,6 +27,8 @@ pub(crate) struct TurnItems {
     pub(crate) earlier: Vec<Message>,
     /// The head of the session that the turn does not follow.
     pub(crate) leaves: Option<String>,
+    /// The system prompt from a compaction on, where that differs.
+    pub(crate) next_prompt: Option<String>,
     /// What it may spend.
     pub(crate) budget: Option<TurnBudget>,
 }

@@ -278,8 +278,16 @@ impl NativeBroker {
     fn queued(&self, turn: &QueuedTurnArgs, earlier: Vec<Message>) -> (QueuedTurn, Arming) {
         let (guard, arming) = self.dispatcher.guard(&turn.session_label, &turn.turn_id);
         let (turn_id, items) = (turn.turn_id.clone(), turn.items.clone());
-        let (leaves, budget) = (turn.leaves.clone(), turn.budget.as_ref().map(budget_of));
-        (QueuedTurn { turn_id, items, earlier, leaves, budget, ended: Box::new(guard) }, arming)
+        let queued = QueuedTurn {
+            turn_id,
+            items,
+            earlier,
+            leaves: turn.leaves.clone(),
+            next_prompt: turn.next_prompt.clone(),
+            budget: turn.budget.as_ref().map(budget_of),
+            ended: Box::new(guard),
+        };
+        (queued, arming)
     }
 
     fn begun(
@@ -462,6 +470,8 @@ pub struct QueuedTurnArgs {
     pub earlier: String,
     /// The head of its session, if the turn starts another thread in place of following it.
     pub leaves: Option<String>,
+    /// Its system prompt from a compaction on, where that differs.
+    pub next_prompt: Option<String>,
     /// What it may spend.
     pub budget: Option<TurnBudgetArgs>,
     /// The number of its newest stored event; 0 for a new turn.

@@ -109,7 +109,8 @@ impl NativeEngine {
         Ok(context_tag(origin, &nonce, &attributes, &text))
     }
 
-    /// The files of a session's prompt: those that were stored, else they are read and stored; answers request `id`.
+    /// The files of a session's prompt: those that were stored, else they are read and stored. And those that a compaction will
+    /// bring, where they differ; answers request `id`.
     #[napi(catch_unwind)]
     pub fn prompt_files(&self, id: u32, args: String) -> Result<()> {
         let FileArgs { session, request } = checked(&args)?;
@@ -123,19 +124,39 @@ impl NativeEngine {
 
 async fn files_of(ledger: Option<&LedgerPorts>, session: String, request: FileRequest) -> Answer {
     let key = json(&request)?;
-    if let Some(ledger) = ledger
-        && let Some(files) = ledger.prompts.prompt_files(&session, &key).await?
-    {
-        return Ok(files);
-    }
-    let Some(files) = read(request.clone()).await? else { return Ok("[]".to_owned()) };
+    let stored = match ledger {
+        Some(ledger) => ledger.prompts.prompt_files(&session, &key).await?,
+        None => None,
+    };
+    let read = match read(request.clone()).await {
+        Ok(read) => read,
+        // What the session has is whole.
+        Err(_) if stored.is_some() => None,
+        Err(error) => return Err(error),
+    };
     let FileRequest { caps, mode, is_main_session, .. } = request;
-    let parts = PromptParts { caps, mode, is_main_session, files, ..PromptParts::default() };
-    let files = json(&file_pieces(&parts))?;
-    if let Some(ledger) = ledger {
-        ledger.prompts.set_prompt_files(session, key, files.clone()).await?;
-    }
-    Ok(files)
+    let read = match read {
+        Some(files) => {
+            let parts =
+                PromptParts { caps, mode, is_main_session, files, ..PromptParts::default() };
+            Some(json(&file_pieces(&parts))?)
+        }
+        None => None,
+    };
+    let files = match (stored, read) {
+        (Some(stored), Some(next)) if next != stored => {
+            return Ok(format!(r#"{{"files":{stored},"next":{next}}}"#));
+        }
+        (Some(stored), _) => stored,
+        (None, None) => "[]".to_owned(),
+        (None, Some(files)) => {
+            if let Some(ledger) = ledger {
+                ledger.prompts.set_prompt_files(session, key, files.clone()).await?;
+            }
+            files
+        }
+    };
+    Ok(format!(r#"{{"files":{files}}}"#))
 }
 
 /// The files; `None` where the folder cannot be opened and none of its files is expected.

@@ -39,6 +39,15 @@ pub enum Decision {
     Wait(Option<i64>),
 }
 
+/// Whether a message of this mode waits while a turn runs, whatever the turn does.
+#[must_use]
+pub fn follows(mode: QueueMode) -> bool {
+    match mode {
+        QueueMode::Queue | QueueMode::Followup | QueueMode::Collect => true,
+        QueueMode::Interrupt | QueueMode::Steer | QueueMode::SteerBacklog => false,
+    }
+}
+
 /// Decides what a session does. `pending` is what waits, in the order of arrival.
 #[must_use]
 pub fn decide(

@@ -12,8 +12,8 @@ mod simulation;
 #[cfg(test)]
 mod tests;
 
-pub use admit::{Admission, admit};
-pub use decide::{Decision, SessionRun, decide};
+pub use admit::{Admission, Counted, admit, is_debounced};
+pub use decide::{Decision, SessionRun, decide, follows};
 pub use end::{ItemEnd, TurnEnd, after_turn};
 pub use overflow_note::overflow_note;
 pub use rows::{EVENTS_MS, answer, event_source, how_ended, new_row};

@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 
 use super::reference::{Effect, End, Reference, Sent};
+use super::tests::over;
 use super::*;
 use model::{DropPolicy, FailedReason, FailureKind, QueueItem, QueueLimits, QueueMode, Route};
 
@@ -107,8 +108,10 @@ impl World {
             failures: 0,
             not_before: 0,
         };
-        let status = match admit(&item, &self.pending(), self.run.is_some(), self.limits, self.now)
-        {
+        let pending = self.pending();
+        let over = over(&pending, &item, self.limits);
+        let is_busy = self.run.is_some() || !pending.is_empty();
+        let status = match admit(&item, over, is_busy, self.limits, self.now) {
             Admission::Queued { not_before, dropped } => {
                 for id in numbers(&dropped) {
                     self.set(id, Status::Pending, Status::Failed(FailedReason::Dropped));

@@ -183,15 +183,57 @@ fn a_suspended_queue_does_nothing() {
     }
 }
 
+#[test]
+fn a_message_that_follows_changes_nothing_while_a_turn_runs() {
+    let modes = [
+        QueueMode::Queue,
+        QueueMode::Followup,
+        QueueMode::Collect,
+        QueueMode::Interrupt,
+        QueueMode::Steer,
+        QueueMode::SteerBacklog,
+    ];
+    for mode in modes {
+        let waiting = [after(50, item("a", QueueMode::Interrupt)), item("b", QueueMode::Queue)];
+        let with = [waiting.to_vec(), vec![item("c", mode)]].concat();
+        let changed = [RUNNING, COMPACTING, ENDING, SessionRun::Parked]
+            .iter()
+            .any(|run| next(&waiting, *run, 0) != next(&with, *run, 0));
+        assert_eq!(changed, !follows(mode), "{mode:?}");
+    }
+}
+
 fn limits(cap: usize, drop: DropPolicy) -> QueueLimits {
     QueueLimits { cap, drop, debounce_ms: 1_000 }
+}
+
+/// The messages that there is no room for beside a new one, as a ledger finds them.
+pub(super) fn over(pending: &[QueueItem], new: &QueueItem, limits: QueueLimits) -> Vec<String> {
+    let Some(Counted { interrupts_only, room }) = Counted::of(new, limits) else {
+        return Vec::new();
+    };
+    let counts =
+        |it: &&QueueItem| !it.is_system && (!interrupts_only || it.mode == QueueMode::Interrupt);
+    let mut ids: Vec<String> = pending.iter().filter(counts).map(|it| it.id.clone()).collect();
+    ids.truncate(ids.len().saturating_sub(room as usize));
+    ids
+}
+
+fn admitted(
+    new: &QueueItem,
+    pending: &[QueueItem],
+    is_busy: bool,
+    limits: QueueLimits,
+    now: i64,
+) -> Admission {
+    admit(new, over(pending, new, limits), is_busy || !pending.is_empty(), limits, now)
 }
 
 #[test]
 fn a_full_queue_follows_its_drop_policy() {
     let pending = [item("a", QueueMode::Queue), item("b", QueueMode::Queue)];
     let new = item("c", QueueMode::Queue);
-    let admit = |drop| admit(&new, &pending, true, limits(2, drop), 7);
+    let admit = |drop| admitted(&new, &pending, true, limits(2, drop), 7);
     let dropped = Admission::Queued { not_before: 7, dropped: ids(&["a"]) };
     assert_eq!(admit(DropPolicy::Old), dropped);
     assert_eq!(admit(DropPolicy::Summarize), dropped);
@@ -203,7 +245,7 @@ fn system_messages_and_interrupts_are_exempt_from_the_cap() {
     let system = |id| QueueItem { is_system: true, ..item(id, QueueMode::Collect) };
     let pending = [system("a"), item("b", QueueMode::Queue)];
     let queued = Admission::Queued { not_before: 0, dropped: Vec::new() };
-    let admit = |new: &QueueItem| admit(new, &pending, true, limits(1, DropPolicy::Old), 0);
+    let admit = |new: &QueueItem| admitted(new, &pending, true, limits(1, DropPolicy::Old), 0);
     assert_eq!(admit(&system("c")), queued);
     assert_eq!(admit(&item("c", QueueMode::Interrupt)), queued);
     let dropped = Admission::Queued { not_before: 0, dropped: ids(&["b"]) };
@@ -218,7 +260,7 @@ fn interrupts_that_wait_have_the_same_cap_among_themselves() {
         item("c", QueueMode::Interrupt),
     ];
     let new = item("d", QueueMode::Interrupt);
-    let admit = |drop, cap| admit(&new, &pending, false, limits(cap, drop), 0);
+    let admit = |drop, cap| admitted(&new, &pending, false, limits(cap, drop), 0);
     let queued = |dropped| Admission::Queued { not_before: 0, dropped };
     assert_eq!(admit(DropPolicy::Old, 3), queued(Vec::new()));
     assert_eq!(admit(DropPolicy::Old, 2), queued(ids(&["a"])));
@@ -231,9 +273,9 @@ fn only_a_collected_message_of_a_busy_session_is_debounced() {
     let queued = |not_before| Admission::Queued { not_before, dropped: Vec::new() };
     let none = QueueLimits::default();
     let new = item("a", QueueMode::Collect);
-    assert_eq!(admit(&new, &[], false, none, 5), queued(5));
-    assert_eq!(admit(&new, &[], true, none, 5), queued(1_005));
-    assert_eq!(admit(&item("a", QueueMode::Queue), &[], true, none, 5), queued(5));
+    assert_eq!(admitted(&new, &[], false, none, 5), queued(5));
+    assert_eq!(admitted(&new, &[], true, none, 5), queued(1_005));
+    assert_eq!(admitted(&item("a", QueueMode::Queue), &[], true, none, 5), queued(5));
 }
 
 fn failed(kind: FailureKind, retry_after_ms: Option<i64>) -> TurnEnd {

@@ -203,7 +203,7 @@ pub(crate) fn store(connection: &Connection, input: &FactInput) -> Stored<Memory
     let scope = scope_rows::number(connection, &fact.scope)?;
     if let Some(id) = supersedes {
         if !end(connection, id, fact, within.as_ref())? {
-            return Err(unknown(id));
+            return successor(connection, id, fact)?.ok_or_else(|| unknown(id));
         }
         // It is listed, and not found any more.
         chunk_rows::delete(connection, chunk_rows::OF_FACT, id)?;
@@ -248,6 +248,13 @@ pub(crate) fn store(connection: &Connection, input: &FactInput) -> Stored<Memory
         }
     }
     Ok(fact.clone())
+}
+
+/// The fact that the same tool call has stored in place of another one, when it ran before.
+fn successor(connection: &Connection, id: &str, of: &MemoryFact) -> Stored<Option<MemoryFact>> {
+    let by = fact(connection, id)?.and_then(|ended| ended.superseded_by);
+    let Some(by) = by else { return Ok(None) };
+    Ok(fact(connection, &by)?.filter(|by| of.source.call_id.is_some() && by.source == of.source))
 }
 
 /// The error for a fact that is not there or does not hold.

@@ -4,19 +4,17 @@
 
 use std::sync::LazyLock;
 
-use broker::queue::{Admission, EVENTS_MS, admit, event_source, new_row};
+use broker::queue::{Admission, Counted, EVENTS_MS, admit, event_source, is_debounced, new_row};
 use rusqlite::Connection;
 
 use crate::journal_rows::running::running_turn;
 use crate::lease::claim::Claim;
-use crate::queue::{dispatch_end, item_rows, reads};
+use crate::queue::{dispatch_end, item_rows};
 use crate::sessions::{aliases, fork};
 use crate::sqlite::checksum::{insert, numbered};
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
-use model::{
-    DropPolicy, Enqueued, FailedReason, ItemStatus, NewItem, QueueItem, QueueLimits, QueueTarget,
-};
+use model::{DropPolicy, Enqueued, FailedReason, NewItem, QueueLimits, QueueTarget};
 
 pub(crate) const EVENT: &str =
     "SELECT e.item_id, coalesce(i.session_label, '') FROM queue_events e LEFT JOIN queue_items i ON i.id = e.item_id
@@ -50,16 +48,14 @@ pub(crate) fn enqueue(
         return Ok(Enqueued::Duplicate { item_id, session_label });
     }
     let (session_label, is_fork) = session_of(connection, claim, &new.to)?;
-    let waiting = reads::waiting_items(connection, &session_label)?;
-    let is_busy = waiting.iter().any(|it| it.status == ItemStatus::Processing)
-        || running_turn(connection, claim, &session_label)?.is_some();
-    // An offered message is about to be in the running turn.
-    let pending: Vec<QueueItem> = waiting
-        .into_iter()
-        .filter(|it| it.status == ItemStatus::Pending && it.turn_id.is_none())
-        .map(|it| it.item)
-        .collect();
-    let admission = admit(&new.item, &pending, is_busy, limits, now);
+    let is_busy = is_debounced(&new.item)
+        && (item_rows::waits(connection, &session_label)?
+            || running_turn(connection, claim, &session_label)?.is_some());
+    let over = match Counted::of(&new.item, limits) {
+        Some(counted) => item_rows::over(connection, &session_label, counted)?,
+        None => Vec::new(),
+    };
+    let admission = admit(&new.item, over, is_busy, limits, now);
     if let Admission::Queued { dropped, .. } = &admission {
         let is_summarized = limits.drop == DropPolicy::Summarize;
         for id in dropped {

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
+use broker::queue::Counted;
 use rusqlite::{Connection, Params};
 
 use crate::rows::blobs::{self, Kind, Value, put_together, take_apart};
@@ -94,6 +95,31 @@ pub(crate) fn read(
 ) -> Stored<Vec<StoredItem>> {
     let rows: Vec<ItemColumns> = sql::all(connection, sql, params, "read a queue")?;
     rows.into_iter().map(|row| stored(whole(connection, row)?)).collect()
+}
+
+/// Whether a session has a message in a turn, or one that waits and is not about to be in the running turn: that was offered to it.
+pub(crate) const WAITS: &str =
+    "SELECT 1 FROM queue_items WHERE session_label = ?1 AND status IN ('pending', 'processing')
+       AND (status = 'processing' OR turn_id IS NULL) LIMIT 1";
+/// The messages of a session that wait and are counted for its cap, the newest first, without the newest `?2`.
+pub(crate) const OVER: &str =
+    "SELECT id FROM queue_items WHERE session_label = ?1 AND status = 'pending' AND turn_id IS NULL AND is_system = 0
+     ORDER BY n DESC LIMIT -1 OFFSET ?2";
+/// The same of those that interrupt.
+pub(crate) const OVER_INTERRUPTS: &str =
+    "SELECT id FROM queue_items WHERE session_label = ?1 AND status = 'pending' AND turn_id IS NULL AND is_system = 0
+       AND mode = 'interrupt' ORDER BY n DESC LIMIT -1 OFFSET ?2";
+
+pub(crate) fn waits(connection: &Connection, label: &str) -> Stored<bool> {
+    sql::exists(connection, WAITS, (label,), "read a queue")
+}
+
+/// The messages of a session that there is no room for, the oldest first.
+pub(crate) fn over(connection: &Connection, label: &str, counted: Counted) -> Stored<Vec<String>> {
+    let sql = if counted.interrupts_only { OVER_INTERRUPTS } else { OVER };
+    let mut over: Vec<String> = sql::all(connection, sql, (label, counted.room), "count a queue")?;
+    over.reverse();
+    Ok(over)
 }
 
 /// The message of that id.

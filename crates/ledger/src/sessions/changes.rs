@@ -3,21 +3,22 @@
 use rusqlite::Connection;
 
 use crate::rows::metadata_rows;
-use crate::sessions::aliases;
 use crate::sessions::pointers::{self, unknown_session};
+use crate::sessions::{aliases, moved};
 use crate::sqlite::error::Stored;
 use model::{MetadataChange, SessionChange, StorageError, StorageErrorKind, names_no_session};
 
 /// Creates a session without a turn.
 ///
 /// # Errors
-/// `storage_constraint` for a label that is taken, or that names no session.
+/// `storage_constraint` for a label that is taken, or that names no session; `ledger_moved`.
 pub(crate) fn create(
     connection: &Connection,
     label: &str,
     with: &SessionChange,
     now: i64,
 ) -> Stored<()> {
+    moved::refuse(connection)?;
     let refused = |why: &str| {
         let message = format!("session `{label}` {why}; pass another label");
         StorageError::new(StorageErrorKind::Constraint, message).at("label")

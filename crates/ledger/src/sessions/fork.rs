@@ -12,7 +12,7 @@ use crate::rows::narrow::message_insert::NarrowMessage;
 use crate::rows::narrow::turn_insert;
 use crate::rows::turn_columns::{TurnColumns, TurnEndColumns};
 use crate::rows::turn_parents::{parent_of, unknown_turn};
-use crate::sessions::{aliases, pointers};
+use crate::sessions::{aliases, moved, pointers};
 use crate::sqlite::columns::list;
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
@@ -23,7 +23,7 @@ use model::{StorageError, StorageErrorKind, TokenUsage};
 /// that call and of the other calls of the same answer.
 ///
 /// # Errors
-/// `unknown_turn`, also for one that still runs; `unknown_tool_call`; `storage_constraint` when the label is taken.
+/// `unknown_turn`, also for one that still runs; `unknown_tool_call`; `storage_constraint` when the label is taken; `ledger_moved`.
 pub(crate) fn fork(
     connection: &Connection,
     turn_id: &str,
@@ -31,6 +31,7 @@ pub(crate) fn fork(
     call: Option<&str>,
     clock: &Clock,
 ) -> Stored<()> {
+    moved::refuse(connection)?;
     parent_of(connection, turn_id)?;
     if pointers::is_taken(connection, label)? || aliases::is_alias(connection, label)? {
         return Err(StorageError::new(

@@ -1,4 +1,4 @@
-//! Where the ledger was moved to. From then on it takes no new turn, message, schedule, name or fact; a turn under way ends.
+//! Where the ledger was moved to. From then on it takes no new session, turn, message, schedule, name or fact; a turn under way ends.
 //!
 //! It is checked in the transaction that would write.
 

@@ -110,6 +110,19 @@ async fn end(
     Ok(true)
 }
 
+/// The fact that the same tool call has stored in place of another one, when it ran before.
+async fn successor(
+    transaction: &Transaction<'_>,
+    id: &str,
+    of: &MemoryFact,
+) -> Result<Option<MemoryFact>, Failure> {
+    let by =
+        format!("{SELECT} where f.id = (select superseded_by from @memory_facts where id = $1)");
+    let found = transaction.row(&by, &[(&id, Type::TEXT)]).await?;
+    let found = found.map(|row| read(&row)).transpose()?;
+    Ok(found.filter(|by| of.source.call_id.is_some() && by.source == of.source))
+}
+
 /// Stores a fact with its chunks, and ends the one that it supersedes.
 ///
 /// # Errors
@@ -123,7 +136,7 @@ pub(crate) async fn store(
     let content = fact.content.get();
     if let Some(id) = supersedes {
         if !end(transaction, id, fact, within.as_ref()).await? {
-            return Err(unknown(id).into());
+            return successor(transaction, id, fact).await?.ok_or_else(|| unknown(id).into());
         }
     } else if fact.valid_to.is_none() {
         let same = format!(

@@ -4,20 +4,18 @@
 
 use std::sync::atomic::Ordering;
 
-use broker::queue::{Admission, EVENTS_MS, admit, event_source, new_row};
+use broker::queue::{Admission, Counted, EVENTS_MS, admit, event_source, is_debounced, new_row};
 use tokio_postgres::types::Type;
 
 use crate::connect::error::Failure;
 use crate::connect::server::Param;
 use crate::journal::pointer::unknown_turn;
-use crate::queue::item_rows::{self, OF_ID, WAITING};
+use crate::queue::item_rows::{self, OF_ID};
 use crate::queue::transaction::Transaction;
 use crate::queue::{dispatch_end, links};
 use crate::rows::turn_read::get;
 use crate::sessions::aliases;
-use model::{
-    DropPolicy, Enqueued, FailedReason, ItemStatus, NewItem, QueueItem, QueueLimits, QueueTarget,
-};
+use model::{DropPolicy, Enqueued, FailedReason, NewItem, QueueLimits, QueueTarget};
 
 /// The session whose head is the turn `$1`: that in which it ran, else the oldest.
 const OF_HEAD: &str =
@@ -25,9 +23,12 @@ const OF_HEAD: &str =
       join @turns t on t.id = $1
     where m.thread_id = $1 and s.head = $1 and s.status = 'active' and not s.opening
     order by s.label <> t.session_label, s.created_at, s.label limit 1";
-/// Whether a turn of the session `$1` runs, and whether a process other than `$2` wants to know of changes.
-const STATE: &str = "select exists (select from @sessions
-     where label = $1 and running is not null and owner is not null and expires_at > @now_ms()) as runs,
+/// Where `$3` is true: whether a turn of the session `$1` runs, or a message is in one, or waits and is not about to be in the running
+/// turn, because it was offered to that. And whether a process other than `$2` wants to know of changes.
+const STATE: &str = "select $3 and (exists (select from @sessions
+     where label = $1 and running is not null and owner is not null and expires_at > @now_ms())
+     or exists (select from @queue_items where session_label = $1 and status in ('pending', 'processing')
+       and (status = 'processing' or turn_id is null))) as is_busy,
    exists (select from @listeners where owner <> $2 and expires_at > @now_ms()) as is_listened";
 
 /// Queues a message.
@@ -58,22 +59,17 @@ pub(crate) async fn enqueue(
     let (session_label, is_fork) = session_of(transaction, &new.to).await?;
     transaction.lock(&session_label).await?;
     let server = transaction.server;
-    let of: [Param<'_>; 2] = [(&session_label, Type::TEXT), (&server.owner, Type::TEXT)];
-    let (waiting, state) = tokio::join!(
-        item_rows::read(transaction, WAITING, &session_label),
+    let debounced = is_debounced(&new.item);
+    let of: [Param<'_>; 3] =
+        [(&session_label, Type::TEXT), (&server.owner, Type::TEXT), (&debounced, Type::BOOL)];
+    let (over, state) = tokio::join!(
+        item_rows::over(transaction, &session_label, Counted::of(&new.item, limits)),
         transaction.row(STATE, &of),
     );
-    let (waiting, state) = (waiting?, state?);
+    let (over, state) = (over?, state?);
     let flag = |name: &str| state.as_ref().map_or(Ok(false), |row| get::<bool>(row, name));
     server.live.has_listeners.store(flag("is_listened")?, Ordering::Release);
-    let is_busy = waiting.iter().any(|it| it.status == ItemStatus::Processing) || flag("runs")?;
-    // An offered message is about to be in the running turn.
-    let pending: Vec<QueueItem> = waiting
-        .into_iter()
-        .filter(|it| it.status == ItemStatus::Pending && it.turn_id.is_none())
-        .map(|it| it.item)
-        .collect();
-    let admission = admit(&new.item, &pending, is_busy, limits, now);
+    let admission = admit(&new.item, over, flag("is_busy")?, limits, now);
     if let Admission::Queued { dropped, .. } = &admission {
         let is_summarized = limits.drop == DropPolicy::Summarize;
         for id in dropped {

@@ -1,5 +1,6 @@
 //! The rows of `queue_items`: the statements that read and change one. It must never decide a change.
 
+use broker::queue::Counted;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
@@ -79,6 +80,23 @@ pub(crate) async fn read(
 ) -> Result<Vec<StoredItem>, Failure> {
     let rows = transaction.rows(&select(condition), &[(&of, Type::TEXT)]).await?;
     Ok(all(&rows)?)
+}
+
+/// The messages of a session that there is no room for, the oldest first; none for a message that is exempt from the cap.
+pub(crate) async fn over(
+    transaction: &Transaction<'_>,
+    label: &str,
+    counted: Option<Counted>,
+) -> Result<Vec<String>, Failure> {
+    let Some(Counted { interrupts_only, room }) = counted else { return Ok(Vec::new()) };
+    let only = if interrupts_only { "and mode = 'interrupt'" } else { "" };
+    let text = format!(
+        "select id from @queue_items where session_label = $1 and status = 'pending' and turn_id is null and not is_system {only}
+         order by n desc offset $2"
+    );
+    let room = i64::from(room);
+    let rows = transaction.rows(&text, &[(&label, Type::TEXT), (&room, Type::INT8)]).await?;
+    Ok(rows.iter().rev().map(|row| get(row, "id")).collect::<Stored<_>>()?)
 }
 
 /// Writes a new message.

@@ -164,7 +164,7 @@ pub(crate) async fn as_of(server: &Server, label: &str, time: i64) -> Stored<Opt
 /// A new session that begins at an existing turn, with the persona of that turn.
 ///
 /// # Errors
-/// `unknown_turn`, also for one that still runs; `storage_constraint` when the label is taken.
+/// `unknown_turn`, also for one that still runs; `storage_constraint` when the label is taken; `ledger_moved`.
 pub(crate) async fn fork(server: &Server, turn_id: &str, label: &str) -> Stored<SessionRow> {
     let made = server.run("fork a turn", async |client, may_be_done| {
         insert_fork(server, client, (turn_id, turn_id), label, may_be_done).await
@@ -185,7 +185,7 @@ pub(crate) async fn insert_fork(
         "with made as (
            insert into @sessions as s (label, head, persona_id, agent_id, created_at, updated_at, opening)
            select $1, $5, coalesce(main.id, $3, f.persona_id, 'default'), coalesce($4, main.id, f.agent_id, 'default'), @now_ms(), @now_ms(), false
-           from @turns t left join @sessions f on f.label = t.session_label
+           from (select where @is_open()) as one join @turns t on true left join @sessions f on f.label = t.session_label
              left join @personas main on main.main_session_label = $1 where t.id = $2 and t.status <> 'streaming'
              and not exists (select from @session_aliases where alias = $1)
            {TAKE_FREE} returning {COLUMNS}),

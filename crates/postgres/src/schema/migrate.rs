@@ -27,6 +27,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/100_prompt_caches.sql"),
     include_str!("migrations/110_rate_queues.sql"),
     include_str!("migrations/120_memory_state.sql"),
+    include_str!("migrations/130_counts_and_moved.sql"),
 ];
 
 /// The oldest server that the statements run on.

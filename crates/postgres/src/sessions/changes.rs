@@ -15,7 +15,7 @@ use model::{
 /// Creates a session without a turn.
 ///
 /// # Errors
-/// `storage_constraint` for a label that is taken, or that names no session.
+/// `storage_constraint` for a label that is taken, or that names no session; `ledger_moved`.
 pub(crate) async fn create(
     server: &Server,
     label: &str,
@@ -30,7 +30,7 @@ pub(crate) async fn create(
     }
     let text = format!("insert into @sessions as s (label, persona_id, agent_id, created_at, updated_at, opening, metadata, metadata_values)
         select $1, coalesce(main.id, $2, 'default'), coalesce($3, main.id, 'default'), @now_ms(), @now_ms(), false, $4, $4::jsonb
-        from (select) as one left join @personas main on main.main_session_label = $1
+        from (select where @is_open()) as one left join @personas main on main.main_session_label = $1
         where not exists (select from @session_aliases where alias = $1)
         {TAKE_FREE} returning 1");
     let identity = Identity::of(label);

@@ -204,9 +204,7 @@ impl Rows for ServerRows<'_> {
 
     fn fence<'a>(&'a self, place: Option<&'a str>) -> Answer<'a, ()> {
         Box::pin(async move {
-            let lock = "lock table @turns, @queue_items, @schedules, @session_aliases, @personas, @memory_facts
-                in share row exclusive mode";
-            self.rows(lock, &[]).await?;
+            // First: what makes a session has this row until it ends, and no table yet that is locked here.
             let set = "update @ledger set moved_to = $1 where not moved_for_good or moved_to = $1 returning 1";
             let moved = self.rows(set, &[(&place, Type::TEXT)]).await?.is_empty();
             if moved && place.is_some() {
@@ -215,7 +213,9 @@ impl Rows for ServerRows<'_> {
                     row.map(|row| get(&row, "moved_to")).transpose()?.flatten();
                 return Err(portable::moved(&to.unwrap_or_default()));
             }
-            Ok(())
+            let lock = "lock table @turns, @queue_items, @schedules, @session_aliases, @personas, @memory_facts
+                in share row exclusive mode";
+            self.rows(lock, &[]).await.map(drop)
         })
     }
 
