@@ -27,18 +27,23 @@ function converted(message: Message, convert: Convert): EngineMessage {
   return made
 }
 
+/** The fields of a message that a conversion reads beside its content. */
+const FIELDS: Readonly<Record<Message['role'], readonly string[]>> = {
+  user: ['role', 'timestamp'],
+  assistant: ['role', 'timestamp', 'api', 'provider', 'model'],
+  toolResult: ['role', 'timestamp', 'toolCallId', 'toolName', 'isError'],
+}
+/** Those of a part, beside its arguments. */
+const PART_FIELDS: Readonly<Record<Part['type'], readonly string[]>> = {
+  text: ['type', 'text', 'textSignature'],
+  image: ['type', 'data', 'mimeType'],
+  thinking: ['type', 'thinking', 'thinkingSignature', 'redacted'],
+  toolCall: ['type', 'id', 'name', 'thoughtSignature'],
+}
+
 /** Whether all that a conversion reads of a message is as it was. */
 function isSame(message: Message, copy: Message): boolean {
-  if (message.role !== copy.role || message.timestamp !== copy.timestamp) return false
-  if (copy.role === 'assistant') {
-    const { api, provider, model } = message as typeof copy
-    if (api !== copy.api || provider !== copy.provider || model !== copy.model) return false
-  } else if (copy.role === 'toolResult') {
-    const { toolCallId, toolName, isError } = message as typeof copy
-    if (toolCallId !== copy.toolCallId || toolName !== copy.toolName || isError !== copy.isError) {
-      return false
-    }
-  }
+  if (!haveSame(message, copy, FIELDS[copy.role])) return false
   const { content } = message
   const { content: before } = copy
   if (typeof before === 'string' || typeof content === 'string') return content === before
@@ -52,28 +57,19 @@ function isSame(message: Message, copy: Message): boolean {
 
 /** `passes`: the part is passed on as it is, so that it must have no other fields. */
 function isSamePart(part: Part, copy: Part, passes: boolean): boolean {
-  if (typeof part !== 'object' || part === null || part.type !== copy.type) return false
-  if (passes && !(isPlainObject(part) && countOf(part) === countOf(copy))) return false
-  switch (copy.type) {
-    case 'text': {
-      const { text, textSignature } = part as typeof copy
-      return text === copy.text && textSignature === copy.textSignature
-    }
-    case 'image': {
-      const { data, mimeType } = part as typeof copy
-      return data === copy.data && mimeType === copy.mimeType
-    }
-    case 'thinking': {
-      const { thinking, thinkingSignature, redacted } = part as typeof copy
-      if (thinking !== copy.thinking || redacted !== copy.redacted) return false
-      return thinkingSignature === copy.thinkingSignature
-    }
-    case 'toolCall': {
-      const { id, name, thoughtSignature, arguments: given } = part as typeof copy
-      if (id !== copy.id || name !== copy.name) return false
-      return thoughtSignature === copy.thoughtSignature && isSameValue(given, copy.arguments)
-    }
+  if (typeof part !== 'object' || part === null) return false
+  if (!haveSame(part, copy, PART_FIELDS[copy.type])) return false
+  if (passes) return isPlainObject(part) && countOf(part) === countOf(copy)
+  return copy.type !== 'toolCall' || isSameValue((part as typeof copy).arguments, copy.arguments)
+}
+
+/** Whether two values have the same in these fields. Read by name in one place: for fields that are written out V8 compiles code for each form of a message. */
+function haveSame(value: object, copy: object, names: readonly string[]): boolean {
+  for (let at = 0; at < names.length; at++) {
+    const name = names[at] as keyof typeof value
+    if (value[name] !== copy[name]) return false
   }
+  return true
 }
 
 /** The fields of a message that a conversion reads, each read once; undefined where one is not plain. */
