@@ -20,7 +20,7 @@ function conversationOf(messages: readonly Message[]): Conversation {
     throw new Error("the context ends with the assistant's answer; add a message of the user")
   }
   const begin = turnOf(sent)
-  const engine = sent.map((message) => converted(message, engineMessage))
+  const engine = converted(sent, engineMessage)
   const currentMessage = engine[engine.length - 1] as EngineMessage
   return {
     history: engine.slice(0, begin),

@@ -3,7 +3,7 @@
 
 import type { Message as EngineMessage } from '../../index.d.ts'
 import type { Message } from '../../pi-ai.d.ts'
-import { isLeaf, isPlainObject, isSameValue, plainOf, UNUSUAL } from './plain-copy.ts'
+import { isLeaf, isPlainList, isPlainObject, plainOf, UNUSUAL } from './plain-copy.ts'
 
 type Part = Exclude<Message['content'], string>[number]
 type Convert = (message: Message) => EngineMessage
@@ -14,12 +14,25 @@ interface Conversion {
   made: EngineMessage
 }
 
+/** The depth of the list of parts in a message, and of a part. */
+const CONTENT = 1
+const PART = 2
+
 const conversions = new WeakMap<Message, Conversion>()
 
-/** What `convert` makes of the message, frozen; or what it made before of the same values. A message that is not plain data is converted each time. */
-function converted(message: Message, convert: Convert): EngineMessage {
-  const known = conversions.get(message)
-  if (known !== undefined && isSame(message, known.of)) return known.made
+/** What `convert` makes of the messages, or made before of the same values, frozen. A message that is not plain data is converted each time. */
+function converted(messages: readonly Message[], convert: Convert): EngineMessage[] {
+  const all: EngineMessage[] = []
+  for (const message of messages) {
+    const known = conversions.get(message)
+    const isKnown =
+      known !== undefined && isSame(message, known.of, known.of.role === 'assistant', 0)
+    all.push(isKnown ? known.made : convertedAnew(message, convert))
+  }
+  return all
+}
+
+function convertedAnew(message: Message, convert: Convert): EngineMessage {
   const of = copyOf(message)
   if (of === undefined) return convert(message)
   const made = frozen(convert(of))
@@ -27,47 +40,38 @@ function converted(message: Message, convert: Convert): EngineMessage {
   return made
 }
 
-/** The fields of a message that a conversion reads beside its content. */
-const FIELDS: Readonly<Record<Message['role'], readonly string[]>> = {
-  user: ['role', 'timestamp'],
-  assistant: ['role', 'timestamp', 'api', 'provider', 'model'],
-  toolResult: ['role', 'timestamp', 'toolCallId', 'toolName', 'isError'],
-}
-/** Those of a part, beside its arguments. */
-const PART_FIELDS: Readonly<Record<Part['type'], readonly string[]>> = {
-  text: ['type', 'text', 'textSignature'],
-  image: ['type', 'data', 'mimeType'],
-  thinking: ['type', 'thinking', 'thinkingSignature', 'redacted'],
-  toolCall: ['type', 'id', 'name', 'thoughtSignature'],
-}
+/** How an object may differ from its copy: in other fields, in their order, or not at all. */
+const ANY = 0
+const ORDER = 1
+const NOT = 2
 
-/** Whether all that a conversion reads of a message is as it was. */
-function isSame(message: Message, copy: Message): boolean {
-  if (!haveSame(message, copy, FIELDS[copy.role])) return false
-  const { content } = message
-  const { content: before } = copy
-  if (typeof before === 'string' || typeof content === 'string') return content === before
-  if (!Array.isArray(content) || content.length !== before.length) return false
-  const passes = copy.role !== 'assistant'
-  for (let at = 0; at < before.length; at++) {
-    if (!isSamePart(content[at] as Part, before[at] as Part, passes)) return false
+/**
+ * Whether a value has what its copy has. `depth` counts from the message. One function that calls itself, and reads fields by name: several are put into each
+ * other by the compiler of V8, which takes longer than a run.
+ */
+function isSame(value: unknown, copy: unknown, isAnswer: boolean, depth: number): boolean {
+  if (typeof copy !== 'object' || copy === null) return value === copy
+  if (typeof value !== 'object' || value === null) return false
+  if (Array.isArray(copy)) {
+    if (!Array.isArray(value) || value.length !== copy.length) return false
+    if (depth > CONTENT && !isPlainList(value)) return false
+    for (let at = 0; at < copy.length; at++) {
+      if (!isSame(value[at], copy[at], isAnswer, depth + 1)) return false
+    }
+    return true
   }
-  return true
-}
-
-/** `passes`: the part is passed on as it is, so that it must have no other fields. */
-function isSamePart(part: Part, copy: Part, passes: boolean): boolean {
-  if (typeof part !== 'object' || part === null) return false
-  if (!haveSame(part, copy, PART_FIELDS[copy.type])) return false
-  if (passes) return isPlainObject(part) && countOf(part) === countOf(copy)
-  return copy.type !== 'toolCall' || isSameValue((part as typeof copy).arguments, copy.arguments)
-}
-
-/** Whether two values have the same in these fields. Read by name in one place: for fields that are written out V8 compiles code for each form of a message. */
-function haveSame(value: object, copy: object, names: readonly string[]): boolean {
+  const names = Object.keys(copy)
+  const differs = depth > PART ? NOT : depth < CONTENT || isAnswer ? ANY : ORDER
+  if (differs !== ANY) {
+    const given = Object.keys(value)
+    if (given.length !== names.length || !isPlainObject(value)) return false
+    for (let at = 0; differs === NOT && at < names.length; at++) {
+      if (given[at] !== names[at]) return false
+    }
+  }
   for (let at = 0; at < names.length; at++) {
     const name = names[at] as keyof typeof value
-    if (value[name] !== copy[name]) return false
+    if (!isSame(value[name], copy[name], isAnswer, depth + 1)) return false
   }
   return true
 }
@@ -111,7 +115,9 @@ function copyOfPart(part: Part | null | undefined, passes: boolean): Part | unde
     case 'text': {
       const { type, text, textSignature } = part
       if (typeof text !== 'string' || !isLeaf(textSignature)) return undefined
-      return textSignature === undefined ? { type, text } : { type, text, textSignature }
+      // What is passed on has these fields alone; else a field that is missing is compared, too.
+      const isShort = passes && textSignature === undefined
+      return isShort ? { type, text } : ({ type, text, textSignature } as Part)
     }
     case 'image': {
       const { type, data, mimeType } = part
@@ -132,13 +138,6 @@ function copyOfPart(part: Part | null | undefined, passes: boolean): Part | unde
     default:
       return undefined
   }
-}
-
-/** The number of fields. */
-function countOf(part: Part): number {
-  let count = 0
-  for (const _ in part) count++
-  return count
 }
 
 /** Whether a part of a user or of a result has the fields of pi alone. */

@@ -75,4 +75,4 @@ function isPlainList(value: object): value is unknown[] {
   return !('toJSON' in value)
 }
 
-export { isLeaf, isPlainObject, isSameValue, plainOf, UNUSUAL }
+export { isLeaf, isPlainList, isPlainObject, isSameValue, plainOf, UNUSUAL }

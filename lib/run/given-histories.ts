@@ -57,6 +57,20 @@ function isConstant(value: unknown): boolean {
   return true
 }
 
+/** The end of the messages from `at` on that are constants of which the copies are known: these are put in their place. */
+function pastConstants(
+  messages: unknown[],
+  known: readonly unknown[],
+  from: number,
+  to: number,
+): number {
+  let at = from
+  for (; at < to && constants.get(messages[at] as object) === known[at]; at++) {
+    messages[at] = known[at]
+  }
+  return at
+}
+
 /** The JSON of a context; `shared` is that of the fields that `fields` leaves out. */
 function jsonOf(fields: Fields, shared: string | undefined): string {
   const json = contextJson(fields)
@@ -86,10 +100,11 @@ class HistoryReader {
   shared(history: Remembered): number {
     const most = Math.min(history.comparable, this.messages.length)
     let at = 0
-    for (; at < most; at++) {
-      const known = history.messages[at]
-      if (constants.get(this.messages[at] as object) === known) this.#keep(at, known)
-      else if (this.#message(at, known) !== known) break
+    for (;;) {
+      at = pastConstants(this.messages, history.messages, at, most)
+      if (at > 0) this.#keep(at - 1, history.messages[at - 1])
+      if (at === most || this.#message(at, history.messages[at]) !== history.messages[at]) break
+      at++
     }
     this.compared += at
     return at
