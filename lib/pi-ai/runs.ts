@@ -8,8 +8,8 @@ import type {
   RunOptions,
 } from '../../index.d.ts'
 import { PREPARE, type PreparedRun, type Preparing } from '../engine/prepared.ts'
-import type { Conversation } from './conversation.ts'
-import { isSameValue, plainOf, UNUSUAL } from './plain-copy.ts'
+import type { Conversation } from './messages/conversation.ts'
+import { isSameValue, plainOf, UNUSUAL } from './messages/plain-copy.ts'
 
 type Fields = Partial<AssembledContext>
 type Own = Pick<RunOptions, 'signal' | 'onRequest'>

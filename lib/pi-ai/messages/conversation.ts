@@ -1,10 +1,10 @@
 // pi's messages as a context of the engine: its history, the turn under way, and its last message. It must never change a message.
 
-import type { AssembledContext, Block, Message as EngineMessage } from '../../index.d.ts'
-import type { AssistantMessage, Message, ToolResultMessage } from '../../pi-ai.d.ts'
-import { engineApiOf } from './apis.ts'
+import type { AssembledContext, Block, Message as EngineMessage } from '../../../index.d.ts'
+import type { AssistantMessage, Message, ToolResultMessage } from '../../../pi-ai.d.ts'
+import { engineApiOf } from '../apis.ts'
+import { callBlock, callIdOf, textBlock, thinkingBlock } from '../signatures.ts'
 import { converted } from './converted.ts'
-import { callBlock, callIdOf, textBlock, thinkingBlock } from './signatures.ts'
 
 type Conversation = Pick<AssembledContext, 'history' | 'currentTurn' | 'currentMessage'>
 

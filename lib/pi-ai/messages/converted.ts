@@ -1,8 +1,8 @@
 // What was made of pi's messages, so that each is converted once: a host passes all of them again with each call. It must never return what was made of
 // a message that has changed since, at any depth, nor change a message.
 
-import type { Message as EngineMessage } from '../../index.d.ts'
-import type { Message } from '../../pi-ai.d.ts'
+import type { Message as EngineMessage } from '../../../index.d.ts'
+import type { Message } from '../../../pi-ai.d.ts'
 import { isLeaf, isPlainList, isPlainObject, plainOf, UNUSUAL } from './plain-copy.ts'
 
 type Part = Exclude<Message['content'], string>[number]
