@@ -70,4 +70,18 @@ test('arguments whose fields are in another order are sent in that order', async
   delete given.a
   given.a = 1
   expect(await bodyOf('anthropic', call, 'k')).toContain('{"b":{"d":3,"c":2},"a":1}')
+  given.e = 4
+  expect(await bodyOf('anthropic', call, 'k')).toContain('{"b":{"d":3,"c":2},"a":1,"e":4}')
+})
+
+test('the signature that a text gets later is sent', async () => {
+  server.use(sse(wires['openai-responses'].text('Hello.')))
+  const { api, provider } = wires['openai-responses'].model
+  const part: Record<string, unknown> = { type: 'text', text: 'Yes.' }
+  const answer = { role: 'assistant', content: [part], api, provider, model: 'm', timestamp: 2 }
+  const messages = [{ role: 'user', content: 'go', timestamp: 1 }, answer]
+  const call = { messages, systemPrompt: '', tools: [], options: {} }
+  expect(await bodyOf('openai-responses', call, 'k')).not.toContain('msg_1')
+  part.textSignature = 'msg_1'
+  expect(await bodyOf('openai-responses', call, 'k')).toContain('msg_1')
 })
