@@ -1,8 +1,11 @@
 // Owns the JavaScript that is published: the TypeScript of `lib/` without its types, joined in some milliseconds. `index.js` is the
 // package, `web.js` its subpath `/web` and `ai-sdk.js` its subpath `/ai-sdk`, which never load the addon, `testing.js` and `run-agent.js`
-// are subpaths that load `index.js`, and `cli.js` is the program; `browser.js` is all that a browser gets. One file loads sooner than twenty. It must never contain
-// code of its own, check types (tsconfig.lib.json), or contain the binary, which is found when it is loaded.
+// are subpaths that load `index.js`, and `cli.js` is the program; `browser.js` is all that a browser gets. One file loads sooner than twenty.
+// But before an ES module imports one, Node.js searches its whole text for the names of its exports, which takes more processor time than
+// all else of loading it: so the code of a large one is in a file of its own (`index.code.js`), and `index.js` has only the names. It must never
+// contain other code of its own, check types (tsconfig.lib.json), or contain the binary, which is found when it is loaded.
 
+import { writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { rolldown } from 'rolldown'
@@ -32,6 +35,9 @@ const published = {
       : null,
 }
 
+/** Files with much code that other modules import: their code is in a file of its own. */
+const DIVIDED = new Set(['index.js', 'pi-ai.js', 'pi-agent.js', 'pi-session.js', 'run-agent.js'])
+
 /** Joins the sources; vitest calls it before a run, so that a test sees what was edited. */
 export default async function bundle() {
   for (const [file, input] of Object.entries(FILES)) {
@@ -41,14 +47,22 @@ export default async function bundle() {
       plugins: [published],
       logLevel: 'warn',
     })
-    await sources.write({
-      file: join(root, file),
+    const code = DIVIDED.has(file) ? file.replace(/\.js$/, '.code.js') : file
+    const { output } = await sources.write({
+      file: join(root, code),
       format: 'cjs',
       strict: true,
       esModule: false,
     })
     await sources.close()
+    if (code !== file) await writeFile(join(root, file), named(code, output[0].exports))
   }
+}
+
+/** A module with the exports of the file `code`, by name. */
+function named(code, names) {
+  const exported = names.map((name) => `exports.${name} = code.${name};\n`)
+  return `"use strict";\nconst code = require("./${code}");\n${exported.join('')}`
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1]).href) await bundle()

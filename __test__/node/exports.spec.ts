@@ -64,7 +64,7 @@ test.each([
 ])('without the package of %s %s the error names it and a remedy', (platform, arch, name) => {
   const folder = mkdtempSync(join(tmpdir(), 'agent-engine-alone-'))
   try {
-    for (const part of ['index.js', 'package.json']) {
+    for (const part of ['index.js', 'index.code.js', 'package.json']) {
       cpSync(join(root, part), join(folder, part), { recursive: true })
     }
     const script = `

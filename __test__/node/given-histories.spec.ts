@@ -47,3 +47,19 @@ test(`${SEQUENCES} sequences of edits are sent as an engine sends them that neve
     }
   }
 }, 86_400_000)
+
+test('a frozen message is read again where a getter may return another value', async () => {
+  const engine = closing(unsentEngine())
+  let reads = 0
+  const block = Object.freeze({
+    type: 'text',
+    get text() {
+      return `read ${++reads}`
+    },
+  })
+  const message = Object.freeze({ role: 'user', content: Object.freeze([block]) })
+  const history = [message, { role: 'assistant', content: 'Yes.' }]
+  for (const read of [1, 2, 3]) {
+    expect(await bodyOf(engine, given(history))).toContain(`"read ${read}"`)
+  }
+})

@@ -49,7 +49,13 @@ import * as addon from '../native/addon.ts'
 import * as hub from '../native/hub.ts'
 import { callRequestHook, requestWithHook } from '../native/request-hook.ts'
 import { attachment } from '../run/attachment.ts'
-import { noteProblems, readCallbacks, readContext } from '../run/context.ts'
+import {
+  contextJson,
+  noteProblems,
+  type ReadContext,
+  readCallbacks,
+  readContext,
+} from '../run/context.ts'
 import { GROUPS } from '../run/event-groups.ts'
 import { abortSession, attach, steerSession } from '../run/follow.ts'
 import { GivenHistories } from '../run/given-histories.ts'
@@ -74,6 +80,7 @@ import { AgentEngineError, guarded, refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
 import { listed, listing, noted, type Problems } from '../values/problems.ts'
 import { type Fields, readFields, readName } from '../values/reader.ts'
+import { readSignal } from '../values/signals.ts'
 import * as approvals from './approvals.ts'
 import { answerServer } from './client-functions.ts'
 import { readClosing } from './closing.ts'
@@ -81,6 +88,7 @@ import { compact } from './compaction.ts'
 import { requestKey } from './key-functions.ts'
 import { mcpServers } from './mcp-servers.ts'
 import { noteOptionProblems, readOptions } from './options.ts'
+import { PREPARE, type PreparedRun, type Preparing } from './prepared.ts'
 import { readResumption, recoverAtOpen, resumedPlanner } from './recovery.ts'
 import { resultOf, runInfo, runs } from './runs.ts'
 import { ScriptedProvider } from './scripted-provider.ts'
@@ -104,7 +112,7 @@ interface EngineParts {
 }
 let partsOf: (engine: AgentEngine) => EngineParts
 
-class AgentEngine implements Declared {
+class AgentEngine implements Declared, Preparing {
   static {
     partsOf = (engine) => ({
       native: engine.#native,
@@ -252,6 +260,24 @@ class AgentEngine implements Declared {
     )
   }
 
+  /** @internal See `prepared.ts`. */
+  [PREPARE](options: RunOptions): PreparedRun {
+    const { context } = this.#input('', options)
+    const read = readContext(context)
+    const { sessionLabel } = context
+    // Each run has its own.
+    for (const name of ['currentMessage', 'sessionLabel', 'runId']) context[name] = undefined
+    const shared = contextJson(context)
+    const start: Start = (number, json, known, flags) =>
+      this.#native.run(number, json, known, flags)
+    return ({ history, currentTurn, currentMessage, signal: given, onRequest }) => {
+      const runId = this.#native.newId()
+      const fields: Fields = { sessionLabel, runId, history, currentTurn, currentMessage }
+      const signal = readSignal(given, 'abortSignal', 'invalid_context')
+      return this.#started({ ...read, fields, signal, onRequest }, {}, start, shared)
+    }
+  }
+
   #input(first: unknown, second: unknown): RunInput {
     return readInput(first, second, this.#ofContexts)
   }
@@ -268,7 +294,12 @@ class AgentEngine implements Declared {
     start: Start,
     drain?: () => void,
   ): AgentRun {
-    const {
+    return this.#started(readContext(context), callbacks, start, undefined, drain)
+  }
+
+  /** Begins a run; `shared` is the JSON of the fields that `fields` leaves out. */
+  #started(
+    {
       fields,
       tools,
       signal,
@@ -277,9 +308,14 @@ class AgentEngine implements Declared {
       skipped = this.#skipped,
       attaches,
       output,
-    } = readContext(context)
+    }: ReadContext,
+    callbacks: AgentEngineCallbacks,
+    start: Start,
+    shared?: string,
+    drain?: () => void,
+  ): AgentRun {
     const hooks = own === undefined ? this.#hooks : { ...this.#hooks, ...own }
-    const crossing = this.#given.prepare(fields)
+    const crossing = this.#given.prepare(fields, shared)
     const run = new AgentRun({
       // One that is no text is refused when the run begins.
       id: fields.runId as string,

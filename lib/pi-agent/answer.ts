@@ -8,6 +8,7 @@ import { bounded, isAborted, LATE, messageOf, type Run } from './run.ts'
 
 const ABORTED = 'Request was aborted'
 const UNFINISHED = 'The stream ended without a result'
+const OVER = Symbol('over')
 
 /** What a `streamFn` returns, as far as it is used: it may be another library's. */
 interface Response extends AsyncIterable<AssistantMessageEvent> {
@@ -62,16 +63,21 @@ class Growing {
 
   async read(responding: Promise<Response>): Promise<AssistantMessage> {
     const response = await responding
-    for await (const event of response) {
-      if (this.left) return response.result()
-      if (event.type === 'done' || event.type === 'error') return response.result()
-      await this.#event(event)
+    const events = response[Symbol.asyncIterator]()
+    // Not `for await`: what V8 makes of it takes longer to compile than the rounds of a run.
+    for (;;) {
+      const next = await events.next()
+      if (next.done) return resultSoon(response)
+      const waiting = this.#next(next.value)
+      if (waiting === OVER) return resultOf(response, events)
+      if (waiting !== undefined) await waiting
     }
-    // A result that is there by now, and none that may never come.
-    const none = new Promise<undefined>((resolve) => setImmediate(resolve, undefined))
-    const result = await Promise.race([response.result(), none])
-    if (result === undefined) throw new Error(UNFINISHED)
-    return result
+  }
+
+  /** Emits an event; `OVER` where none is needed any more. */
+  #next(event: AssistantMessageEvent): Promise<void> | typeof OVER | void {
+    if (this.left || event.type === 'done' || event.type === 'error') return OVER
+    return this.#event(event)
   }
 
   #event(event: Exclude<AssistantMessageEvent, { type: 'done' | 'error' }>): Promise<void> | void {
@@ -99,6 +105,23 @@ class Growing {
       throw new EmitError('', { cause })
     }
   }
+}
+
+/** The result of a stream whose events are not read to their end. */
+async function resultOf(
+  response: Response,
+  events: AsyncIterator<AssistantMessageEvent>,
+): Promise<AssistantMessage> {
+  await events.return?.()
+  return response.result()
+}
+
+/** The result of a stream that has no more events: one that is there by now, and none that may never come. */
+async function resultSoon(response: Response): Promise<AssistantMessage> {
+  const none = new Promise<undefined>((resolve) => setImmediate(resolve, undefined))
+  const result = await Promise.race([response.result(), none])
+  if (result === undefined) throw new Error(UNFINISHED)
+  return result
 }
 
 /** Puts the message into the context, and emits its end. */

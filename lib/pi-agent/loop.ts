@@ -108,48 +108,64 @@ function streamed(
 
 /** Answers until nothing is left. `added` are the messages of the run. */
 async function loop(run: Run, added: AgentMessage[]): Promise<AgentMessage[]> {
-  const { context, config, emit } = run
-  const { shouldStopAfterTurn, getSteeringMessages, getFollowUpMessages } = config
+  const { getSteeringMessages, getFollowUpMessages } = run.config
   let pending = (await asked(run, getSteeringMessages)) ?? []
   let isFirst = true
   for (;;) {
     let goesOn = true
     while (goesOn || pending.length > 0) {
-      if (!isFirst) await emit({ type: 'turn_start' })
+      if (!isFirst) await run.emit({ type: 'turn_start' })
       isFirst = false
-      for (const message of pending) {
-        await emit({ type: 'message_start', message })
-        await emit({ type: 'message_end', message })
-        context.messages.push(message)
-        added.push(message)
-      }
-      pending = []
-      const message = await answer(run)
-      added.push(message)
-      if (message.stopReason === 'error' || message.stopReason === 'aborted') {
-        await emit({ type: 'turn_end', message, toolResults: [] })
-        await emit({ type: 'agent_end', messages: added })
-        return added
-      }
-      const hasCalls = message.content.some((part) => part.type === 'toolCall')
-      const batch = hasCalls ? await executeCalls(run, message) : undefined
-      const toolResults = batch?.results ?? []
-      goesOn = hasCalls && !batch?.terminates
-      context.messages.push(...toolResults)
-      added.push(...toolResults)
-      await emit({ type: 'turn_end', message, toolResults })
-      const about = { message, toolResults, context, newMessages: added }
-      if (await asked(run, shouldStopAfterTurn && (() => shouldStopAfterTurn(about)))) {
-        await emit({ type: 'agent_end', messages: added })
-        return added
-      }
+      const { isOver, hasResults, steering } = await turn(run, pending, added)
+      if (isOver) return end(run, added)
+      goesOn = hasResults
       // After an abort nothing is taken out of the queues: it would be lost.
-      const isOver = isAborted(run)
-      pending = batch?.steering ?? (isOver ? [] : ((await asked(run, getSteeringMessages)) ?? []))
+      pending = steering ?? (isAborted(run) ? [] : ((await asked(run, getSteeringMessages)) ?? []))
     }
     pending = isAborted(run) ? [] : ((await asked(run, getFollowUpMessages)) ?? [])
-    if (pending.length === 0) break
+    if (pending.length === 0) return end(run, added)
   }
+}
+
+/** What came of one turn. */
+interface Turn {
+  /** The run ends with it. */
+  isOver: boolean
+  /** There are results that the model has not seen. */
+  hasResults: boolean
+  /** The messages that were steered meanwhile; undefined where nobody looked. */
+  steering?: AgentMessage[] | undefined
+}
+
+/** One answer, and its calls. */
+async function turn(run: Run, pending: AgentMessage[], added: AgentMessage[]): Promise<Turn> {
+  const { context, config, emit } = run
+  for (const message of pending) {
+    await emit({ type: 'message_start', message })
+    await emit({ type: 'message_end', message })
+    context.messages.push(message)
+    added.push(message)
+  }
+  const message = await answer(run)
+  added.push(message)
+  if (message.stopReason === 'error' || message.stopReason === 'aborted') {
+    await emit({ type: 'turn_end', message, toolResults: [] })
+    return { isOver: true, hasResults: false }
+  }
+  const hasCalls = message.content.some((part) => part.type === 'toolCall')
+  const batch = hasCalls ? await executeCalls(run, message) : undefined
+  const toolResults = batch?.results ?? []
+  context.messages.push(...toolResults)
+  added.push(...toolResults)
+  await emit({ type: 'turn_end', message, toolResults })
+  const { shouldStopAfterTurn } = config
+  const about = { message, toolResults, context, newMessages: added }
+  const isOver = await asked(run, shouldStopAfterTurn && (() => shouldStopAfterTurn(about)))
+  const hasResults = hasCalls && !batch?.terminates
+  return { isOver: Boolean(isOver), hasResults, steering: batch?.steering }
+}
+
+async function end({ emit }: Run, added: AgentMessage[]): Promise<AgentMessage[]> {
   await emit({ type: 'agent_end', messages: added })
   return added
 }

@@ -11,11 +11,12 @@ import type {
 } from '../../pi-ai.d.ts'
 import { Answer } from './answer.ts'
 import { type Bridge, isBridged, openBridge } from './bridge.ts'
-import { conversationOf } from './conversation.ts'
 import { lease } from './engines.ts'
 import { getEnvApiKey } from './env-keys.ts'
+import { conversationOf } from './messages/conversation.ts'
 import { calculateCost } from './models.ts'
 import { isContextOverflow } from './overflow.ts'
+import { beginRun } from './runs.ts'
 import { AssistantMessageEventStream } from './streams/event-stream.ts'
 
 type Fields = Partial<AssembledContext>
@@ -99,16 +100,16 @@ function run(
   const held = lease(at, options.apiKey)
   let isFailed = true
   try {
-    const fields = {
-      ...read(model, context, options),
-      ...conversationOf(context.messages),
+    const fields = read(model, context, options)
+    const conversation = conversationOf(context.messages)
+    const own = {
+      signal: options.signal,
       ...(onPayload && {
         onRequest: async ({ body }: { body: object }) =>
           ((await onPayload(body, model)) as object | null | undefined) ?? body,
       }),
     }
-    const { currentMessage, ...others } = fields
-    const going = held.engine.run(currentMessage, others)
+    const going = beginRun(held.engine, fields, conversation, own)
     going.stream.onEvent((event) => answer.event(event), { afterSeq: 0 })
     isFailed = false
     going.result.then(

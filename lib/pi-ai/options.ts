@@ -1,4 +1,4 @@
-// pi's options of a call as the fields of a context. It must never send what the caller did not ask for.
+// pi's options of a call as the fields of a context that calls may share. It must never send what the caller did not ask for.
 
 import type { AssembledContext, ThinkingConfig, ToolChoice } from '../../index.d.ts'
 import type {
@@ -24,24 +24,12 @@ const BUDGETS: Readonly<Record<string, number>> = {
 }
 /** The limit of a run: pi has none, and the engine needs one. */
 const TIMEOUT_MS = 24 * 3_600_000
-/** The events that pi's stream is made of, and no others. */
-const EVENTS = {
-  toolInput: true,
-  usage: false,
-  waiting: false,
-  compaction: false,
-  userMessage: false,
-  toolProgress: false,
-  modelSwitch: false,
-  cacheBreak: false,
-  approval: false,
-} as const
 /** A label that every ledger takes. */
 const LABEL = /^[^\p{Cc}]{1,128}$/u
 
 /** The fields that both forms of a call share. */
 function fieldsOf(model: Model, context: Context, options: StreamOptions): Fields {
-  const { temperature, maxTokens, signal, sessionId, metadata, timeoutMs } = options
+  const { temperature, maxTokens, sessionId, metadata, timeoutMs } = options
   const headers = { ...model.headers, ...options.headers }
   const user = metadata?.user_id
   const session = sessionId !== undefined && LABEL.test(sessionId) ? sessionId : undefined
@@ -51,28 +39,17 @@ function fieldsOf(model: Model, context: Context, options: StreamOptions): Field
       name,
       description,
       parameters,
-      run: neverRun,
     })),
     provider: model.provider,
     model: model.id,
     sessionLabel: session ?? 'pi',
     promptCache: cacheOf(options, session),
     timeoutMs: timeoutMs ?? TIMEOUT_MS,
-    maxIterations: 1,
-    outputRetries: 0,
-    events: EVENTS,
-    mcp: false,
     ...(temperature !== undefined && { temperature }),
     ...(maxTokens && { maxResponseTokens: maxTokens }),
-    ...(signal && { abortSignal: signal }),
     ...(Object.keys(headers).length > 0 && { headers }),
     ...(typeof user === 'string' && { requestMetadata: { user_id: user } }),
   }
-}
-
-/** The run ends with the answer: its calls are the caller's. */
-function neverRun(): never {
-  throw new Error('calls of this tool are answered by the caller')
 }
 
 function cacheOf(options: StreamOptions, key: string | undefined): AssembledContext['promptCache'] {

@@ -4,7 +4,7 @@
 
 import type { KnownHistory } from '../../binding.d.ts'
 import { isUsualLanguage, PlainReader, plainEntries } from '../values/plain.ts'
-import type { Fields } from '../values/reader.ts'
+import { type Fields, isObject } from '../values/reader.ts'
 import { contextJson } from './context.ts'
 
 /** The limits of the stored histories: their number, and their size in characters. */
@@ -42,6 +42,41 @@ type Native = (json: string, known: KnownHistory | undefined) => number | null
 /** A context that is ready to be passed. */
 type Crossing = (native: Native) => void
 
+/** The plain data of messages that can never change. */
+const constants = new WeakMap<object, unknown>()
+
+/** Whether a value that was read as plain data is frozen, with all that it has. */
+function isConstant(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return true
+  if (!Object.isFrozen(value)) return false
+  for (const name of Object.getOwnPropertyNames(value)) {
+    const property = Object.getOwnPropertyDescriptor(value, name)
+    // A getter may return another value each time, whether or not its object is frozen.
+    if (property?.get !== undefined || !isConstant(property?.value)) return false
+  }
+  return true
+}
+
+/** The end of the messages from `at` on that are constants of which the copies are known: these are put in their place. */
+function pastConstants(
+  messages: unknown[],
+  known: readonly unknown[],
+  from: number,
+  to: number,
+): number {
+  let at = from
+  for (; at < to && constants.get(messages[at] as object) === known[at]; at++) {
+    messages[at] = known[at]
+  }
+  return at
+}
+
+/** The JSON of a context; `shared` is that of the fields that `fields` leaves out. */
+function jsonOf(fields: Fields, shared: string | undefined): string {
+  const json = contextJson(fields)
+  return shared === undefined ? json : `${shared.slice(0, -1)},${json.slice(1)}`
+}
+
 /** Reads the messages of a history one by one, each as the plain data that its JSON has. */
 class HistoryReader {
   readonly messages: unknown[]
@@ -65,7 +100,12 @@ class HistoryReader {
   shared(history: Remembered): number {
     const most = Math.min(history.comparable, this.messages.length)
     let at = 0
-    while (at < most && this.#message(at, history.messages[at]) === history.messages[at]) at++
+    for (;;) {
+      at = pastConstants(this.messages, history.messages, at, most)
+      if (at > 0) this.#keep(at - 1, history.messages[at - 1])
+      if (at === most || this.#message(at, history.messages[at]) !== history.messages[at]) break
+      at++
+    }
     this.compared += at
     return at
   }
@@ -75,13 +115,21 @@ class HistoryReader {
   }
 
   #message(at: number, known: unknown): unknown {
-    let message = this.#plain.read(this.messages[at], known)
+    const given = this.messages[at]
+    let message = this.#plain.read(given, known)
     if (this.#plain.unusual) message = this.#written(at, message, known)
+    else if (message !== known && isObject(given) && isConstant(given)) {
+      constants.set(given, message)
+    }
     // JSON writes null for an empty item of a list.
     message ??= null
-    this.messages[at] = message
-    this.#read = Math.max(this.#read, at + 1)
+    this.#keep(at, message)
     return message
+  }
+
+  #keep(at: number, message: unknown): void {
+    this.messages[at] = message
+    if (at >= this.#read) this.#read = at + 1
   }
 
   /** The JSON value of a message that is not plain, under its index, which a `toJSON` receives. */
@@ -107,16 +155,17 @@ class GivenHistories {
     this.#forget = forget
   }
 
-  /** Reads the caller's part of a context. A value that JSON cannot represent is refused. */
-  prepare(fields: Fields): Crossing {
-    const { read, json } = this.#read(fields)
+  /** Reads the caller's part of a context; `shared` is the JSON of its other fields. A value that JSON cannot represent is refused. */
+  prepare(fields: Fields, shared?: string): Crossing {
+    const { read, json } = this.#read(fields, shared)
     if (read === undefined) return (native) => void native(json, undefined)
     return (native) => {
       const { messages, base, length } = read
       let number = native(json, { number: base?.number ?? 0, length })
       if (number === null) {
         if (base !== undefined) this.#drop(base)
-        number = native(contextJson({ ...fields, history: messages }), { number: 0, length: 0 })
+        const whole = jsonOf({ ...fields, history: messages }, shared)
+        number = native(whole, { number: 0, length: 0 })
       }
       if (number) this.#remember(number, fields.sessionLabel, read)
     }
@@ -129,7 +178,7 @@ class GivenHistories {
   }
 
   /** The JSON of a context without the known beginning of its history; without `read`, with the whole history. */
-  #read(fields: Fields): { json: string; read?: Read } {
+  #read(fields: Fields, shared: string | undefined): { json: string; read?: Read } {
     const { history, sessionLabel } = fields
     if (history !== undefined && history !== null) {
       try {
@@ -137,13 +186,13 @@ class GivenHistories {
         if (given !== undefined && given.length > 0) {
           const read = this.#compared(given, sessionLabel)
           const rest = read.messages.slice(read.length)
-          return { json: contextJson({ ...fields, history: rest }), read }
+          return { json: jsonOf({ ...fields, history: rest }, shared), read }
         }
       } catch {
         // An error is reported when the whole context is read, with the paths of the whole history.
       }
     }
-    return { json: contextJson(fields) }
+    return { json: jsonOf(fields, shared) }
   }
 
   /** Reads a history, and finds the stored one with the longest common beginning. */

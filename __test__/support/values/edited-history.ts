@@ -200,6 +200,14 @@ function mutate(random: Random, message: unknown): void {
   ])()
 }
 
+/** Freezes a value with all that it has, where that is possible. */
+function freezeAll(value: unknown): void {
+  if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value)) return
+  if (Object.isFrozen(value)) return
+  Object.freeze(value)
+  for (const inner of Object.values(value)) freezeAll(inner)
+}
+
 /** What a host does to its list of messages before the next call. Gives the list of the next call. */
 export function edit(random: Random, history: unknown[]): unknown[] {
   const at = history.length === 0 ? 0 : random.int(history.length)
@@ -263,6 +271,16 @@ export function edit(random: Random, history: unknown[]): unknown[] {
     },
     () => {
       Object.freeze(history[at])
+      return history
+    },
+    () => {
+      freezeAll(history[at])
+      return history
+    },
+    () => {
+      // A message may be frozen, and what is inside of it not.
+      const block = blocksOf(history[at])?.find(({ type }) => type === 'text')
+      if (block !== undefined && Object.isExtensible(block)) block.text = text(random)
       return history
     },
     () => [...history],

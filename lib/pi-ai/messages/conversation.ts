@@ -1,9 +1,10 @@
 // pi's messages as a context of the engine: its history, the turn under way, and its last message. It must never change a message.
 
-import type { AssembledContext, Block, Message as EngineMessage } from '../../index.d.ts'
-import type { AssistantMessage, Message, ToolResultMessage } from '../../pi-ai.d.ts'
-import { engineApiOf } from './apis.ts'
-import { callBlock, callIdOf, textBlock, thinkingBlock } from './signatures.ts'
+import type { AssembledContext, Block, Message as EngineMessage } from '../../../index.d.ts'
+import type { AssistantMessage, Message, ToolResultMessage } from '../../../pi-ai.d.ts'
+import { engineApiOf } from '../apis.ts'
+import { callBlock, callIdOf, textBlock, thinkingBlock } from '../signatures.ts'
+import { converted } from './converted.ts'
 
 type Conversation = Pick<AssembledContext, 'history' | 'currentTurn' | 'currentMessage'>
 
@@ -19,7 +20,7 @@ function conversationOf(messages: readonly Message[]): Conversation {
     throw new Error("the context ends with the assistant's answer; add a message of the user")
   }
   const begin = turnOf(sent)
-  const engine = sent.map(engineMessage)
+  const engine = converted(sent, engineMessage)
   const currentMessage = engine[engine.length - 1] as EngineMessage
   return {
     history: engine.slice(0, begin),
@@ -93,4 +94,5 @@ function result(message: ToolResultMessage): EngineMessage {
   }
 }
 
+export type { Conversation }
 export { conversationOf }
