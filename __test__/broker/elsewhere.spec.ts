@@ -100,12 +100,11 @@ test('a message is poisoned after seven failures of its own, and the queue goes 
   expect(await failed).toMatchObject({ status: 'failed', reason: 'poisoned', tries: 6 })
   expect((await poisoned.result).stopReason).toBe('timeout')
   // Each try begins after the pause that the one before it has left, which grows to ten seconds.
-  const runs = 'SELECT created_at, ended_at FROM runs WHERE ended_at IS NOT NULL ORDER BY n'
-  const { rows } = await engine.ledger.query(runs)
-  const tries = rows as { created_at: number; ended_at: number }[]
+  const { items } = await engine.runs()
+  const tries = items.filter(({ endedAt }) => endedAt !== null).reverse()
   const waited = pauses.map((pause, at) => {
-    expect(tries[at + 1]?.created_at).toBeGreaterThanOrEqual(pause)
-    return Math.round((pause - (tries[at]?.ended_at ?? 0)) / 500) * 500
+    expect(tries[at + 1]?.startedAt).toBeGreaterThanOrEqual(pause)
+    return Math.round((pause - (tries[at]?.endedAt ?? 0)) / 500) * 500
   })
   expect(waited).toEqual([500, 1_000, 2_000, 4_000, 8_000, 10_000])
   const asked = await next()

@@ -149,7 +149,7 @@ test('killed during the first answer, a turn is listed with its question and res
 })
 
 test(`${KILLS} kills at random moments: effects once, partial turns invisible, every turn is resumed to its end`, {
-  timeout: 60_000 + KILLS * 3_000,
+  timeout: 60_000 + KILLS * 6_000,
 }, async () => {
   const tally = { kills: 0, turns: 0, resumed: 0, unknown: 0 }
   while (tally.kills < KILLS) {

@@ -52,6 +52,8 @@ const whole: [string, string][] = [
     'update @memory_extractions set attempts = 0',
     '`reindex`, all turns whose extraction was given up',
   ],
+  ['delete from @memory_vectors', '`reindex`, all vectors, or those of other models'],
+  ['delete from @memory_skipped', '`reindex`, as above'],
   ['select label, updated_at, label !~', '`prune`, what is old among all sessions'],
   ['select label from @sessions where not opening', '`export` and `copyTo`, all sessions'],
   ["select id, 'is a message of a turn", '`verify`, as those below'],
