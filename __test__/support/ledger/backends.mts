@@ -48,6 +48,7 @@ export const ofTheFile: Record<string, string> = {
   'ledger/host/postgres-upkeep': 'always runs on a server of its own',
   'ledger/host/views': 'the views of the file, by their columns',
   'ledger/maintenance-disk-faults': 'faults of the disk in the care of the file',
+  'ledger/memory/pgvector': 'always runs on a server of its own',
   'ledger/memory/salvage': 'salvage of the file',
   'ledger/refused-files': 'files that are refused',
   'ledger/salvage': 'salvage of the file',
