@@ -102,10 +102,6 @@ export const testsOfTheFile: Record<string, Record<string, string>> = {
     '3 times six processes that open a new path together create one ledger':
       'reads tables that only the file has',
   },
-  'ledger/memory/contexts': {
-    'a turn gets what another session of its persona said, quoted in a block before its text':
-      'reads tables that only the file has',
-  },
   'ledger/memory/tiers': {
     'by words alone the hits are in the order of FTS5’s own bm25': 'the index of words of the file',
   },
@@ -151,10 +147,6 @@ export const testsOfTheFile: Record<string, Record<string, string>> = {
   },
   'ledger/transfer/pi': {
     'a session of pi > has the same context as in pi, its origin, and its turns':
-      'reads tables that only the file has',
-  },
-  'recovery/interrupted-turns': {
-    'killed during the first answer, a turn is listed with its question and resumed':
       'reads tables that only the file has',
   },
   'runs/lookup': {
