@@ -1701,6 +1701,11 @@ export interface MemoryOptions {
   owners?: readonly string[] | undefined
   /** The days after which half of what age costs a hit is lost. Default 30. */
   halfLifeDays?: number | undefined
+  /**
+   * How the closest vectors are found: `scan` (default) scans codes in each process, `pgvector` asks the extension of a PostgreSQL server.
+   * Where the ledger is a file, or the server or the role has no index of it, they are scanned; `stats().models` says which, and why.
+   */
+  vectors?: VectorSearch | undefined
   /** Whether turns are indexed. Default true. */
   episodic?: boolean | undefined
   /** Whether the summaries of compactions are. Default true. */
@@ -7380,6 +7385,11 @@ after?: number | undefined,
 limit?: number | undefined, };
 
 /**
+ * How the closest vectors are found before they are ranked exactly.
+ */
+export type VectorSearch = "scan" | "pgvector";
+
+/**
  * The vectors of a model.
  */
 export type MemoryModel = { 
@@ -7398,7 +7408,15 @@ vectors: number,
 /**
  * Whether the engine embeds with it.
  */
-current: boolean, };
+current: boolean, 
+/**
+ * How they are searched.
+ */
+search: VectorSearch, 
+/**
+ * Why they are scanned although the host asked for pgvector, or what failed last in its index. Null where nothing is wrong.
+ */
+searchProblem: string | null, };
 
 /**
  * The extraction of facts by a model.

@@ -192,6 +192,7 @@ fn the_typescript_declarations_match_the_rust_types() {
         MemoryFact,
         NewFact,
         FactFilter,
+        VectorSearch,
         MemoryModel,
         MemoryExtraction,
         MemoryStats,

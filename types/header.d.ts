@@ -1699,6 +1699,11 @@ export interface MemoryOptions {
   owners?: readonly string[]
   /** The days after which half of what age costs a hit is lost. Default 30. */
   halfLifeDays?: number
+  /**
+   * How the closest vectors are found: `scan` (default) scans codes in each process, `pgvector` asks the extension of a PostgreSQL server.
+   * Where the ledger is a file, or the server or the role has no index of it, they are scanned; `stats().models` says which, and why.
+   */
+  vectors?: VectorSearch
   /** Whether turns are indexed. Default true. */
   episodic?: boolean
   /** Whether the summaries of compactions are. Default true. */

@@ -4173,6 +4173,11 @@ after?: number,
 limit?: number, };
 
 /**
+ * How the closest vectors are found before they are ranked exactly.
+ */
+export type VectorSearch = "scan" | "pgvector";
+
+/**
  * The vectors of a model.
  */
 export type MemoryModel = { 
@@ -4191,7 +4196,15 @@ vectors: number,
 /**
  * Whether the engine embeds with it.
  */
-current: boolean, };
+current: boolean, 
+/**
+ * How they are searched.
+ */
+search: VectorSearch, 
+/**
+ * Why they are scanned although the host asked for pgvector, or what failed last in its index. Null where nothing is wrong.
+ */
+searchProblem: string | null, };
 
 /**
  * The extraction of facts by a model.

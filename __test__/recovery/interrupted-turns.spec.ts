@@ -5,8 +5,8 @@ import { expect, test } from 'vitest'
 import { AgentEngine, type AgentResult, type InterruptedTurn } from '../../index.js'
 import { afterwards, closing, folder } from '../support/cleanup.js'
 import { context, scriptedEngine } from '../support/engine.js'
-import { leasesEnd } from '../support/ledger/named.js'
-import { rows, sqlite3 } from '../support/ledger/sqlite3.js'
+import { leasesEnd, onPostgres, rows } from '../support/ledger/named.js'
+import { sqlite3 } from '../support/ledger/sqlite3.js'
 import {
   acknowledged,
   effectsOnce,
@@ -133,8 +133,10 @@ test('killed during the first answer, a turn is listed with its question and res
   await child.line('at stream_start')
   // The turn is stored before the request is sent; the script waits forever.
   let listed: unknown[] = []
-  while (listed.length === 0 && sqlite3)
-    listed = rows(file, 'SELECT n FROM runs WHERE epoch IS NOT NULL')
+  const open = onPostgres
+    ? 'SELECT label FROM sessions WHERE running IS NOT NULL'
+    : 'SELECT n FROM runs WHERE epoch IS NOT NULL'
+  while (listed.length === 0 && (sqlite3 || onPostgres)) listed = rows(file, open)
   child.kill()
   await child.ended
   const { listed: turns } = await look(file)
@@ -149,7 +151,7 @@ test('killed during the first answer, a turn is listed with its question and res
 })
 
 test(`${KILLS} kills at random moments: effects once, partial turns invisible, every turn is resumed to its end`, {
-  timeout: 60_000 + KILLS * 3_000,
+  timeout: 60_000 + KILLS * 6_000,
 }, async () => {
   const tally = { kills: 0, turns: 0, resumed: 0, unknown: 0 }
   while (tally.kills < KILLS) {

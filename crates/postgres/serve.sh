@@ -1,6 +1,7 @@
 #!/bin/bash
 # A private PostgreSQL for tests: without arguments it prints a URL and serves until its standard input ends; with a command
 # it runs that with POSTGRES_URL set; with `--check` it reports only whether it could. POSTGRES_SETTINGS are more options of the server.
+# POSTGRES_BIN is the folder of the programs of another build.
 #
 # It must never leave a server or a folder behind: the server ends with this script, however that ends.
 set -euo pipefail
@@ -13,12 +14,20 @@ if [ -n "${POSTGRES_URL:-}" ]; then
 fi
 
 # The programs of the server are not on the path in Debian.
-bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -t/ -k5 -n | tail -1 || true)
+bin=${POSTGRES_BIN:-$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -t/ -k5 -n | tail -1 || true)}
 if [ -z "$bin" ] && command -v initdb > /dev/null; then bin=$(dirname "$(readlink -f "$(command -v initdb)")"); fi
 if [ -z "$bin" ] || [ ! -x "$bin/initdb" ] || [ ! -x "$bin/postgres" ]; then
   echo "there is no PostgreSQL: install Debian's \`postgresql\`, or set POSTGRES_URL" >&2
   exit 69
 fi
+# initdb and postgres refuse root.
+as=()
+if [ "$(id -u)" = 0 ]; then
+  user=postgres
+  id "$user" > /dev/null 2>&1 || user=nobody
+  as=(setpriv --reuid "$user" --regid "$(id -g "$user")" --clear-groups)
+fi
+(cd / && "${as[@]}" "$bin/postgres" --version > /dev/null) || { echo "\`$bin/postgres\` cannot be run${user:+ by $user}" >&2; exit 69; }
 if [ "${1:-}" = --check ]; then exit 0; fi
 
 # Folders of runs that were killed before they could remove theirs.
@@ -38,14 +47,7 @@ trap stop EXIT
 trap 'exit 143' TERM
 trap 'exit 130' INT HUP
 
-# initdb and postgres refuse root.
-as=()
-if [ "$(id -u)" = 0 ]; then
-  user=postgres
-  id "$user" > /dev/null 2>&1 || user=nobody
-  chown "$user" "$home"
-  as=(setpriv --reuid "$user" --regid "$(id -g "$user")" --clear-groups)
-fi
+if [ ${#as[@]} -gt 0 ]; then chown "$user" "$home"; fi
 cd "$home"
 "${as[@]}" "$bin/initdb" -D "$home/data" -U agent -N -A trust --no-locale -E UTF8 > "$home/log" 2>&1 || { cat "$home/log" >&2; exit 1; }
 die=()

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use memory::scope::ScopePolicy;
-use model::{InputError, MemoryScopeKind, typed};
+use model::{InputError, MemoryScopeKind, VectorSearch, typed};
 
 /// The most texts of one call of an embedder.
 const MOST_BATCH: usize = 2_048;
@@ -36,6 +36,8 @@ struct Fields {
     observations: Vec<String>,
     #[serde(default)]
     facts: FactFields,
+    #[serde(default)]
+    vectors: VectorSearch,
 }
 
 #[derive(Default, Deserialize)]
@@ -119,6 +121,8 @@ pub(crate) struct MemoryOptions {
     pub(crate) summaries: bool,
     /// The tools whose results are stored as facts; a name may end with `*`.
     pub(crate) observations: Vec<String>,
+    /// How vectors are searched, where the ledger has a choice.
+    pub(crate) vectors: VectorSearch,
     /// The model that extracts facts from turns.
     pub(crate) extract: Option<ExtractOptions>,
 }
@@ -146,6 +150,7 @@ impl MemoryOptions {
             episodic: fields.episodic.unwrap_or(true),
             summaries: fields.summaries.unwrap_or(true),
             observations: fields.observations,
+            vectors: fields.vectors,
             extract: fields.facts.extract.map(ExtractOptions::of).transpose()?,
         }))
     }

@@ -11,7 +11,9 @@ use super::options::{EmbedderOptions, MemoryOptions};
 use crate::engine::{Engine, Tasks};
 use base::clock::Clock;
 use base::error::EngineError;
-use model::{MemoryExtraction, MemoryReindex, MemoryScope, MemoryStats, MemoryStore, Vectors};
+use model::{
+    MemoryExtraction, MemoryReindex, MemoryScope, MemoryStats, MemoryStore, VectorSearch, Vectors,
+};
 
 /// The parts of a memory.
 pub(crate) struct MemoryParts {
@@ -97,6 +99,7 @@ impl Memory {
             closing: CancellationToken::new(),
         });
         let woken = Arc::clone(&memory.turn_ended);
+        memory.parts.store.search_by(memory.parts.options.vectors);
         memory.parts.store.remember_turns(Arc::new(move || woken.notify_one()));
         let indexer = Arc::clone(&memory);
         memory.parts.tasks.spawn(async move { indexer.index_turns().await });
@@ -139,6 +142,12 @@ impl Memory {
         #[expect(clippy::cast_precision_loss, reason = "a sum of money")]
         let dollars = |nanos: u64| nanos as f64 / 1e9;
         let mut totals = counts.totals;
+        if self.parts.options.vectors == VectorSearch::Pgvector {
+            for model in totals.models.iter_mut().filter(|it| it.search == VectorSearch::Scan) {
+                let none = || "the ledger is a file, which has no pgvector".to_owned();
+                model.search_problem.get_or_insert_with(none);
+            }
+        }
         // As long as the embedder has not answered, nothing is embedded.
         if model.is_none() && has_embedder {
             totals.pending_vectors = totals.chunks;

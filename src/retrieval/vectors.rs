@@ -67,7 +67,8 @@ impl Memory {
         let store = &self.parts.store;
         let chunks = store.unembedded(model.n, options.batch).await.map_err(of_store)?;
         if chunks.is_empty() {
-            return Ok(false);
+            // Every chunk has its vector: these are searched while the index grows.
+            return store.index_vectors(model.n).await.map_err(of_store);
         }
         let began = self.parts.clock.instant();
         let (outcomes, cost) = embed(embedder, options, model, &chunks).await?;

@@ -51,13 +51,18 @@ async function check(file: string, receipts: Map<string, string>): Promise<numbe
     const history = await engine.ledger.history('main')
     const read = history.filter(({ role }) => role === 'user').map(({ content }) => content)
     const dispatches = await query('SELECT * FROM dispatches')
-    for (const { id, kind, status, text, result_item_id } of dispatches) {
+    for (const { id, kind, status, text: column, result_item_id, body } of dispatches) {
+      // A server has one column for what no filter reads.
+      const { text, resultItemId } =
+        body === undefined
+          ? { text: column, resultItemId: result_item_id }
+          : JSON.parse(String(body))
       expect(`${id} ${status}`).toMatch(/ (ok|aborted)$/)
       const results = items.filter(({ sender_json }) => {
         const sender = JSON.parse((sender_json as string | null) ?? '{}')
         return sender.kind === 'worker_result' && sender.dispatchId === id
       })
-      expect(results.map((row) => row.id)).toEqual(kind === 'dispatch' ? [result_item_id] : [])
+      expect(results.map((row) => row.id)).toEqual(kind === 'dispatch' ? [resultItemId] : [])
       const times = read.filter((content) => content.includes(`dispatch="${id}"`)).length
       for (const { status: how, reason } of results) {
         const found = `${status} ${how} ${reason ?? ''}, read ${times} times`

@@ -6,6 +6,7 @@ import { Broker } from '../../../index.js'
 import { askedServer, brokerAt } from '../../support/broker.js'
 import { afterwards, folder } from '../../support/cleanup.js'
 import { engineAt } from '../../support/engine.js'
+import { leaseEnds } from '../../support/ledger/named.js'
 import { killable } from '../../support/processes/killable.js'
 
 const label = 'agent:main:main'
@@ -62,6 +63,7 @@ test('a session whose interrupted turn the host resumes itself leaves its slot t
   expect((await next()).texts).toEqual(['<a-0>'])
   other.kill()
   await other.ended
+  leaseEnds(file, 'main')
   // Its step finds the interrupted turn, which waits for the only slot; another session waits behind it.
   const followed = broker.execute({ to: { session: 'main' }, message: 'and then?' })
   expect((await followed.receipt).disposition).toBe('queued')

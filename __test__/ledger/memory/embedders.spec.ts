@@ -137,8 +137,22 @@ test('vectors of another model are not compared, and are made anew', async () =>
   await polled(second).toMatchObject({ pendingVectors: 0 })
   expect((await search(second, 'favourite')).hits).toMatchObject([{ why: 'vector' }])
   expect((await stats(second)).models).toEqual([
-    { name: 'one', dimensions: 256, vectors: 2, current: false },
-    { name: 'two', dimensions: 128, vectors: 2, current: true },
+    {
+      name: 'one',
+      dimensions: 256,
+      vectors: 2,
+      current: false,
+      search: 'scan',
+      searchProblem: null,
+    },
+    {
+      name: 'two',
+      dimensions: 128,
+      vectors: 2,
+      current: true,
+      search: 'scan',
+      searchProblem: null,
+    },
   ])
   expect(await second.memory.reindex({ vectors: true })).toEqual({ turns: 0, chunks: 2 })
   await polled(second).toMatchObject({ pendingVectors: 0 })

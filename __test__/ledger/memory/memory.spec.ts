@@ -69,7 +69,14 @@ test('a paraphrased question is found by its vector, and both reasons are named'
   const vector = await engine.memory.search('favourite', { session: 'main' })
   expect(vector.hits[0]).toMatchObject({ excerpt: 'Alice enjoys jasmine.', why: 'vector' })
   expect((await engine.memory.stats()).models).toEqual([
-    { name: 'host', dimensions: 256, vectors: 4, current: true },
+    {
+      name: 'host',
+      dimensions: 256,
+      vectors: 4,
+      current: true,
+      search: 'scan',
+      searchProblem: null,
+    },
   ])
 })
 

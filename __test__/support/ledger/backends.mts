@@ -48,6 +48,7 @@ export const ofTheFile: Record<string, string> = {
   'ledger/host/postgres-upkeep': 'always runs on a server of its own',
   'ledger/host/views': 'the views of the file, by their columns',
   'ledger/maintenance-disk-faults': 'faults of the disk in the care of the file',
+  'ledger/memory/pgvector': 'always runs on a server of its own',
   'ledger/memory/salvage': 'salvage of the file',
   'ledger/refused-files': 'files that are refused',
   'ledger/salvage': 'salvage of the file',
@@ -71,10 +72,6 @@ export const ofTheFile: Record<string, string> = {
 
 /** Tests of other specs that are about the file, or show a difference that does not happen each time. */
 export const testsOfTheFile: Record<string, Record<string, string>> = {
-  'broker/agents/kills': {
-    '1 brokers whose agents give tasks, killed at any step': 'reads tables that only the file has',
-    '3 brokers whose agents give tasks, killed at any step': 'reads tables that only the file has',
-  },
   'broker/context': {
     'a secure deletion leaves nothing of layers and events in the file':
       'bytes of the file after a secure deletion',
@@ -86,16 +83,6 @@ export const testsOfTheFile: Record<string, Record<string, string>> = {
   'broker/example': {
     'a message comes in, an approval is given, the answer goes out, and what the agent knew is a query':
       'the query of the example is in SQL of the file',
-  },
-  'broker/schedule-kills': {
-    '1 processes with the same schedules, killed at any step':
-      'reads tables that only the file has',
-    '3 processes with the same schedules, killed at any step':
-      'reads tables that only the file has',
-  },
-  'broker/schedules': {
-    'a schedule sends its message at its time, and again, as a message of the system':
-      'a column of the file: a truth value is a number there',
   },
   'compaction/compaction': {
     'the strategies are tried in order, and recorded by their name':
@@ -115,9 +102,8 @@ export const testsOfTheFile: Record<string, Record<string, string>> = {
     '3 times six processes that open a new path together create one ledger':
       'reads tables that only the file has',
   },
-  'ledger/memory/contexts': {
-    'a turn gets what another session of its persona said, quoted in a block before its text':
-      'reads tables that only the file has',
+  'ledger/memory/tiers': {
+    'by words alone the hits are in the order of FTS5’s own bm25': 'the index of words of the file',
   },
   'ledger/memory/tiers': {
     'by words alone the hits are in the order of FTS5’s own bm25': 'the ranking of SQLite',
@@ -166,10 +152,6 @@ export const testsOfTheFile: Record<string, Record<string, string>> = {
     'a session of pi > has the same context as in pi, its origin, and its turns':
       'reads tables that only the file has',
   },
-  'recovery/interrupted-turns': {
-    'killed during the first answer, a turn is listed with its question and resumed':
-      'reads tables that only the file has',
-  },
   'runs/lookup': {
     'a run whose events are not stored, or not any more, is still found':
       'runs of the file are kept apart from turns',
@@ -198,18 +180,19 @@ export const waiting: Record<string, Record<string, string>> = {}
 
 /** The specs of `npm test`: those that show most for their time. `POSTGRES_SPECS=all` runs all. */
 export const selection = [
-  'broker/{parked,resets,routes}',
+  'broker/{parked,resets,routes,schedules}',
   'broker/load/soak',
-  'broker/agents/waiting-parents',
+  'broker/agents/{discarded-budgets,dispatch,slots,waiting-parents}',
   'broker/rows/{acceptance,queue-modes,queue-steps,refusals,routing,run-states,session-keys}',
   'compaction/recall',
   'engine/approvals/*',
-  'ledger/{lists,write-turn}',
-  'ledger/host/{deletion,diff,metadata}',
-  'ledger/memory/{memory,noted,scopes,tools}',
-  'ledger/transfer/pi',
+  'ledger/{lists,reads,rows,run-end,write-turn}',
+  'ledger/host/{deletion,diff,metadata,moves}',
+  'ledger/memory/{contexts,embedders,extraction,kills,memory,noted,scopes,secrets,tiers,tools}',
+  'ledger/transfer/{myclaw,pi,postgres}',
   'pi/session/{failures,ledger}',
   'providers/failover/shared-limits',
+  'recovery/planned-calls',
   'runs/{duplicates,lookup}',
   'streams/{cross-process-events,many-readers,persisted-events,same-events}',
 ]

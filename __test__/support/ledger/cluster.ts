@@ -193,7 +193,9 @@ export class Cluster {
 }
 
 /** A pooler in transaction mode before a server. */
-export async function pooler(cluster: Cluster): Promise<{ url: string; end(): Promise<void> }> {
+export async function pooler(cluster: {
+  folder: string
+}): Promise<{ url: string; end(): Promise<void> }> {
   const folder = ownedFolder()
   const file = join(folder, 'pgbouncer.ini')
   const lines = [

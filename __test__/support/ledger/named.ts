@@ -32,6 +32,11 @@ export function leasesEnd(name: string): void {
     rowsOnServer(name, `update ${table} set expires_at = 0 where expires_at is not null`)
 }
 
+/** As `leasesEnd`, for one session that a killed process had, while others go on. */
+export function leaseEnds(name: string, label: string): void {
+  if (onPostgres) rowsOnServer(name, `update sessions set expires_at = 0 where label = '${label}'`)
+}
+
 /** As `leasesEnd`, for the runs of killed processes that waited for their sessions, while others go on. */
 export function waitsEnd(name: string): void {
   if (!onPostgres) return

@@ -83,7 +83,7 @@ pub use data::ledger::maintenance::{
 pub use data::ledger::memory::fact::{FactFilter, FactSource, MemoryFact, NewFact};
 pub use data::ledger::memory::report::{
     ForgetOptions, MemoryExtraction, MemoryForgotten, MemoryModel, MemoryReindex, MemoryStats,
-    MemoryTotals,
+    MemoryTotals, VectorSearch,
 };
 pub use data::ledger::memory::scope::{MemoryScope, MemoryScopeKind, SessionIdentity};
 pub use data::ledger::memory::search::{

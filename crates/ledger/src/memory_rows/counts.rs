@@ -6,7 +6,7 @@ use crate::memory_rows::{extraction_rows, usage_rows, vector_rows};
 use crate::sessions::pointers;
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
-use model::{EmbeddingCost, MemoryCounts, MemoryModel, MemoryTotals};
+use model::{EmbeddingCost, MemoryCounts, MemoryModel, MemoryTotals, VectorSearch};
 
 const DOING: &str = "count what the memory has";
 /// The last compaction of a thread, by walking up its parents.
@@ -71,6 +71,8 @@ pub(crate) fn counts(connection: &Connection, model: Option<i64>) -> Stored<Memo
             dimensions,
             vectors,
             current: model == Some(n),
+            search: VectorSearch::Scan,
+            search_problem: None,
         })
         .collect();
     let spent = "SELECT coalesce(sum(tokens), 0), coalesce(sum(nanos), 0), coalesce(sum(unpriced_tokens), 0)

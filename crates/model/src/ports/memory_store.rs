@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::{
     AgentToolCall, CallCost, CallPurpose, FactFilter, ForgetOptions, MemoryFact, MemoryForgotten,
     MemoryFound, MemoryKind, MemoryQuery, MemoryReindex, MemoryScope, MemoryTotals, Page,
-    PortFuture, SessionIdentity, TokenUsage,
+    PortFuture, SessionIdentity, TokenUsage, VectorSearch,
 };
 
 /// The bytes of texts after which no other pending turn is read: what is read at once is held in memory.
@@ -180,6 +180,15 @@ pub struct MemoryCounts {
 pub trait MemoryStore: Send + Sync {
     /// From now on each turn that is committed through this handle is noted as pending, in its own transaction.
     fn remember_turns(&self, wake: MemoryWake);
+
+    /// How the host wants vectors to be searched. A ledger that has only one way uses that.
+    fn search_by(&self, _search: VectorSearch) {}
+
+    /// Adds some stored vectors of the model to the index that searches may use. Returns whether there may be more. Why it failed is in
+    /// the counts.
+    fn index_vectors(&self, _model: i64) -> PortFuture<'static, bool> {
+        Box::pin(std::future::ready(Ok(false)))
+    }
 
     /// The oldest pending turns, with their tool calls where those are asked for: at most `limit`, and none after texts of
     /// [`PENDING_BYTES`].

@@ -77,6 +77,8 @@ pub(crate) struct Server {
     pub(crate) has_reserved: Cell<bool>,
     /// The codes of the memory's vectors.
     pub(crate) codes: CodeCache,
+    /// Why the index of the memory's vectors was not created, filled or used.
+    pub(crate) index_problem: RefCell<Option<String>>,
     /// The statements that are built of parts, by their form.
     texts: RefCell<HashMap<u8, Rc<str>>>,
     is_closed: Cell<bool>,
@@ -115,6 +117,7 @@ impl Server {
             texts: RefCell::default(),
             is_closed,
             codes: CodeCache::default(),
+            index_problem: RefCell::default(),
         }
     }
 

@@ -125,6 +125,8 @@ pub(crate) struct Live {
     pub(crate) left: Mutex<Vec<String>>,
     /// Other processes follow runs.
     pub(crate) has_listeners: AtomicBool,
+    /// The host of this process's memory wants searches by pgvector.
+    pub(crate) uses_pgvector: AtomicBool,
     /// Calls have reserved in accounts here: turns have some to close.
     pub(crate) has_accounts: AtomicBool,
 }
@@ -145,6 +147,7 @@ impl Live {
             listens: Notify::new(),
             left: Mutex::default(),
             has_listeners: AtomicBool::new(false),
+            uses_pgvector: AtomicBool::new(false),
             has_accounts: AtomicBool::new(false),
         })
     }

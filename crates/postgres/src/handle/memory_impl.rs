@@ -1,15 +1,17 @@
 //! The port of the memory over the statements. It must never rank.
 
+use std::sync::atomic::Ordering;
+
 use model::{
     CallCost, EmbeddedChunk, EmbeddingCost, ExtractedFact, FactFilter, FactInput, ForgetOptions,
     IndexedTurn, MemoryCall, MemoryCounts, MemoryFact, MemoryForgotten, MemoryFound, MemoryQuery,
     MemoryReindex, MemoryScope, MemoryStore, MemoryWake, Page, PendingTurn, PortFuture,
-    SessionIdentity, UnembeddedChunk, UnextractedTurn, Vectors,
+    SessionIdentity, UnembeddedChunk, UnextractedTurn, VectorSearch, Vectors,
 };
 
 use crate::connect::error::Failure;
 use crate::handle::postgres::Postgres;
-use crate::memory::{chunks, counts, facts, find, forget, turns, vectors};
+use crate::memory::{chunks, counts, facts, find, forget, pgvector, turns, vectors};
 use crate::queue::transaction::{Transaction, transact};
 
 const WRITING: &str = "write to the memory";
@@ -27,6 +29,14 @@ impl MemoryStore for Postgres {
     fn remember_turns(&self, wake: MemoryWake) {
         // A second engine has a handle of its own.
         let _ = self.live.memory.set(wake);
+    }
+
+    fn search_by(&self, search: VectorSearch) {
+        self.live.uses_pgvector.store(search == VectorSearch::Pgvector, Ordering::Release);
+    }
+
+    fn index_vectors(&self, model: i64) -> PortFuture<'static, bool> {
+        self.submit(None, move |server| async move { Ok(pgvector::index(&server, model).await) })
     }
 
     fn pending_turns(&self, limit: usize, with_calls: bool) -> PortFuture<'_, Vec<PendingTurn>> {

@@ -4,6 +4,7 @@ use tokio_postgres::types::Type;
 
 use crate::connect::error::{Stored, damaged};
 use crate::connect::server::{Param, Server};
+use crate::memory::pgvector;
 use crate::rows::body;
 use crate::rows::turn_read::get;
 use model::{
@@ -81,14 +82,19 @@ pub(crate) async fn counts(server: &Server, model: Option<i64>) -> Stored<Memory
     let models = "select n, name, dimensions, (select count(*) from @memory_vectors v where v.model = m.n) as vectors
        from @memory_models m order by n";
     let models = server.rows(DOING, models, &[]).await?;
-    let models = models.iter().map(|row| {
-        Ok(MemoryModel {
+    let mut all = Vec::new();
+    for row in &models {
+        let n = get(row, "n")?;
+        let (search, search_problem) = pgvector::report(server, n).await?;
+        all.push(MemoryModel {
             name: get(row, "name")?,
             dimensions: u32::try_from(get::<i32>(row, "dimensions")?).unwrap_or(0),
             vectors: u64::try_from(get::<i64>(row, "vectors")?).unwrap_or(0),
-            current: model == Some(get(row, "n")?),
-        })
-    });
+            current: model == Some(n),
+            search,
+            search_problem,
+        });
+    }
     Ok(MemoryCounts {
         totals: MemoryTotals {
             turns: count("turns")?,
@@ -100,7 +106,7 @@ pub(crate) async fn counts(server: &Server, model: Option<i64>) -> Stored<Memory
             pending_vectors: count("pending_vectors")?,
             skipped: count("skipped")?,
             skipped_problem: get(&row, "skipped_problem")?,
-            models: models.collect::<Stored<_>>()?,
+            models: all,
         },
         cost: cost("tokens", "nanos", "unpriced")?,
         pending_extractions: count("open")?,

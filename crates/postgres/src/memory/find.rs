@@ -12,8 +12,7 @@ use tokio_postgres::types::Type;
 use crate::connect::error::{Stored, damaged};
 use crate::connect::server::{Param, Server};
 use crate::memory::code_cache::Label;
-use crate::memory::codes;
-use crate::memory::{chunks, facts};
+use crate::memory::{chunks, codes, facts, pgvector};
 use crate::rows::turn_read::get;
 use model::{MemoryCandidate, MemoryFound, MemoryKind, MemoryQuery, MemoryRow};
 
@@ -139,14 +138,18 @@ async fn by_vectors(
 ) -> Stored<Vec<MemoryCandidate>> {
     let Some((model, wanted)) = &query.vector else { return Ok(Vec::new()) };
     let (since, until) = (query.since.unwrap_or(i64::MIN), query.until.unwrap_or(i64::MAX));
-    let (scopes, kinds) = (scopes.clone(), query.kinds.clone());
+    let (within, kinds) = (scopes.clone(), query.kinds.clone());
     let accepts = move |label: &Label| {
-        scopes.as_ref().is_none_or(|scopes| scopes.contains(&label.scope))
+        within.as_ref().is_none_or(|scopes| scopes.contains(&label.scope))
             && kinds.as_ref().is_none_or(|kinds| kinds.iter().any(|it| it.as_str() == label.kind))
             && (since..until).contains(&label.created_at)
     };
     let most = RANKED_EXACTLY.max(query.limit);
-    let candidates = codes::closest(server, (*model, wanted), most, accepts).await?;
+    let indexed = pgvector::closest(server, (*model, wanted), most, (query, scopes)).await;
+    let candidates = match indexed {
+        Some(candidates) => candidates,
+        None => codes::closest(server, (*model, wanted), most, accepts).await?,
+    };
     let text = "select chunk, vector from @memory_vectors where model = $1 and chunk = any($2)";
     let of: [Param<'_>; 2] = [(model, Type::INT8), (&candidates, Type::INT8_ARRAY)];
     let mut vector = vec![0.0; wanted.len()];

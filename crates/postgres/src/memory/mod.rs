@@ -9,5 +9,6 @@ pub(crate) mod counts;
 pub(crate) mod facts;
 pub(crate) mod find;
 pub(crate) mod forget;
+pub(crate) mod pgvector;
 pub(crate) mod turns;
 pub(crate) mod vectors;

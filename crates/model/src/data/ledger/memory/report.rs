@@ -6,6 +6,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::MemoryScope;
 
+/// How the closest vectors are found before they are ranked exactly.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(ts_rs::TS))]
+#[serde(rename_all = "lowercase")]
+pub enum VectorSearch {
+    /// A scan of short codes in each process.
+    #[default]
+    Scan,
+    /// The index of pgvector on the server.
+    Pgvector,
+}
+
 /// The vectors of a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "testing", derive(ts_rs::TS))]
@@ -19,6 +31,10 @@ pub struct MemoryModel {
     pub vectors: u64,
     /// Whether the engine embeds with it.
     pub current: bool,
+    /// How they are searched.
+    pub search: VectorSearch,
+    /// Why they are scanned although the host asked for pgvector, or what failed last in its index. Null where nothing is wrong.
+    pub search_problem: Option<String>,
 }
 
 /// How much the memory has, and what it still has to do.
