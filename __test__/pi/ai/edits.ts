@@ -203,9 +203,12 @@ function mutate(random: Random, message: Loose): void {
       if (part?.type === 'text') part.toJSON = () => ({ type: 'text', text: 'as JSON' })
     },
     () => {
-      const { content } = message
+      let { content } = message
       Object.defineProperty(message, 'content', {
         get: () => content,
+        set: (changed) => {
+          content = changed
+        },
         enumerable: true,
         configurable: true,
       })
