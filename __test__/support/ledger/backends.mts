@@ -103,9 +103,6 @@ export const testsOfTheFile: Record<string, Record<string, string>> = {
       'reads tables that only the file has',
   },
   'ledger/memory/tiers': {
-    'by words alone the hits are in the order of FTS5’s own bm25': 'the index of words of the file',
-  },
-  'ledger/memory/tiers': {
     'by words alone the hits are in the order of FTS5’s own bm25': 'the ranking of SQLite',
   },
   'ledger/memory/secrets': {
