@@ -114,7 +114,8 @@ live('a broker in two processes answers each message once', async () => {
     const engine = closing(engineAt(model.url, { ledger: ledgerAt(name) }))
     const broker = new Broker(engine, {
       agents: { main: { model: 'test-model', provider: 'test' } },
-      queue: { pulseMs: 20 },
+      // All are sent at once.
+      queue: { pulseMs: 20, cap: turns },
     })
     afterwards(() => broker.close({ drainMs: 0 }))
     return { engine, broker }

@@ -132,6 +132,44 @@ live(
   },
 )
 
+live(
+  'a run whose session was taken over while the answer to its opening was lost is no duplicate of itself',
+  async () => {
+    const { options, silent, set } = await silentLine()
+    const { engine } = scriptedEngine(replies, { ledger: { ...options, timeoutMs: 30_000 } })
+    closing(engine)
+    expect(await ended(engine, { runId: 'before' })).toEqual(['end_turn', true, undefined])
+    const release = await server.locks(`${options.schema}.turns`, 'share')
+    const run = ended(engine, { runId: 'lost' })
+    await server.waiting(1)
+    await silent(true)
+    release()
+    const turns = `select count(*) from ${options.schema}.turns where run_id = 'lost'`
+    await expect.poll(() => server.sql(turns)).toEqual(['1'])
+    server.sql(`update ${options.schema}.sessions set expires_at = 0`)
+    const call = { text: 'I look', toolCalls: [{ id: 'c', name: 'look', arguments: {} }] }
+    const ledger = { ...options, url: server.url }
+    const other = closing(scriptedEngine([call, { text: 'seen' }], { ledger }).engine)
+    let answer = (_: string) => {}
+    let outcome: Promise<unknown[]> | undefined
+    const asked = new Promise<void>((resolve) => {
+      const looks = () =>
+        new Promise<string>((answers) => {
+          answer = answers
+          resolve()
+        })
+      const look = { name: 'look', description: 'Looks.', parameters: { type: 'object' } }
+      outcome = ended(other, { runId: 'other', tools: [{ ...look, run: looks }] })
+    })
+    await asked
+    // It is sent again, while the other process has the session.
+    await set({ cuts: true })
+    expect(await run).toEqual(['end_turn', false, 'stale_writer'])
+    answer('a cat')
+    expect(await outcome).toEqual(['end_turn', true, undefined])
+  },
+)
+
 live('a statement that waits for a lock is cancelled on the server', async () => {
   const schema = `silence_${++schemas}`
   const ledger = { url: server.url, schema, timeoutMs: 1_000 }

@@ -161,6 +161,12 @@ async fn turn_end(
         }
         None => {}
     }
+    if let Some(JournalState::Refused(error)) = session.as_ref().map(|it| &it.head.journal)
+        && error.kind == StorageErrorKind::StaleWriter
+    {
+        // The ledger has the turn, and another process may go on with it.
+        return Err(error.clone());
+    }
     let mut end = outcome::turn_end(&run.context, machine, outcome, ended, position);
     if run.resumes || run.queued.is_some() {
         let items = run.queued.as_ref().map(|queued| queued.items.clone()).unwrap_or_default();

@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering;
 
 use tokio_postgres::types::Type;
 
-use crate::connect::error::Stored;
+use crate::connect::error::{Stored, damaged};
 use crate::connect::server::{Param, Server};
 use crate::events::new_events::{NewEvents, insert_events};
-use crate::journal::pointer::duplicate_run;
+use crate::journal::pointer::{duplicate_run, stale_writer};
 use crate::rows::turn_read::get;
 use crate::sessions::aliases;
 
@@ -38,16 +38,28 @@ pub(crate) const NUMBER: &str =
 /// Writes the row of a run that waits, and its new events; a run whose id another one has is refused.
 pub(crate) async fn write(server: &Server, events: NewEvents) {
     match add(server, &events).await {
-        Ok(true) => {
+        Ok(Added::Waits) => {
             events.entry.listed.store(true, Ordering::Release);
             events.done(server, false);
         }
-        Ok(false) => {
+        Ok(Added::IsOpen) => {
+            let error = stale_writer(events.entry.label());
+            events.failed(server, &error);
+        }
+        Ok(Added::Duplicate) => {
             let error = duplicate_run(&events.entry.names.run_id);
             events.failed(server, &error);
         }
         Err(error) => events.failed(server, &error),
     }
+}
+
+enum Added {
+    Waits,
+    /// Its turn is open, by a W0 whose answer was lost until it gave up: the run goes on without the ledger.
+    IsOpen,
+    /// Another run has its id.
+    Duplicate,
 }
 
 /// Writes the rows of the runs of this process that wait, before runs are read.
@@ -64,8 +76,7 @@ pub(crate) async fn list(server: &Server) {
     }
 }
 
-/// False where another run has its id.
-async fn add(server: &Server, events: &NewEvents) -> Stored<bool> {
+async fn add(server: &Server, events: &NewEvents) -> Stored<Added> {
     let entry = &events.entry;
     let label = match entry.resolved() {
         Some(label) => label,
@@ -77,6 +88,7 @@ async fn add(server: &Server, events: &NewEvents) -> Stored<bool> {
     let text = format!(
         "with locked as (select from @sessions where label = $3 for no key update),
          in_order as (select count(*) as n from locked),
+         own as (select from @turns where id = $2),
          known as (select from @turns where run_id = $1 and is_run),
          old as (select r.turn_id from @runs r where r.run_id = $1 and r.turn_id <> $2 and not {lives}),
          gone as (delete from @events e using old where e.turn_id = old.turn_id),
@@ -90,7 +102,8 @@ async fn add(server: &Server, events: &NewEvents) -> Stored<bool> {
              started_at = excluded.started_at, owner = excluded.owner, expires_at = excluded.expires_at
            where r.turn_id = $2 or not {lives}
            returning r.turn_id){insert}
-         select exists (select from @listeners where owner <> $5 and expires_at > @now_ms()) as listened from waits"
+         select exists (select from waits) as waits, exists (select from own) as is_open,
+           exists (select from @listeners where owner <> $5 and expires_at > @now_ms()) as listened"
     );
     let begun_at = entry.begun_at();
     let mut params: Vec<Param<'_>> = vec![
@@ -103,10 +116,12 @@ async fn add(server: &Server, events: &NewEvents) -> Stored<bool> {
     ];
     params.extend(events.tail.params());
     let row = server.row("store a run that waits", &text, &params).await?;
-    if let Some(row) = &row {
-        server.live.has_listeners.store(get(row, "listened")?, Ordering::Release);
+    let row = row.ok_or_else(|| damaged("a run that waits has no answer"))?;
+    if !get::<bool>(&row, "waits")? {
+        return Ok(if get(&row, "is_open")? { Added::IsOpen } else { Added::Duplicate });
     }
-    Ok(row.is_some())
+    server.live.has_listeners.store(get(&row, "listened")?, Ordering::Release);
+    Ok(Added::Waits)
 }
 
 /// The first parameter of the events.

@@ -10,7 +10,9 @@ use crate::connect::error::{Failure, Stored};
 use crate::connect::server::{Param, Server};
 use crate::events::new_events::{Tail, insert_events};
 use crate::events::waiting;
-use crate::journal::pointer::{Identity, already_stored, duplicate_run, is_taken, unknown_turn};
+use crate::journal::pointer::{
+    Identity, already_stored, duplicate_run, is_taken, stale_writer, unknown_turn,
+};
 use crate::queue::budgets::{self, Reserving};
 use crate::queue::turn_end;
 use crate::rows::body;
@@ -89,7 +91,12 @@ pub(crate) async fn begin(
         for _ in 0..TRIES {
             let rows = match client.query_typed(&sql, &params).await {
                 Err(error) if is_taken(&error, "turns_pkey") => {
-                    return Err(already_stored(&opening.turn_id).into());
+                    let error = match may_be_done {
+                        // As in `reason`.
+                        true => stale_writer(&opening.header.session_label),
+                        false => already_stored(&opening.turn_id),
+                    };
+                    return Err(error.into());
                 }
                 Err(error) if is_taken(&error, "turns_are_runs") => {
                     return Err(duplicate_run(&opening.header.run_id).into());
@@ -104,7 +111,7 @@ pub(crate) async fn begin(
             if may_be_done && let Some(opened) = done(client).await? {
                 return Ok(opened);
             }
-            if let Some(reason) = reason(server, client, opening).await? {
+            if let Some(reason) = reason(server, client, opening, may_be_done).await? {
                 return Ok((reason, None));
             }
         }
@@ -208,6 +215,7 @@ async fn reason(
     server: &Server,
     client: &Client,
     opening: &TurnOpening,
+    may_be_done: bool,
 ) -> Result<Option<Opened<i64>>, Failure> {
     // Before the session is waited for: a turn without its messages must not begin.
     if !opening.items.is_empty() && !turn_end::still_wait(server, client, &opening.items).await? {
@@ -220,6 +228,7 @@ async fn reason(
            s.running is not null and s.owner <> $2 and s.expires_at > @now_ms() as other,
            exists ({EARLIER}) as behind,
            $3::text is null or exists (select from @turns where id = $3 and status <> 'streaming') as parent,
+           exists (select from @turns where id = $5) as is_open,
            exists (select from @turns where run_id = $4 and is_run)
              or exists (select from @runs r where r.run_id = $4 and r.turn_id <> $5 and {lives}) as duplicate
          from (select) as one left join @sessions s on s.label = $1"
@@ -233,6 +242,10 @@ async fn reason(
     ];
     let rows = client.query_typed(&sql, &params).await?;
     let Some(row) = rows.first() else { return Ok(None) };
+    // An earlier try opened it, whose answer was lost, and another process has taken it over since.
+    if may_be_done && get(row, "is_open")? {
+        return Err(stale_writer(&of.session_label).into());
+    }
     // The run that holds the session may be the same one.
     if get(row, "duplicate")? {
         return Err(duplicate_run(&of.run_id).into());
