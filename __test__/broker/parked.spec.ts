@@ -28,10 +28,6 @@ test('a parked turn holds no slot of its lane, and the messages to its session w
   const first = broker.execute({ to: { session: a }, message: 'pay' })
   ;(await next()).calls(call)
   const approval = await onlyPending(engine)
-  const events: string[] = []
-  broker.on('approval', ({ phase, approval: { id, status } }) => {
-    events.push(`${phase} ${status} ${id}`)
-  })
   const second = broker.execute({ to: { session: a }, message: 'and?' })
   expect((await second.receipt).disposition).toBe('queued')
   const other = broker.execute({ to: { session: b }, message: 'hi' })
@@ -39,6 +35,11 @@ test('a parked turn holds no slot of its lane, and the messages to its session w
   expect(asked.texts).toEqual(['hi'])
   asked.answer('to hi')
   expect((await other.result).text).toBe('to hi')
+  // The other turn began when the parked one gave up its slot: the request was reported before.
+  const events: string[] = []
+  broker.on('approval', ({ phase, approval: { id, status } }) => {
+    events.push(`${phase} ${status} ${id}`)
+  })
   expect(ran).toEqual([])
   expect((await broker.approvals({ status: 'pending' })).items).toEqual([approval])
   await broker.approve(approval.id)
