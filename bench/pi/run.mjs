@@ -1,6 +1,7 @@
-// pi's interfaces beside pi itself: the same program with the import lines changed. It prints medians and ratios, and asserts nothing.
+// pi's interfaces beside pi itself: the same program with the import lines changed, each row in a process of its own (`--together`: all in one). It
+// prints medians and ratios, and asserts nothing.
 //
-//     node bench/pi/run.mjs [--reps 5] [--only W1,W2] [--engine <folder of the built package>]
+//     node bench/pi/run.mjs [--reps 5] [--only W1,W2] [--together] [--engine <folder of the built package>]
 
 import { execFile, fork } from 'node:child_process'
 import { cpus, loadavg } from 'node:os'
@@ -8,12 +9,14 @@ import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { parseArgs, promisify } from 'node:util'
 
+const ROWS = ['W1', 'W2', 'W3', 'W3r80', 'W3r200', 'W3args']
 const here = fileURLToPath(new URL('.', import.meta.url))
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const { values } = parseArgs({
   options: {
     reps: { type: 'string', default: '5' },
-    only: { type: 'string', default: '' },
+    only: { type: 'string', default: ROWS.join() },
+    together: { type: 'boolean', default: false },
     engine: { type: 'string', default: root },
   },
 })
@@ -28,14 +31,17 @@ const server = fork(join(here, 'server.mjs'))
 const port = await new Promise((resolve) => server.once('message', resolve))
 
 const figures = {}
+const processes = values.together ? [values.only] : values.only.split(',')
 for (let rep = 0; rep < Number(values.reps); rep++) {
-  for (const [name, modules] of Object.entries(clients)) {
-    const args = [join(here, 'client.mjs'), String(port), ...modules, values.only]
-    const { stdout } = await run(process.execPath, args, { cwd: root })
-    for (const [row, microseconds] of Object.entries(JSON.parse(stdout))) {
-      figures[row] ??= {}
-      figures[row][name] ??= []
-      figures[row][name].push(microseconds)
+  for (const rows of processes) {
+    for (const [name, modules] of Object.entries(clients)) {
+      const args = [join(here, 'client.mjs'), String(port), ...modules, rows]
+      const { stdout } = await run(process.execPath, args, { cwd: root })
+      for (const [row, microseconds] of Object.entries(JSON.parse(stdout))) {
+        figures[row] ??= {}
+        figures[row][name] ??= []
+        figures[row][name].push(microseconds)
+      }
     }
   }
 }
