@@ -86,3 +86,13 @@ export function brokerAt(
   })
   return { engine, broker, file }
 }
+
+/** A model for trees of two: what is asked with `tree` starts an agent, which answers, and then answers itself. */
+export const treeModel = (): Promise<TestServer> =>
+  serving((response, { body }) => {
+    const isTree = (userTexts({ body } as never)[0] ?? '').startsWith('tree')
+    const isFirst = body.messages.length === 1
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    const call = anthropic.calls(['c', 'spawn_agent', { task: 'work' }])
+    response.end(isTree && isFirst ? call : anthropic.answer('done'))
+  })

@@ -4,15 +4,14 @@
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { AgentEngine } from '../../../index.js'
-import { askedServer, brokerAt, userTexts } from '../../support/broker.js'
-import { folder, serving } from '../../support/cleanup.js'
+import { askedServer, brokerAt, treeModel } from '../../support/broker.js'
+import { folder } from '../../support/cleanup.js'
 import { engineAt } from '../../support/engine.js'
 import { recordCommits } from '../../support/ledger/commits.js'
 import { expectSound } from '../../support/ledger/invariants.js'
 import { onPostgres } from '../../support/ledger/named.js'
 import { sqlite3 } from '../../support/ledger/sqlite3.js'
 import { killable } from '../../support/processes/killable.js'
-import { anthropic } from '../../support/servers/anthropic.js'
 
 /** The trees and the rounds; `npm run proof:budgets` sets more. */
 const trees = Number(process.env.BUDGET_TREES ?? 12)
@@ -25,14 +24,7 @@ const accounts = `SELECT a.id, a.tokens, a.nanos,
 test('trees of agents in three processes never reserve more than their budget, and it is settled to the token', {
   timeout: 600_000,
 }, async () => {
-  // The first answer starts an agent; the agent answers, and then the first one.
-  const server = await serving((response, { body }) => {
-    const isTree = (userTexts({ body } as never)[0] ?? '').startsWith('tree')
-    const isFirst = body.messages.length === 1
-    response.writeHead(200, { 'content-type': 'text/event-stream' })
-    const call = anthropic.calls(['c', 'spawn_agent', { task: 'work' }])
-    response.end(isTree && isFirst ? call : anthropic.answer('done'))
-  })
+  const server = await treeModel()
   for (let round = 0; round < rounds; round++) {
     const { path, file } = folder()
     // About a third of the calls at their maximum at once.

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { AgentEngine, Broker } from '../../../index.js'
 import { onlyPending, paying } from '../../support/approvals.js'
-import { askedServer, echoing, userTexts } from '../../support/broker.js'
+import { askedServer, echoing, treeModel, userTexts } from '../../support/broker.js'
 import { afterwards, closing, folder, serving } from '../../support/cleanup.js'
 import { engineAt } from '../../support/engine.js'
 import { ledgerAt } from '../../support/ledger/named.js'
@@ -201,13 +201,7 @@ live(
 live(
   'three processes have never reserved or spent more than their budget, at any commit',
   async () => {
-    const server = await serving((response, { body }) => {
-      const isTree = (userTexts({ body } as never)[0] ?? '').startsWith('tree')
-      const isFirst = body.messages.length === 1
-      response.writeHead(200, { 'content-type': 'text/event-stream' })
-      const call = anthropic.calls(['c', 'spawn_agent', { task: 'work' }])
-      response.end(isTree && isFirst ? call : anthropic.answer('done'))
-    })
+    const server = await treeModel()
     const name = fresh()
     const trees = Number(process.env.POSTGRES_TREES ?? 9)
     const cap = trees * 0.001

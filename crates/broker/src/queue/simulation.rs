@@ -4,9 +4,9 @@
 use proptest::prelude::*;
 
 use super::reference::{Effect, End, Reference, Sent};
-use super::tests::over;
+use super::tests::{MODES, over};
 use super::*;
-use model::{DropPolicy, FailedReason, FailureKind, QueueItem, QueueLimits, QueueMode, Route};
+use model::{DropPolicy, FailedReason, FailureKind, QueueItem, QueueLimits, Route};
 
 const PRINCIPALS: [&str; 2] = ["owner", "guest"];
 
@@ -294,14 +294,7 @@ impl Both {
 }
 
 fn any_action() -> impl Strategy<Value = Action> {
-    let mode = prop::sample::select(vec![
-        QueueMode::Queue,
-        QueueMode::Followup,
-        QueueMode::Collect,
-        QueueMode::Interrupt,
-        QueueMode::Steer,
-        QueueMode::SteerBacklog,
-    ]);
+    let mode = prop::sample::select(&MODES[..]);
     let send =
         (mode, prop::sample::select(&PRINCIPALS[..]), any::<bool>(), prop::bool::weighted(0.1));
     let end = prop_oneof![

@@ -43,16 +43,18 @@ fn next(pending: &[QueueItem], run: SessionRun<'_>, now: i64) -> Decision {
     decide(pending, run, false, 1_000, now)
 }
 
+pub(super) const MODES: [QueueMode; 6] = [
+    QueueMode::Queue,
+    QueueMode::Followup,
+    QueueMode::Collect,
+    QueueMode::Interrupt,
+    QueueMode::Steer,
+    QueueMode::SteerBacklog,
+];
+
 #[test]
 fn an_idle_session_runs_the_oldest_message_alone_in_every_mode() {
-    for mode in [
-        QueueMode::Queue,
-        QueueMode::Followup,
-        QueueMode::Collect,
-        QueueMode::Interrupt,
-        QueueMode::Steer,
-        QueueMode::SteerBacklog,
-    ] {
+    for mode in MODES {
         let pending = [item("a", mode), item("b", QueueMode::Queue)];
         assert_eq!(next(&pending, SessionRun::Idle, 0), Decision::Start(ids(&["a"])), "{mode:?}");
     }
@@ -185,15 +187,7 @@ fn a_suspended_queue_does_nothing() {
 
 #[test]
 fn a_message_that_follows_changes_nothing_while_a_turn_runs() {
-    let modes = [
-        QueueMode::Queue,
-        QueueMode::Followup,
-        QueueMode::Collect,
-        QueueMode::Interrupt,
-        QueueMode::Steer,
-        QueueMode::SteerBacklog,
-    ];
-    for mode in modes {
+    for mode in MODES {
         let waiting = [after(50, item("a", QueueMode::Interrupt)), item("b", QueueMode::Queue)];
         let with = [waiting.to_vec(), vec![item("c", mode)]].concat();
         let changed = [RUNNING, COMPACTING, ENDING, SessionRun::Parked]
