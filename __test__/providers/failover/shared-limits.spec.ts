@@ -17,7 +17,10 @@ async function crowd(fileOf: (at: number) => string): Promise<{ it: Bucket; outc
   })
   const it = await bucket(24, 6_000, undefined, () => {
     arrived += 1
-    if (arrived === 3) open()
+    if (arrived !== 3) return
+    // A bucket that is full would refuse a request that is late on a busy machine, whoever sent it.
+    it.overflow()
+    open()
   })
   it.hold(all)
   const ended = await Promise.all(
@@ -34,12 +37,12 @@ test('three processes on one ledger cause no storm of refusals, and use the whol
   const { it, outcomes } = await crowd(() => file)
   expect(it.served.length).toBe(3 * (CALLS + 1))
   expect(outcomes.every((outcome) => outcome.startsWith('end_turn '))).toBe(true)
-  // On a busy machine a request is on its way for longer than the estimate of a full bucket allows; without that, the simulation of
-  // crates/turn/src/governor/shared has none.
-  expect(it.refused).toBeLessThanOrEqual(2)
+  // A process that is far from the limit by its own answers asks after four calls of this limit: those of two processes may be what the
+  // third has been admitted for. All the others ask first.
+  expect(it.refused).toBeLessThanOrEqual(2 * 4)
 })
 
 test('each on a ledger of its own, they are refused', async () => {
   const { it } = await crowd(() => newLedger())
-  expect(it.refused).toBeGreaterThan(8)
+  expect(it.refused).toBeGreaterThan(2 * 4)
 })

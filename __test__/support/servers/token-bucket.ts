@@ -13,6 +13,8 @@ export interface Bucket {
   refused: number
   /** Holds back later answers until it is called again without an argument. */
   hold(wait?: Promise<void>): void
+  /** From now on what comes back is not lost while the bucket is full: a request finds what it would have found had it not been late. */
+  overflow(): void
   /** Refuses the next request, whatever the bucket has, with this `retry-after`. */
   refuseNext(retryAfterMs: number): void
 }
@@ -33,20 +35,23 @@ export async function bucket(
   /** The level of each key's bucket, and its time. */
   const levels = new Map<string, { level: number; at: number }>()
   let gate: Promise<void> | undefined
+  let most = size
   let refusal: number | undefined
   const served: string[] = []
   const server = await serving(async (response, seen) => {
     const now = performance.now()
     const key = String(seen.headers.authorization)
     const { level: before, at } = levels.get(key) ?? { level: size, at: now }
-    let level = Math.min(size, before + ((now - at) * size) / fullMs)
+    let level = Math.min(most, before + ((now - at) * size) / fullMs)
     const refuse = refusal !== undefined || level < 1
     if (!refuse) level -= 1
     levels.set(key, { level, at: now })
-    const full = ((size - level) * fullMs) / size
+    // A bucket that has just given one is never full.
+    const reported = Math.min(size - 1, level)
+    const full = ((size - reported) * fullMs) / size
     const headers: Record<string, string> = {
       'x-ratelimit-limit-requests': String(size),
-      'x-ratelimit-remaining-requests': String(Math.floor(level)),
+      'x-ratelimit-remaining-requests': String(Math.floor(reported)),
       'x-ratelimit-reset-requests': `${Math.ceil(full)}ms`,
     }
     if (refuse) {
@@ -69,6 +74,12 @@ export async function bucket(
     refused: 0,
     hold: (wait) => {
       gate = wait
+    },
+    overflow: () => {
+      const now = performance.now()
+      for (const [key, { level, at }] of levels)
+        levels.set(key, { level: Math.min(size, level + ((now - at) * size) / fullMs), at: now })
+      most = Number.POSITIVE_INFINITY
     },
     refuseNext: (retryAfterMs) => {
       refusal = retryAfterMs
