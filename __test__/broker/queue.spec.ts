@@ -200,6 +200,28 @@ for (const mode of ['steer', 'steer-backlog'] as const) {
   })
 }
 
+test('ten messages that are steered at once: each receipt says that its message is in the running turn', async () => {
+  const { server, next } = await askedServer()
+  const { wait, begun, finish } = waitingTool()
+  const { broker } = brokerAt(server.url, {
+    agents: { main: { model: 'test-model', provider: 'test', toolset: 'house' } },
+    toolsets: { house: () => [wait] },
+  })
+  const first = broker.execute({ to, message: 'a' })
+  ;(await next()).calls(['call_1', 'wait', {}])
+  await begun
+  const steered = Array.from({ length: 10 }, (_, at) =>
+    broker.execute({ to, message: `b${at}`, mode: 'steer' }),
+  )
+  const receipts = await Promise.all(steered.map((it) => it.receipt))
+  expect(receipts.map(({ disposition }) => disposition)).toEqual(steered.map(() => 'steered'))
+  finish()
+  const asked = await next()
+  expect(asked.texts.join('\n\n').split('\n\n')).toEqual(['a', ...steered.map((_, at) => `b${at}`)])
+  asked.answer('to all')
+  await Promise.all([first.result, ...steered.map((it) => it.result)])
+})
+
 test('a full queue: the oldest is dropped with a line in a note, or the new one is rejected', async () => {
   const { server, next } = await askedServer()
   for (const drop of ['summarize', 'old', 'new'] as const) {

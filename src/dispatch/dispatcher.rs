@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::claims::Outbox;
@@ -172,10 +172,33 @@ impl Dispatcher {
         !std::mem::replace(&mut session.is_stepping, true)
     }
 
+    /// Waits for the next step where one is under way: that one may have read the queue before.
+    pub(super) async fn next_step(&self, label: &str) {
+        let next = {
+            let mut state = self.lock();
+            let stepping = state.sessions.get_mut(label).filter(|session| session.is_stepping);
+            stepping.map(|session| {
+                session.has_changed = true;
+                let (sender, next) = oneshot::channel();
+                session.next_step.push(sender);
+                next
+            })
+        };
+        if let Some(next) = next {
+            // Nothing is sent: the sender is dropped.
+            let _ = next.await;
+        }
+    }
+
     /// Takes steps until nothing has changed meanwhile.
     pub(super) async fn steps(self: &Arc<Self>, label: &str) {
         loop {
-            self.lock().session(label).has_changed = false;
+            let _waiting = {
+                let mut state = self.lock();
+                let session = state.session(label);
+                session.has_changed = false;
+                std::mem::take(&mut session.next_step)
+            };
             if let Err(error) = self.step(label).await {
                 self.report(&error);
                 // Others have its slot meanwhile.

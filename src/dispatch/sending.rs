@@ -65,18 +65,22 @@ impl Dispatcher {
                 receipt(Disposition::Rejected, id, session_label, false)
             }
             Enqueued::Queued { session_label, is_fork, dropped } => {
-                let has_step = {
+                let (has_turn, follows) = {
                     let mut state = self.lock();
                     let session = state.session(&session_label);
                     session.own.insert(id.clone());
-                    // Nothing of a running turn depends on a message that follows it, and its end looks at the queue.
-                    session.turn.is_none() || !follows(mode)
+                    (session.turn.is_some(), follows(mode))
                 };
                 if !dropped.is_empty() {
                     self.report_failed(&dropped).await;
                 }
-                if has_step && self.begin_stepping(&session_label) {
-                    self.steps(&session_label).await;
+                // Nothing of a running turn depends on a message that follows it, and its end looks at the queue.
+                if !(has_turn && follows) {
+                    if self.begin_stepping(&session_label) {
+                        self.steps(&session_label).await;
+                    } else if has_turn {
+                        self.next_step(&session_label).await;
+                    }
                 }
                 let disposition = self.disposition(&session_label, &id);
                 receipt(disposition, id, session_label, is_fork)

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 
 use super::lanes::{LaneLimits, Lanes, Next};
 use crate::engine::RunControl;
@@ -76,6 +76,8 @@ pub(super) struct Session {
     pub(super) is_stepping: bool,
     /// It changed meanwhile.
     pub(super) has_changed: bool,
+    /// Who waits for the end of the next step; dropped then.
+    pub(super) next_step: Vec<oneshot::Sender<()>>,
     /// The messages that were queued here, and wait.
     pub(super) own: HashSet<String>,
     /// When it is looked at again, in Unix milliseconds.

@@ -266,6 +266,34 @@ live('a copy of the ledger has an index of its own', async () => {
   }
 })
 
+live(
+  'a dump without the index is restored where the extension is not, and the index is filled anew there',
+  async () => {
+    const engine = remembering('dumped', 'pgvector')
+    for (let n = 0; n < 9; n++) await store(engine, n)
+    await embedded(engine, 'pgvector')
+    const dump = `${folder().path}/agent.dump`
+    const run = (program: string, ...args: string[]) => {
+      const { status, stderr } = spawnSync(`${pgvectorBin}/${program}`, args, { encoding: 'utf8' })
+      expect([status, stderr]).toEqual([0, ''])
+    }
+    const without = ['--schema=dumped', '--exclude-table=dumped.memory_index_*']
+    run('pg_dump', '--format=custom', ...without, `--file=${dump}`, url)
+    sql('create database restored')
+    const to = url.replace('/postgres?', '/restored?')
+    run('pg_restore', '--exit-on-error', `--dbname=${to}`, dump)
+    expect(sql("select count(*) from pg_extension where extname = 'vector'", 'restored')).toBe('0')
+    const restored = { url: to, schema: 'dumped' }
+    const scanning = remembering(restored, 'scan')
+    await embedded(scanning, 'scan')
+    expect(await found(scanning)).toEqual(await found(engine))
+    const indexing = remembering(restored, 'pgvector')
+    await embedded(indexing, 'pgvector')
+    expect(sql('select count(*) from dumped.memory_index_1', 'restored')).toBe('9')
+    expect(await found(indexing)).toEqual(await found(engine))
+  },
+)
+
 test.skipIf(pgvectorBin === undefined || !hasPooler)(
   'behind a pooler in transaction mode the index is created, filled and searched, and no setting stays',
   async () => {
