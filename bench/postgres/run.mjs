@@ -1,6 +1,6 @@
 // The tables of docs/scaling.md: statements, round trips and bytes of a turn and its size; turns a second of 1 and 64 sessions beside the same
-// statements sent by a program that does nothing else; the processor time of a turn in 1, 2 and 4 processes; and how soon another process
-// knows of its end. It prints medians and asserts none.
+// statements sent by a program that does nothing else; the processor time of a turn in 1, 2 and 4 processes, with as many sessions each and
+// with the same sessions divided; and how soon another process knows of its end. It prints medians and asserts none.
 //
 //     node bench/postgres/run.mjs [reps]     # 3; a private server by crates/postgres/serve.sh, with fsync on; a release build
 //     node bench/postgres/run.mjs --only wake
@@ -24,7 +24,7 @@ const { AgentEngine, scriptedProvider } = createRequire(import.meta.url)(
 )
 const at = (name) => fileURLToPath(new URL(name, import.meta.url))
 const profile = process.env.FLOOR_PROFILE ?? 'release'
-/** The connections of all processes together, and of the floor. */
+/** The connections of a process, and of the floor. */
 const POOL = 32
 /** Turns of each session before the time begins, in which connections, plans and code get warm, and in it. */
 const [WARM, TURNS] = [40, 200]
@@ -60,8 +60,8 @@ async function opened(engine) {
   return engine
 }
 
-/** Turns in `processes` processes, with `sessions` sessions over all of them. */
-async function engines(processes, sessions, turns) {
+/** Turns in `processes` processes, each with so many sessions and connections. */
+async function engines(processes, sessions, turns, pool = POOL, warm = WARM) {
   const schema = `bench_${schemas++}`
   await opened(new AgentEngine({ ledger: { url, schema } })).then((engine) => engine.close())
   const workers = await Promise.all(
@@ -70,11 +70,11 @@ async function engines(processes, sessions, turns) {
         at('worker.mjs'),
         url,
         schema,
-        String(sessions / processes),
+        String(sessions),
         String(turns),
         `p${n}`,
-        String(POOL / processes),
-        String(WARM),
+        String(pool),
+        String(warm),
       ]
       const child = spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'inherit'] })
       const read = lines(child)
@@ -242,24 +242,42 @@ async function beside({ schema, captured, reset }, program, sessions) {
   return (key) => median(rows.map((row) => row[key]))
 }
 
+/**
+ * The processor time of a turn over 1, 2 and 4 processes: with 64 sessions and 32 connections in each, and with these divided; and that of one
+ * process with a quarter of them, which shows what is due to the smaller load of a process.
+ */
+async function overProcesses() {
+  const loads = [
+    ...[1, 2, 4].map((count) => ({ count, sessions: 64, pool: POOL })),
+    ...[2, 4].map((count) => ({ count, sessions: 64 / count, pool: POOL / count })),
+    { count: 1, sessions: 16, pool: POOL / 4 },
+  ]
+  const rounds = loads.map(() => [])
+  // One after the other in each round, so that a change of the machine's load is in all.
+  for (let rep = 0; rep < reps; rep++) {
+    for (const [n, { count, sessions, pool }] of loads.entries()) {
+      // As many turns in all, and as many in each process before.
+      const [turns, warm] = [(64 * TURNS) / (count * sessions), (64 * WARM) / sessions]
+      rounds[n].push(await engines(count, sessions, turns, pool, warm))
+    }
+  }
+  const of = (n, key) => median(rounds[n].map((round) => round[key]))
+  return loads.map(({ count, sessions, pool }, n) => [
+    count,
+    `${sessions}, ${pool}`,
+    thousands(of(n, 'perSecond')),
+    thousands(of(n, 'cpuUs')),
+    n === 0 ? '' : `${Math.round((of(n, 'cpuUs') / of(0, 'cpuUs') - 1) * 100)} %`,
+  ])
+}
+
 /** Everything but the wake-ups. */
 async function figures() {
   const program = built(profile)
   const one = await oneTurn()
   const alone = await beside(one, program, 1)
   const many = await beside(one, program, 64)
-  const processes = []
-  const each = { 1: [], 2: [], 4: [] }
-  // One after the other in each round, so that a change of the machine's load is in all.
-  for (let rep = 0; rep < reps; rep++) {
-    for (const count of [1, 2, 4]) each[count].push(await engines(count, 64, TURNS))
-  }
-  const cpu = (count) => median(each[count].map(({ cpuUs }) => cpuUs))
-  for (const count of [1, 2, 4]) {
-    const perSecond = median(each[count].map((round) => round.perSecond))
-    const more = `${Math.round((cpu(count) / cpu(1) - 1) * 100)} %`
-    processes.push([count, thousands(perSecond), thousands(cpu(count)), count === 1 ? '' : more])
-  }
+  const processes = await overProcesses()
   const { schema: sized } = await engines(1, 64, 30)
   sql('vacuum full', sized)
   const size = sql(
@@ -291,7 +309,10 @@ async function figures() {
     of('ratio').toFixed(2),
   ]
   table(['Sessions', 'Turns/s', 'Floor', 'Ratio'], [row(1, alone), row(64, many)])
-  table(['Processes', 'Turns/s', 'CPU µs a turn', 'more than one'], processes)
+  table(
+    ['Processes', 'sessions, connections of each', 'Turns/s', 'CPU µs a turn', 'more than one'],
+    processes,
+  )
 }
 
 try {

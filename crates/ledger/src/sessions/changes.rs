@@ -36,8 +36,9 @@ pub(crate) fn create(
 /// Sets what is given of the session.
 ///
 /// # Errors
-/// `unknown_session`.
+/// `unknown_session`; `ledger_moved`.
 pub(crate) fn update(connection: &Connection, label: &str, with: &SessionChange) -> Stored<()> {
+    moved::refuse(connection)?;
     if names_no_session(label) || pointers::visible_head(connection, label)?.is_none() {
         return Err(unknown_session(label));
     }

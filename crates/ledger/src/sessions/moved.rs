@@ -1,4 +1,5 @@
-//! Where the ledger was moved to. From then on it takes no new session, turn, message, schedule, name or fact; a turn under way ends.
+//! Where the ledger was moved to. From then on it takes no new session, turn, message, schedule, name or fact, and no change of a
+//! session; a turn under way ends.
 //!
 //! It is checked in the transaction that would write.
 

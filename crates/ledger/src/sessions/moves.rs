@@ -10,6 +10,7 @@ use crate::journal_rows::approval_rows;
 use crate::journal_rows::running::running_turn;
 use crate::lease::claim::Claim;
 use crate::rows::turn_parents::parent_of;
+use crate::sessions::moved;
 use crate::sessions::pointers::{self, unknown_session};
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
@@ -26,13 +27,14 @@ const ABOVE: &str = "SELECT parent_turn_id, depth FROM turns WHERE id = ?1";
 /// Points the session at the turn. Nothing is written where it points there already.
 ///
 /// # Errors
-/// `unknown_session`; `unknown_turn` for one that has not ended; those of [`PointerMove::decide`].
+/// `ledger_moved`; `unknown_session`; `unknown_turn` for one that has not ended; those of [`PointerMove::decide`].
 pub(crate) fn move_session(
     connection: &Connection,
     wanted: &PointerMove<'_>,
     claim: &Claim,
     now: i64,
 ) -> Stored<()> {
+    moved::refuse(connection)?;
     let PointerMove { label, turn_id, .. } = *wanted;
     let head = match pointers::head(connection, label)? {
         Some(head) if !names_no_session(label) => head,

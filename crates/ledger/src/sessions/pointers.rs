@@ -9,8 +9,8 @@ use rusqlite::Connection;
 
 use crate::journal_rows::running::running_turn;
 use crate::lease::claim::Claim;
-use crate::sessions::aliases;
 use crate::sessions::persona::{self, Identity};
+use crate::sessions::{aliases, moved};
 use crate::sqlite::checksum::{insert, numbered, set};
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
@@ -122,7 +122,7 @@ pub(crate) fn log(connection: &Connection, label: &str, turn_id: &str, at: i64) 
 /// Archives a session, or makes it active again.
 ///
 /// # Errors
-/// `unknown_session`; `storage_locked` while a turn of it runs; `storage_constraint` if its label is now an alias.
+/// `unknown_session`; `storage_locked` while a turn of it runs; `storage_constraint` if its label is now an alias; `ledger_moved`.
 pub(crate) fn set_archived(
     connection: &Connection,
     label: &str,
@@ -130,6 +130,7 @@ pub(crate) fn set_archived(
     claim: &Claim,
     now: i64,
 ) -> Stored<()> {
+    moved::refuse(connection)?;
     if names_no_session(label) || visible_head(connection, label)?.is_none() {
         return Err(unknown_session(label));
     }

@@ -254,7 +254,7 @@ fn runs(label: &str) -> StorageError {
 /// Archives a session, or makes it active again.
 ///
 /// # Errors
-/// `unknown_session`; `storage_locked` while a turn of it runs.
+/// `unknown_session`; `storage_locked` while a turn of it runs; `ledger_moved`.
 pub(crate) async fn set_archived(
     server: &Server,
     label: &str,
@@ -273,7 +273,8 @@ pub(crate) async fn set_archived(
     }
     let sql = server.sql(&format!(
         "update @sessions set status = $2, updated_at = @now_ms()
-         where label = $1 and (running is null or owner is null or expires_at <= @now_ms()) returning {COLUMNS}"
+         where label = $1 and (running is null or owner is null or expires_at <= @now_ms()) and @is_open()
+         returning {COLUMNS}"
     ));
     let params: [Param<'_>; 2] = [(&label, Type::TEXT), (&status, Type::TEXT)];
     let changed = server.run("archive a session", async |client, _| {

@@ -56,7 +56,7 @@ fn text_of(change: &MetadataChange) -> Option<&str> {
 /// Sets what is given of the session.
 ///
 /// # Errors
-/// `unknown_session`.
+/// `unknown_session`; `ledger_moved`.
 pub(crate) async fn update(
     server: &Server,
     label: &str,
@@ -67,7 +67,7 @@ pub(crate) async fn update(
     }
     if with.metadata != MetadataChange::None {
         let text = format!(
-            "update @sessions set metadata = $2, metadata_values = $2::jsonb where label = $1 and {IS_THERE}"
+            "update @sessions set metadata = $2, metadata_values = $2::jsonb where label = $1 and {IS_THERE} and @is_open()"
         );
         let metadata = text_of(&with.metadata);
         let params: [Param<'_>; 2] = [(&label, Type::TEXT), (&metadata, Type::TEXT)];

@@ -30,7 +30,7 @@ const IN_TREE: &str = "with recursive wanted as (
 /// Points the session at the turn. Nothing is written where it points there already.
 ///
 /// # Errors
-/// `unknown_session`; `unknown_turn` for one that has not ended; those of [`PointerMove::decide`].
+/// `ledger_moved`; `unknown_session`; `unknown_turn` for one that has not ended; those of [`PointerMove::decide`].
 pub(crate) async fn move_session(server: &Server, wanted: &PointerMove<'_>) -> Stored<SessionRow> {
     let PointerMove { label, turn_id, .. } = *wanted;
     if names_no_session(label) {
@@ -42,7 +42,8 @@ pub(crate) async fn move_session(server: &Server, wanted: &PointerMove<'_>) -> S
     let update = server.sql(&format!(
         "with moved as (
            update @sessions set head = $2, updated_at = @now_ms(), status = 'active', opening = false
-           where label = $1 and head is not distinct from $3 and parked is null and not {RUNS} returning {COLUMNS}),
+           where label = $1 and head is not distinct from $3 and parked is null and not {RUNS}
+             and @is_open() returning {COLUMNS}),
          logged as (
            insert into @session_moves (session_label, thread_id, changed_at)
            select label, head, greatest(updated_at, (select max(changed_at) from @session_moves where session_label = $1))
