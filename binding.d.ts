@@ -23,7 +23,7 @@ export declare class NativeBroker {
   /** Queues a message; answers request `id` with its receipt. */
   send(id: number, args: string): void
   /**
-   * Begins turn `turn` of a session as run number `run`: `items` are its messages of the queue and the dropped ones that it
+   * Begins turn `turn` of a session as run number `run`: `items` are its messages of the queue, `named` the dropped ones that it
    * names, `earlier` the JSON of its user messages before the context's current one. The other arguments are those of
    * `NativeEngine.run`.
    */
@@ -334,6 +334,8 @@ export interface QueuedTurnArgs {
   sessionLabel: string
   /** Its messages of the queue. */
   items: Array<string>
+  /** The dropped messages that it names. */
+  named: Array<string>
   /** The JSON of the user messages before its current one. */
   earlier: string
   /** The head of its session, if the turn starts another thread in place of following it. */

@@ -3,6 +3,7 @@
 
 import { expect, test } from 'vitest'
 import { Broker, type QueuedMessage, type SessionEvent } from '../../index.js'
+import { Execution } from '../../lib/broker/execution.ts'
 import { askedServer, brokerAt, echoing } from '../support/broker.js'
 import { afterwards } from '../support/cleanup.js'
 import { killable } from '../support/processes/killable.js'
@@ -33,6 +34,23 @@ test('the result of a message is that of its turn, also where another process ru
   await other.ended
   holding.answer('held')
   expect((await held.result).text).toBe('held')
+})
+
+test('a second report of the end of a message asks no other process for its result again', async () => {
+  const execution = new Execution(new Promise(() => {}), () => {})
+  const item = { status: 'delivered', turnId: 'a', reason: null } as QueuedMessage
+  const asked: (() => void)[] = []
+  const elsewhere = () =>
+    new Promise<never>((_, reject) => {
+      asked.push(() => reject(new Error('the engine is closed')))
+    })
+  expect([execution.end(item, null, elsewhere), execution.end(item, null, elsewhere)]).toEqual([
+    true,
+    true,
+  ])
+  expect(asked.length).toBe(1)
+  for (const closes of asked) closes()
+  await expect(execution.result).rejects.toThrow('the engine is closed')
 })
 
 test('a fork begins at a turn, with a message or without one', async () => {

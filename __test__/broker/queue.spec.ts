@@ -247,6 +247,40 @@ test('a full queue: the oldest is dropped with a line in a note, or the new one 
   }
 })
 
+test('a message that is dropped while its turn is prepared is in the note of the next one, and not in a turn', async () => {
+  const { server, next } = await askedServer()
+  let opened = () => {}
+  let prepared = () => {}
+  const gate = new Promise<void>((resolve) => {
+    opened = resolve
+  })
+  const preparing = new Promise<void>((resolve) => {
+    prepared = resolve
+  })
+  const { broker } = brokerAt(server.url, {
+    queue: { cap: 1, drop: 'summarize' },
+    agents: { main: { model: 'test-model', provider: 'test', toolset: 'house' } },
+    toolsets: {
+      house: async () => {
+        prepared()
+        await gate
+        return []
+      },
+    },
+  })
+  const first = broker.execute({ to, message: 'a' })
+  await first.receipt
+  await preparing
+  const second = broker.execute({ to, message: 'b' })
+  await second.receipt
+  await expect(first.result).rejects.toMatchObject({ code: 'not_delivered' })
+  opened()
+  const asked = await next()
+  expect(asked.texts).toEqual(['[1 message was left out because the queue was full:]\n- a\n\nb'])
+  asked.answer('to b')
+  expect((await second.result).text).toBe('to b')
+})
+
 test('an event is answered once, whatever session it would go to', async () => {
   const server = await echoing()
   const { broker } = brokerAt(server.url)

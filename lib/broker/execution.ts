@@ -23,6 +23,8 @@ class Execution implements MessageExecution {
   #listeners = new Set<Listener>()
   /** Whether the host has aborted it. The message may not be stored yet, and its run not have begun. */
   #isAborted = false
+  /** Its result is known, or is that of a run. A second report of its end, from another process, asks for nothing. */
+  #hasEnded = false
   #resolve!: (result: AgentResult | Promise<AgentResult>) => void
   #reject!: (error: unknown) => void
 
@@ -85,6 +87,8 @@ class Execution implements MessageExecution {
       this.#run = undefined
       return false
     }
+    if (this.#hasEnded) return true
+    this.#hasEnded = true
     // The turn here may have come too late.
     const run = item.turnId === turnId ? this.#run : undefined
     if (run !== undefined) this.#resolve(run.result)

@@ -116,7 +116,8 @@ class Turns {
     const taken = {
       turnId,
       sessionLabel,
-      items: [...items.map(({ id }) => id), ...dropped],
+      items: items.map(({ id }) => id),
+      named: dropped,
       earlier: toJson(earlier, 'message', () => 'invalid_context'),
       ...(leaves !== undefined && { leaves }),
       ...(nextPrompt !== undefined && { nextPrompt }),
@@ -146,7 +147,7 @@ class Turns {
     const persisted = await request<Fields>((id) => engine.interruptedContext(id, turnId))
     const lastEvent = await request<number>((id) => engine.lastEvent(id, turnId))
     const taken = {
-      ...{ turnId, sessionLabel, items: [], earlier: '[]', lastEvent },
+      ...{ turnId, sessionLabel, items: [], named: [], earlier: '[]', lastEvent },
       ...(budget !== undefined && { budget: crossing(budget) }),
     }
     const start: Start = (number, json, known, flags) =>

@@ -43,6 +43,8 @@ pub(crate) struct QueuedTurn {
     pub turn_id: String,
     /// The messages of the queue that it takes.
     pub items: Vec<String>,
+    /// The dropped messages that it names.
+    pub named: Vec<String>,
     /// The user messages before the context's current one.
     pub earlier: Vec<Message>,
     /// If the session's head is this turn, the new one starts a thread of its own under the same label.

@@ -78,9 +78,11 @@ impl NativeEngine {
             Ok((ledger, label(&watch.label)?, watch.cursor))
         });
         let (ledger, label, cursor) = ready.map_err(|error| js_error(&error))?;
+        // A run that begins after this call may have ended before its page is read.
+        let since = self.clock.new_id();
         self.wait(id, async move {
             let label = ledger.read.resolve(label).await?;
-            session_page(&ledger.read.watch(&label, cursor).await?)
+            session_page(&ledger.read.watch(&label, cursor, &since).await?)
         });
         Ok(())
     }

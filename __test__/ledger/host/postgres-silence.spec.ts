@@ -3,8 +3,9 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { AgentEngine, type AgentEngineError, type PostgresLedgerOptions } from '../../../index.js'
+import { askedServer } from '../../support/broker.js'
 import { afterwards, closing } from '../../support/cleanup.js'
-import { context, scriptedEngine } from '../../support/engine.js'
+import { context, engineAt, scriptedEngine } from '../../support/engine.js'
 import { Cluster, hasCluster, line } from '../../support/ledger/cluster.js'
 
 const live = test.skipIf(!hasCluster)
@@ -169,6 +170,73 @@ live(
     expect(await outcome).toEqual(['end_turn', true, undefined])
   },
 )
+
+/** A run that has begun, whose model answers when this is called. */
+async function asking(options: PostgresLedgerOptions, runId: string) {
+  const { server: model, next } = await askedServer()
+  const engine = closing(engineAt(model.url, { ledger: options }))
+  const run = ended(engine, { runId })
+  const asked = await next()
+  return { engine, next, answer: () => asked.answer('to this'), run }
+}
+
+live(
+  'an end whose answer was lost is no success where another process has ended the turn meanwhile',
+  async () => {
+    const { options, silent, set } = await silentLine()
+    const { answer, run } = await asking({ ...options, timeoutMs: 30_000 }, 'lost')
+    await silent(true)
+    answer()
+    server.sql(`update ${options.schema}.sessions set expires_at = 0`)
+    const ledger = { ...options, url: server.url }
+    const other = closing(scriptedEngine(replies, { ledger }).engine)
+    const [open] = await other.recover()
+    await other.discard(open?.turnId ?? '')
+    await set({ cuts: true })
+    expect(await run).toEqual(['end_turn', false, 'stale_writer'])
+    const stored = `select status from ${options.schema}.turns`
+    expect(server.sql(stored)).toEqual(['failed'])
+  },
+)
+
+live('a session is free for its own process once the lease of a lost turn has ended', async () => {
+  const { options, silent } = await silentLine()
+  const { engine, next, answer, run } = await asking(options, 'lost')
+  await silent(true)
+  answer()
+  expect(await run).toEqual(['end_turn', false, 'storage_io'])
+  server.sql(`update ${options.schema}.sessions set expires_at = 0`)
+  await silent(false)
+  const later = ended(engine, { runId: 'later' })
+  ;(await next()).answer('to that')
+  expect(await later).toEqual(['end_turn', true, undefined])
+  expect((await engine.recover()).map(({ runId }) => runId)).toEqual(['lost'])
+})
+
+live('a connection that had a long statement has the usual limit again', async () => {
+  const { options, silent } = await silentLine()
+  const engine = closing(scriptedEngine(replies, { ledger: { ...options, pool: 1 } }).engine)
+  expect(await ended(engine, { runId: 'before' })).toEqual(['end_turn', true, undefined])
+  expect(await engine.ledger.verify()).toMatchObject({ ok: true })
+  await silent(true)
+  expect(await ended(engine, { runId: 'silent' })).toEqual(['error', false, 'storage_io'])
+  await silent(false)
+  expect(await ended(engine, { runId: 'after' })).toEqual(['end_turn', true, undefined])
+})
+
+live('a connection to a server that only reads is not used again', async () => {
+  const schema = `silence_${++schemas}`
+  const ledger = { url: server.url, schema, pool: 1 }
+  const engine = closing(scriptedEngine(replies, { ledger }).engine)
+  expect(await ended(engine, { runId: 'before' })).toEqual(['end_turn', true, undefined])
+  server.sql('alter role agent set default_transaction_read_only = on')
+  server.sql('select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()')
+  expect(await engine.ledger.sessions()).toMatchObject({ items: [{}] })
+  server.sql(
+    'set default_transaction_read_only = off; alter role agent reset default_transaction_read_only',
+  )
+  expect(await ended(engine, { runId: 'after' })).toEqual(['end_turn', true, undefined])
+})
 
 live('a statement that waits for a lock is cancelled on the server', async () => {
   const schema = `silence_${++schemas}`

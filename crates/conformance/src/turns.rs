@@ -180,6 +180,7 @@ pub fn opening(turn: &TurnEnd) -> Box<TurnOpening> {
         context: r#"{"systemPrompt":"s","maxIterations":25}"#.to_owned(),
         target: Some(r#"{"to":1}"#.to_owned()),
         items: Vec::new(),
+        named: Vec::new(),
     })
 }
 

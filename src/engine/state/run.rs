@@ -23,6 +23,8 @@ use turn::fallback::Plan;
 pub(crate) struct TurnItems {
     /// The messages that it takes as it begins.
     pub(crate) items: Vec<String>,
+    /// The dropped messages that it names.
+    pub(crate) named: Vec<String>,
     /// The user messages before the context's current one.
     pub(crate) earlier: Vec<Message>,
     /// The head of the session that the turn does not follow.
@@ -138,6 +140,7 @@ impl Run {
             settings: TurnSettings::new(&self.context),
             messages: self.queries(),
             items: self.queued.as_ref().map(|queued| queued.items.clone()).unwrap_or_default(),
+            named: self.queued.as_ref().map(|queued| queued.named.clone()).unwrap_or_default(),
             context: self.context.stored_json(),
             target: self.context.target.as_ref().map(|target| target.get().to_owned()),
         }

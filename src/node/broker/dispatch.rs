@@ -235,7 +235,7 @@ impl NativeBroker {
         Ok(())
     }
 
-    /// Begins turn `turn` of a session as run number `run`: `items` are its messages of the queue and the dropped ones that it
+    /// Begins turn `turn` of a session as run number `run`: `items` are its messages of the queue, `named` the dropped ones that it
     /// names, `earlier` the JSON of its user messages before the context's current one. The other arguments are those of
     /// `NativeEngine.run`.
     #[napi(catch_unwind)]
@@ -277,10 +277,10 @@ impl NativeBroker {
 
     fn queued(&self, turn: &QueuedTurnArgs, earlier: Vec<Message>) -> (QueuedTurn, Arming) {
         let (guard, arming) = self.dispatcher.guard(&turn.session_label, &turn.turn_id);
-        let (turn_id, items) = (turn.turn_id.clone(), turn.items.clone());
         let queued = QueuedTurn {
-            turn_id,
-            items,
+            turn_id: turn.turn_id.clone(),
+            items: turn.items.clone(),
+            named: turn.named.clone(),
             earlier,
             leaves: turn.leaves.clone(),
             next_prompt: turn.next_prompt.clone(),
@@ -466,6 +466,8 @@ pub struct QueuedTurnArgs {
     pub session_label: String,
     /// Its messages of the queue.
     pub items: Vec<String>,
+    /// The dropped messages that it names.
+    pub named: Vec<String>,
     /// The JSON of the user messages before its current one.
     pub earlier: String,
     /// The head of its session, if the turn starts another thread in place of following it.

@@ -93,6 +93,21 @@ pub async fn a_parked_turn_waits_in_its_session_until_it_is_taken_over(mut fixtu
     assert_eq!(stale.unwrap_err().kind, StorageErrorKind::StaleWriter);
 }
 
+pub async fn a_turn_that_is_taken_over_leaves_another_one_of_its_session_parked(
+    mut fixture: Fixture,
+) {
+    let lost = short_turn("t0", "main", None);
+    begin(&fixture.ledger, &lost).await;
+    fixture.next_process(ProcessEnd::Killed).await;
+    parked(&fixture.ledger, None).await;
+    let Opened::Leased(taken) = fixture.ledger.journal.reopen("t0").await.unwrap() else {
+        panic!("it is free")
+    };
+    assert!(!taken.parked);
+    let parked = fixture.ledger.approvals.parked_turn("main").await.unwrap();
+    assert_eq!(parked.as_deref(), Some("t1"));
+}
+
 pub async fn of_two_decisions_the_first_is_made_whichever_process_makes_it(mut fixture: Fixture) {
     parked(&fixture.ledger, None).await;
     let elsewhere = fixture.store.other_process().await;

@@ -7,6 +7,9 @@ use model::{
     Cursor, Follows, LedgerPorts, Opened, RunFilter, RunStatus, StorageErrorKind, TurnEnd,
 };
 
+/// After the id of every turn.
+const LAST: &str = "t9";
+
 /// The events that a reader of a run has received.
 #[derive(Default)]
 struct Seen {
@@ -146,7 +149,7 @@ pub async fn a_session_is_watched_from_run_to_run_without_a_gap(fixture: Fixture
         let names = |event: String| (format!("run-{id}"), id.to_owned(), event);
         expected.push(names(run.emit("a", true)));
         while watched.len() < expected.len() {
-            let page = ledger.read.watch("main", cursor.clone()).await.unwrap();
+            let page = ledger.read.watch("main", cursor.clone(), LAST).await.unwrap();
             watched.extend(page.events);
             cursor = Some(page.cursor);
         }
@@ -156,11 +159,16 @@ pub async fn a_session_is_watched_from_run_to_run_without_a_gap(fixture: Fixture
         expected.push(names(ended_json(&turn, "over", 2)));
     }
     while watched.len() < expected.len() {
-        let page = ledger.read.watch("main", cursor.clone()).await.unwrap();
+        let page = ledger.read.watch("main", cursor.clone(), LAST).await.unwrap();
         watched.extend(page.events);
         cursor = Some(page.cursor);
     }
     assert_eq!(watched, expected);
+    // Who watches from before the second run on reads that as well, though it has ended.
+    let page = ledger.read.watch("main", None, "t1").await.unwrap();
+    assert_eq!(page.events, expected[2..]);
+    let page = ledger.read.watch("main", None, LAST).await.unwrap();
+    assert_eq!(page.events, []);
 }
 
 pub async fn a_run_without_events_is_refused_with_the_reason(fixture: Fixture) {
@@ -215,7 +223,7 @@ pub async fn a_run_that_waits_for_its_session_is_known_to_every_process(mut fixt
     let mut watched: Vec<(String, String)> = Vec::new();
     let mut cursor = None;
     while watched.len() < 2 {
-        let page = ledger.read.watch("main", cursor).await.unwrap();
+        let page = ledger.read.watch("main", cursor, LAST).await.unwrap();
         watched.extend(page.events.into_iter().map(|(_, turn, event)| (turn, event)));
         cursor = Some(page.cursor);
     }
@@ -239,7 +247,7 @@ pub async fn a_run_that_waits_for_its_session_is_known_to_every_process(mut fixt
     assert_eq!(replay(ledger, "t2").await, expected);
     watched.clear();
     while !watched.iter().any(|(turn, _)| turn == "t2") {
-        let page = ledger.read.watch("main", cursor).await.unwrap();
+        let page = ledger.read.watch("main", cursor, LAST).await.unwrap();
         watched.extend(page.events.into_iter().map(|(_, turn, event)| (turn, event)));
         cursor = Some(page.cursor);
     }

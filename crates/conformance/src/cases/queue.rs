@@ -69,8 +69,14 @@ async fn queue(ledger: &LedgerPorts, label: &str) -> SessionQueue {
 
 /// Opens `turn` with messages of the queue.
 async fn begin_with(ledger: &LedgerPorts, turn: &TurnEnd, items: &[&str]) -> i64 {
+    begin_naming(ledger, turn, items, &[]).await
+}
+
+/// Opens `turn` with messages of the queue, and names dropped ones.
+async fn begin_naming(ledger: &LedgerPorts, turn: &TurnEnd, items: &[&str], named: &[&str]) -> i64 {
     let mut opening = opening(turn);
     opening.items = items.iter().map(|id| (*id).to_owned()).collect();
+    opening.named = named.iter().map(|id| (*id).to_owned()).collect();
     match ledger.journal.begin(opening).await.unwrap() {
         Opened::Leased(epoch) => epoch,
         other => panic!("{other:?}"),
@@ -346,16 +352,21 @@ pub async fn a_full_queue_drops_a_message_that_the_next_turn_names_once(fixture:
     };
     let now = queue(ledger, "main").await;
     assert_eq!((now.pending, now.dropped), (vec![row(&two, "main")], vec![unnamed.clone()]));
+    // One that was dropped after its turn was decided is in no turn.
+    let mut late = opening(&short_turn("t0", "main", None));
+    late.items = vec!["i1".to_owned()];
+    let refused = ledger.journal.begin(late).await.unwrap_err();
+    assert_eq!(refused.kind, StorageErrorKind::StaleWriter);
     // A turn that is not in the session has named nothing.
     let first = short_turn("t1", "main", None);
-    let epoch = begin_with(ledger, &first, &["i1", "i2"]).await;
+    let epoch = begin_naming(ledger, &first, &["i2"], &["i1"]).await;
     assert_eq!(queue(ledger, "main").await.dropped, []);
-    let end = failed(ended(&first, epoch, &["i1", "i2"]), FailureKind::Network, true);
+    let end = failed(ended(&first, epoch, &["i2"]), FailureKind::Network, true);
     ledger.journal.commit(end).await.unwrap();
     assert_eq!(queue(ledger, "main").await.dropped, [unnamed]);
     let second = short_turn("t2", "main", None);
-    let epoch = begin_with(ledger, &second, &["i1", "i2"]).await;
-    ledger.journal.commit(ended(&second, epoch, &["i1", "i2"])).await.unwrap();
+    let epoch = begin_naming(ledger, &second, &["i2"], &["i1"]).await;
+    ledger.journal.commit(ended(&second, epoch, &["i2"])).await.unwrap();
     let now = queue(ledger, "main").await;
     assert_eq!(now, SessionQueue { lease: QueueLease::Here, ..SessionQueue::default() });
     let named = item(ledger, "i1").await;

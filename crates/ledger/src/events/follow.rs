@@ -84,7 +84,7 @@ fn is_live(connection: &Connection, run: &RunRow, claim: &Claim, runs: &Runs) ->
 /// The page of a session's runs after `cursor`.
 pub(crate) fn session_after(
     connection: &Connection,
-    label: &str,
+    (label, since): (&str, &str),
     cursor: Option<Cursor>,
 ) -> Stored<SessionPage> {
     let first = cursor.is_none();
@@ -92,7 +92,9 @@ pub(crate) fn session_after(
     let oldest = open.iter().map(|(id, _)| *id).chain([before + 1]).min().unwrap_or_default();
     let seen: BTreeMap<i64, u64> = open.into_iter().collect();
     let found = if first {
-        run_rows::open_of_session(connection, label)?
+        let mut found = run_rows::ended_since(connection, label, since)?;
+        found.extend(run_rows::open_of_session(connection, label)?);
+        found
     } else {
         run_rows::of_session(connection, label, oldest)?
     };

@@ -101,21 +101,22 @@ where
 }
 
 /// The events of a session's runs after `cursor`, by run in order; waits until there are some. Without a cursor the
-/// events of the runs under way come from their beginning.
+/// events of the runs under way, and of those that began `since`, come from their beginning.
 ///
 /// # Errors
 /// Any of storage.
 pub(crate) async fn of_session(
     parts: FollowParts<'_>,
-    label: &str,
+    (label, since): (&str, &str),
     mut cursor: Option<Cursor>,
 ) -> Stored<SessionPage> {
     let FollowParts { readers, poller, .. } = parts;
     let mut follower = poller.follow();
     let first = cursor.is_none();
     loop {
-        let (label, from) = (label.to_owned(), cursor.take());
-        let read = move |connection: &Connection| follow::session_after(connection, &label, from);
+        let (of, from) = ((label.to_owned(), since.to_owned()), cursor.take());
+        let read =
+            move |connection: &Connection| follow::session_after(connection, (&of.0, &of.1), from);
         let page = readers.run(|connection| readers::snapshot(connection, read)).await?;
         if first || !page.events.is_empty() {
             return Ok(page);

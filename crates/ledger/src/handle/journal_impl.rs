@@ -421,7 +421,7 @@ impl Ledger {
         let submitted =
             self.with_events(&opening.turn_id.clone(), move |connection, claim, event_write| {
                 // Before the session is waited for: a turn without its messages must not begin.
-                turn_items::check(connection, &opening.items)?;
+                turn_items::check(connection, &opening)?;
                 let owner = event_write.map(EventWrite::owner);
                 let run = match open_turns::begin(connection, &opening, claim, owner)? {
                     Opened::Leased(run) => run,
@@ -430,8 +430,7 @@ impl Ledger {
                     Opened::Parked(turn) => return Ok((Opened::Parked(turn), None)),
                 };
                 if !opening.items.is_empty() {
-                    let now = claim.clock.now_ms();
-                    turn_items::take(connection, &opening.items, &opening.turn_id, now)?;
+                    turn_items::take_opening(connection, &opening, claim.clock.now_ms())?;
                 }
                 if let Some(event_write) = event_write {
                     event_write.write(connection, Some(&run), Added::Nothing)?;

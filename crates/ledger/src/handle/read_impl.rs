@@ -222,10 +222,15 @@ impl LedgerRead for Ledger {
         })
     }
 
-    fn watch<'a>(&'a self, label: &'a str, cursor: Option<Cursor>) -> PortFuture<'a, SessionPage> {
+    fn watch<'a>(
+        &'a self,
+        label: &'a str,
+        cursor: Option<Cursor>,
+        since: &'a str,
+    ) -> PortFuture<'a, SessionPage> {
         Box::pin(async move {
             let core = self.core()?;
-            next_page::of_session(follow_parts(&core), label, cursor).await
+            next_page::of_session(follow_parts(&core), (label, since), cursor).await
         })
     }
 

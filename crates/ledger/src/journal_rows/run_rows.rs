@@ -100,6 +100,13 @@ pub(crate) static OF_RUN: LazyLock<String> =
     LazyLock::new(|| format!("{} run_id = ?1 ORDER BY n DESC LIMIT 1", *COLUMNS));
 pub(crate) static OF_SESSION: LazyLock<String> =
     LazyLock::new(|| format!("{} n >= ?2 AND session_label = ?1 ORDER BY n", *COLUMNS));
+/// Looks at the newest runs of the ledger only: `since` is the time of a call.
+pub(crate) static ENDED_SINCE: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "{} n > (SELECT max(n) FROM runs) - 256 AND session_label = ?1 AND turn_id > ?2 AND ended_at IS NOT NULL ORDER BY n",
+        *COLUMNS
+    )
+});
 pub(crate) static OPEN_OF_SESSION: LazyLock<String> = LazyLock::new(|| {
     format!("{} AND session_label = ?1 AND ended_at IS NULL ORDER BY n", *IN_JOURNAL)
 });
@@ -163,6 +170,16 @@ pub(crate) fn of_run(connection: &Connection, run_id: &str) -> Stored<Option<Run
 pub(crate) fn of_session(connection: &Connection, label: &str, from: i64) -> Stored<Vec<RunRow>> {
     let read = |fields: &mut Fields<'_>| Ok(fields.next::<CheckedRun>()?.run);
     sql::map(connection, &OF_SESSION, (label, from), READING, read)
+}
+
+/// The runs of a session that have ended, and whose turns have ids after `since`.
+pub(crate) fn ended_since(
+    connection: &Connection,
+    label: &str,
+    since: &str,
+) -> Stored<Vec<RunRow>> {
+    let read = |fields: &mut Fields<'_>| Ok(fields.next::<CheckedRun>()?.run);
+    sql::map(connection, &ENDED_SINCE, (label, since), READING, read)
 }
 
 /// The open runs of a session.

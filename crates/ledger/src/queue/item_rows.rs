@@ -262,11 +262,16 @@ static NAME: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// A turn takes a waiting message, or names a dropped one. False if it does not wait any more.
+/// A turn takes a waiting message. False if it does not wait any more.
 pub(crate) fn take(connection: &Connection, id: &str, turn_id: &str, now: i64) -> Stored<bool> {
     let doing = format_args!("take queued message `{id}`");
-    Ok(sql::exec(connection, &TAKE, (id, turn_id, now), doing)? > 0
-        || sql::exec(connection, &NAME, (id, turn_id), doing)? > 0)
+    Ok(sql::exec(connection, &TAKE, (id, turn_id, now), doing)? > 0)
+}
+
+/// A turn names a dropped message. False if another one has.
+pub(crate) fn name(connection: &Connection, id: &str, turn_id: &str) -> Stored<bool> {
+    let doing = format_args!("name dropped message `{id}`");
+    Ok(sql::exec(connection, &NAME, (id, turn_id), doing)? > 0)
 }
 
 static OFFER: LazyLock<String> = LazyLock::new(|| {

@@ -13,28 +13,43 @@ use crate::queue::item_rows::{self, OF_TURN};
 use crate::sqlite::error::Stored;
 use base::clock::Clock;
 use model::{
-    CommitReceipt, FailedReason, ItemStatus, QueueEnd, StorageError, StorageErrorKind, TurnEnd,
+    CommitReceipt, FailedReason, ItemStatus, QueueEnd, StorageError, StorageErrorKind, StoredItem,
+    TurnEnd, TurnOpening,
 };
 
-/// Checks that a turn that begins can take its messages.
+/// Checks that a turn that begins can take its messages, and name the dropped ones.
 ///
 /// # Errors
-/// `stale_writer` where one of them does not wait any more: another turn has taken it, or it was cancelled.
-pub(crate) fn check(connection: &Connection, items: &[String]) -> Stored<()> {
-    for id in items {
+/// `stale_writer` where one of them does not wait any more: another turn has taken it, or it was cancelled or dropped.
+pub(crate) fn check(connection: &Connection, opening: &TurnOpening) -> Stored<()> {
+    let waits = |it: &StoredItem| it.status == ItemStatus::Pending;
+    let is_unnamed = |it: &StoredItem| it.reason == Some(FailedReason::Dropped);
+    let items = opening.items.iter().map(|id| (id, &waits as &dyn Fn(&StoredItem) -> bool));
+    let named = opening.named.iter().map(|id| (id, &is_unnamed as &dyn Fn(&StoredItem) -> bool));
+    for (id, is_free) in items.chain(named) {
         let stored = item_rows::of_id(connection, id)?;
-        let waits = stored.is_some_and(|it| {
-            let dropped = it.reason == Some(FailedReason::Dropped);
-            (it.status == ItemStatus::Pending || dropped) && it.turn_id.is_none()
-        });
-        if !waits {
+        if !stored.is_some_and(|it| is_free(&it) && it.turn_id.is_none()) {
             return Err(taken(id));
         }
     }
     Ok(())
 }
 
-/// W0, W1 to W3: the turn takes the messages.
+/// W0: the turn takes its messages, and names the dropped ones.
+///
+/// # Errors
+/// `stale_writer` where one of them does not wait any more.
+pub(crate) fn take_opening(connection: &Connection, opening: &TurnOpening, now: i64) -> Stored<()> {
+    take(connection, &opening.items, &opening.turn_id, now)?;
+    for id in &opening.named {
+        if !item_rows::name(connection, id, &opening.turn_id)? {
+            return Err(taken(id));
+        }
+    }
+    Ok(())
+}
+
+/// W1 to W3: the turn takes the messages.
 ///
 /// # Errors
 /// `stale_writer` where one of them does not wait any more.

@@ -103,8 +103,10 @@ pub struct TurnOpening {
     pub context: String,
     /// Its delivery target: JSON.
     pub target: Option<String>,
-    /// The messages of the session's queue that it takes: each was waiting, or was dropped without a turn that names it.
+    /// The messages of the session's queue that it takes: each was waiting.
     pub items: Vec<String>,
+    /// The dropped messages that its note names: no other turn has named them.
+    pub named: Vec<String>,
 }
 
 /// W4: a turn that ends (docs/rules/sessions-and-ledger.md#commit-points).

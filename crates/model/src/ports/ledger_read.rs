@@ -130,8 +130,13 @@ pub trait LedgerRead: Send + Sync {
     fn follow(&self, of: Follows, after: u64) -> PortFuture<'_, EventPage>;
 
     /// The events of a session's runs after `cursor`, by run in order; waits until there are some. Without a cursor the
-    /// events of the runs under way come from their beginning.
-    fn watch<'a>(&'a self, label: &'a str, cursor: Option<Cursor>) -> PortFuture<'a, SessionPage>;
+    /// events of the runs under way, and of those whose turns have ids after `since`, come from their beginning.
+    fn watch<'a>(
+        &'a self,
+        label: &'a str,
+        cursor: Option<Cursor>,
+        since: &'a str,
+    ) -> PortFuture<'a, SessionPage>;
 
     /// The number of the newest stored event of a turn; 0 for none.
     fn last_event<'a>(&'a self, turn_id: &'a str) -> PortFuture<'a, u64>;

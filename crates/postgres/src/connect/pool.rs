@@ -12,10 +12,10 @@ use std::time::Duration;
 use base::clock::Clock;
 use model::{StorageError, StorageErrorKind};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::tls::MakeTlsConnect;
-use tokio_postgres::{Client, Connection, Socket};
+use tokio_postgres::{Client, Connection, Error, Socket};
 
 use crate::connect::error::{Failure, Stored, closed};
 use crate::connect::options::PostgresOptions;
@@ -82,6 +82,8 @@ struct Opened {
 #[derive(Default)]
 struct Deadline {
     at: Cell<Option<Instant>>,
+    /// Until when its connection's task sleeps; it may be woken sooner by `is_set`.
+    sleeps_until: Cell<Option<Instant>>,
     is_set: Notify,
     has_passed: Cell<bool>,
 }
@@ -89,17 +91,21 @@ struct Deadline {
 impl Deadline {
     fn set(&self, at: Option<Instant>) {
         self.at.set(at);
-        if at.is_some() {
+        if at.is_some_and(|at| self.sleeps_until.get().is_none_or(|until| at < until)) {
             self.is_set.notify_one();
         }
     }
 
-    /// Waits until it has passed. A deadline that is moved meanwhile costs no wake.
+    /// Waits until it has passed. A deadline that is moved to a later time meanwhile costs no wake.
     async fn passes(&self, clock: &Clock) {
         loop {
-            match self.at.get() {
+            let at = self.at.get();
+            self.sleeps_until.set(at);
+            match at {
                 None => self.is_set.notified().await,
-                Some(at) if at > clock.instant() => tokio::time::sleep_until(at).await,
+                Some(at) if at > clock.instant() => {
+                    drop(timeout_at(at, self.is_set.notified()).await);
+                }
                 Some(_) => break,
             }
         }
@@ -248,8 +254,14 @@ impl Pooled<'_> {
         self.has_ended = true;
     }
 
-    /// The failure of its statement: where its time has passed, that is why it failed.
-    pub(crate) fn failure(self, failure: Failure) -> Failure {
+    /// The failure of its statement: where its time has passed, that is why it failed. A server that only reads was the primary: no
+    /// connection to it is used again.
+    pub(crate) fn failure(mut self, failure: Failure) -> Failure {
+        let only_reads = |error: &Error| error.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION);
+        if matches!(&failure, Failure::Server(error) if only_reads(error)) {
+            self.has_ended = false;
+            self.pool.forget_idle();
+        }
         let has_passed =
             self.opened.as_ref().is_some_and(|opened| opened.deadline.has_passed.get());
         match failure {

@@ -203,10 +203,10 @@ pub(crate) async fn interrupted_tail(server: &Server, turn: &mut TurnEnd) -> Sto
     Ok(Some(Tail::after(last)))
 }
 
-/// The page of a session's runs after `cursor`.
+/// The page of a session's runs after `cursor`; without one, of those under way and those whose turns have ids after `since`.
 pub(crate) async fn session_after(
     server: &Server,
-    label: &str,
+    (label, since): (&str, &str),
     cursor: Option<Cursor>,
 ) -> Stored<SessionPage> {
     let first = cursor.is_none();
@@ -219,17 +219,21 @@ pub(crate) async fn session_after(
           where session_label = $1 and (run_number > $2 or run_number = any($3))
             and (not $4 or status = 'streaming') order by run_number limit $5)
          union all
+         (select id, run_id, run_number, true from @turns
+          where $4 and id > $7 and session_label = $1 and status <> 'streaming' and run_number is not null order by id limit $5)
+         union all
          (select r.turn_id, r.run_id, r.run_number, false from @runs r
           where r.session_label = $1 and (r.run_number > $2 or r.run_number = any($3)) and (not $4 or {lives}))
          order by run_number limit $5"
     );
-    let params: [Param<'_>; 6] = [
+    let params: [Param<'_>; 7] = [
         (&label, Type::TEXT),
         (&before, Type::INT8),
         (&numbers, Type::INT8_ARRAY),
         (&first, Type::BOOL),
         (&RUNS_OF_PAGE, Type::INT8),
         (&server.owner, Type::TEXT),
+        (&since, Type::TEXT),
     ];
     let doing = "read the runs of a session";
     let newest = match first {

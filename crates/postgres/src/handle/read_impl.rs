@@ -270,16 +270,21 @@ impl LedgerRead for Postgres {
         })
     }
 
-    fn watch<'a>(&'a self, label: &'a str, cursor: Option<Cursor>) -> PortFuture<'a, SessionPage> {
+    fn watch<'a>(
+        &'a self,
+        label: &'a str,
+        cursor: Option<Cursor>,
+        since: &'a str,
+    ) -> PortFuture<'a, SessionPage> {
         let first = cursor.is_none();
         let mut cursor = cursor;
         Box::pin(async move {
             loop {
                 self.listen();
                 let mut changes = self.live.changes(label);
-                let (name, from) = (label.to_owned(), cursor.take());
+                let (of, from) = ((label.to_owned(), since.to_owned()), cursor.take());
                 let read = self.submit(None, move |server| async move {
-                    follow::session_after(&server, &name, from).await
+                    follow::session_after(&server, (&of.0, &of.1), from).await
                 });
                 let page = read.await?;
                 if first || !page.events.is_empty() {

@@ -45,6 +45,7 @@ pub(crate) async fn begin(
     let of = &opening.header;
     let role = of.role.as_str();
     let metadata = opening.settings.metadata.as_ref().map(Metadata::as_str);
+    let held = server.held.running(&of.session_label).map(|lease| lease.turn_id);
     let mut params: Vec<Param<'_>> = vec![
         (&of.session_label, Type::TEXT),
         (&server.owner, Type::TEXT),
@@ -64,10 +65,12 @@ pub(crate) async fn begin(
         (&header.bytes, Type::BYTEA),
         (&header.checksum, Type::INT8),
         (&metadata, Type::TEXT),
+        (&held, Type::TEXT),
     ];
     params.extend(messages.params());
     if !opening.items.is_empty() {
         params.push((&opening.items, Type::TEXT_ARRAY));
+        params.push((&opening.named, Type::TEXT_ARRAY));
     }
     if let Some(events) = events {
         params.extend(events.params());
@@ -130,10 +133,11 @@ fn statement((has_items, stores_events, reserves): (bool, bool, bool)) -> String
     let messages = insert_messages("$3", "taken", FIRST);
     let mut next = FIRST + Messages::PARAMS;
     let (items, all_taken) = if has_items {
-        let ids = format!("${next}");
-        next += 1;
-        let take = turn_end::take(&ids, "$3", "taken");
-        (format!(", {take}"), format!(", {}", turn_end::all_taken(&ids, "$3")))
+        let (ids, named) = (format!("${next}"), format!("${}", next + 1));
+        next += 2;
+        let all = (ids.as_str(), Some(named.as_str()));
+        let take = turn_end::take(all, "$3", "taken");
+        (format!(", {take}"), format!(", {}", turn_end::all_taken(all, "$3")))
     } else {
         Default::default()
     };
@@ -157,10 +161,10 @@ fn statement((has_items, stores_events, reserves): (bool, bool, bool)) -> String
            where ($6::text is null or exists (select from parent))
              and ($4::text is null or exists (select from @sessions where label = $1))
              and not exists (select from @runs r where r.run_id = $7 and r.turn_id <> $3 and {lives})
-           on conflict (label) do update set epoch = case when s.owner = $2 then s.epoch else s.epoch + 1 end,
+           on conflict (label) do update set epoch = case when s.owner = $2 and s.running is null then s.epoch else s.epoch + 1 end,
              owner = excluded.owner, running = excluded.running, expires_at = excluded.expires_at
            where s.head is not distinct from $4 and s.parked is null
-             and (s.running is null or s.owner is null or (s.owner <> $2 and s.expires_at <= @now_ms()))
+             and (s.running is null or s.owner is null or (s.expires_at <= @now_ms() and (s.owner <> $2 or s.running is distinct from $19)))
              and not exists ({EARLIER})
            returning s.epoch),
          gone as (delete from @waits w using taken where w.session_label = $1 and w.owner = $2){take_place},
@@ -185,7 +189,7 @@ pub(crate) fn riding(reserves: bool, first: usize) -> (&'static str, String) {
 }
 
 /// The first parameter of the messages.
-const FIRST: usize = 19;
+const FIRST: usize = 20;
 
 /// The processes that wait for the session `$1` before the process `$2`.
 const EARLIER: &str = "select from @waits w where w.session_label = $1 and w.owner <> $2 and w.expires_at > @now_ms()
@@ -218,13 +222,13 @@ async fn reason(
     may_be_done: bool,
 ) -> Result<Option<Opened<i64>>, Failure> {
     // Before the session is waited for: a turn without its messages must not begin.
-    if !opening.items.is_empty() && !turn_end::still_wait(server, client, &opening.items).await? {
+    if !opening.items.is_empty() && !turn_end::still_wait(server, client, opening).await? {
         return Err(turn_end::taken().into());
     }
     let of = &opening.header;
     let lives = waiting::lives("$2");
     let sql = server.sql(&format!(
-        "select s.head, s.parked, s.running is not null and s.owner = $2 as own,
+        "select s.head, s.parked, s.running is not null and s.owner = $2 and (s.expires_at > @now_ms() or s.running = $6) as own,
            s.running is not null and s.owner <> $2 and s.expires_at > @now_ms() as other,
            exists ({EARLIER}) as behind,
            $3::text is null or exists (select from @turns where id = $3 and status <> 'streaming') as parent,
@@ -233,12 +237,14 @@ async fn reason(
              or exists (select from @runs r where r.run_id = $4 and r.turn_id <> $5 and {lives}) as duplicate
          from (select) as one left join @sessions s on s.label = $1"
     ));
-    let params: [Param<'_>; 5] = [
+    let held = server.held.running(&of.session_label).map(|lease| lease.turn_id);
+    let params: [Param<'_>; 6] = [
         (&of.session_label, Type::TEXT),
         (&server.owner, Type::TEXT),
         (&of.parent_turn_id, Type::TEXT),
         (&of.run_id, Type::TEXT),
         (&opening.turn_id, Type::TEXT),
+        (&held, Type::TEXT),
     ];
     let rows = client.query_typed(&sql, &params).await?;
     let Some(row) = rows.first() else { return Ok(None) };

@@ -76,7 +76,7 @@ pub(crate) async fn commit(
     let parts = Parts { header, outcome, checksum, messages, calls, owners, cache };
     let sql = statement(server, turn.epoch.is_some(), events.is_some(), &parts);
     let committed = server.run("commit a turn", async |client, may_be_done| {
-        if may_be_done && let Some(receipt) = committed(server, client, turn).await? {
+        if may_be_done && let Some(receipt) = committed(server, client, (turn, &parts)).await? {
             return Ok(receipt);
         }
         let mut head = turn.header.expected_head.clone();
@@ -107,7 +107,7 @@ pub(crate) async fn commit(
                 return Ok(receipt);
             }
             // The server may have gone on with an earlier try after its connection was lost.
-            if may_be_done && let Some(receipt) = committed(server, client, turn).await? {
+            if may_be_done && let Some(receipt) = committed(server, client, (turn, &parts)).await? {
                 return Ok(receipt);
             }
             head = look(server, client, turn, (&position, head.as_deref())).await?;
@@ -453,18 +453,22 @@ async fn write(
     }))
 }
 
-/// The receipt, if an earlier try has written the turn.
+/// The receipt, if an earlier try has written the turn. Another process may have ended it in another way, after a take-over.
 async fn committed(
     server: &Server,
     client: &Client,
-    turn: &TurnEnd,
+    (turn, parts): (&TurnEnd, &Parts),
 ) -> Result<Option<CommitReceipt>, Failure> {
     let sql = server.sql(
         "select s.head, exists (select from @session_moves m where m.session_label = s.label and m.thread_id = t.id) as moved
          from @turns t join @sessions s on s.label = t.session_label
-         where t.id = $1 and t.status <> 'streaming' and t.run_id = $2",
+         where t.id = $1 and t.status <> 'streaming' and t.run_id = $2 and t.outcome = $3",
     );
-    let params: [Param<'_>; 2] = [(&turn.turn_id, Type::TEXT), (&turn.header.run_id, Type::TEXT)];
+    let params: [Param<'_>; 3] = [
+        (&turn.turn_id, Type::TEXT),
+        (&turn.header.run_id, Type::TEXT),
+        (&parts.outcome.bytes, Type::BYTEA),
+    ];
     let rows = client.query_typed(&sql, &params).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     let head: Option<String> = get(row, "head")?;

@@ -95,8 +95,8 @@ fn statement(server: &Server, step: &TurnStep, has_events: bool, reserves: bool)
     let (items, all_taken) = if step.items.is_empty() {
         Default::default()
     } else {
-        let take = turn_end::take(&ids, "$4", "leased");
-        (format!("{take}, "), format!(", {}", turn_end::all_taken(&ids, "$4")))
+        let take = turn_end::take((&ids, None), "$4", "leased");
+        (format!("{take}, "), format!(", {}", turn_end::all_taken((&ids, None), "$4")))
     };
     server.sql(&format!(
         "with leased as (

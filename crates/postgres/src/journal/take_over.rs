@@ -63,7 +63,7 @@ pub(crate) async fn reopen(server: &Server, turn_id: &str) -> Stored<Opened<Box<
     );
     let take = server.sql(
         "with taken as (
-           update @sessions s set epoch = s.epoch + 1, owner = $2, running = $1, parked = null, expires_at = @now_ms() + $3
+           update @sessions s set epoch = s.epoch + 1, owner = $2, running = $1, parked = nullif(s.parked, $1), expires_at = @now_ms() + $3
            from @turns t where t.id = $1 and t.status = 'streaming' and s.label = t.session_label
              and (s.running is null or s.owner is null or s.expires_at <= @now_ms())
            returning s.epoch)

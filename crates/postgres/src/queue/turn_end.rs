@@ -16,31 +16,38 @@ use crate::queue::{approvals, budgets, dispatch_changes, dispatch_end};
 use crate::rows::turn_read::get;
 use model::{
     CommitReceipt, FailedReason, ItemStatus, QueueEnd, StorageError, StorageErrorKind, StoredItem,
-    TurnEnd,
+    TurnEnd, TurnOpening,
 };
 
 /// What the server answers where a message of a turn does not wait any more.
 const TAKEN: &str = "LG001";
 
-/// The statement's part that takes the messages `ids` for the turn `turn`, for each row of `of`; the statement has to select [`taken`].
-pub(crate) fn take(ids: &str, turn: &str, of: &str) -> String {
+/// The statement's part that takes the messages `ids` for the turn `turn`, for each row of `of`, and lets it name the dropped messages
+/// `named`; the statement has to select [`all_taken`].
+pub(crate) fn take((ids, named): (&str, Option<&str>), turn: &str, of: &str) -> String {
+    let names = match named {
+        Some(named) => {
+            format!(" or (q.id = any({named}) and q.is_summarized and q.turn_id is null)")
+        }
+        None => String::new(),
+    };
     format!(
         "items as (
            update @queue_items q set turn_id = {turn},
              status = case when q.status = 'pending' then 'processing' else q.status end,
              claimed_at = case when q.status = 'pending' then @now_ms() else q.claimed_at end
            from {of}
-           where q.id = any({ids}) and ((q.status = 'pending' and (q.turn_id is null or q.turn_id = {turn}))
-             or (q.is_summarized and q.turn_id is null))
+           where (q.id = any({ids}) and q.status = 'pending' and (q.turn_id is null or q.turn_id = {turn})){names}
            returning q.id)"
     )
 }
 
-/// Fails the statement unless all of `ids` are the turn's: taken now, or by the same statement before.
-pub(crate) fn all_taken(ids: &str, turn: &str) -> String {
+/// Fails the statement unless all of `ids` and `named` are the turn's: taken now, or by the same statement before.
+pub(crate) fn all_taken((ids, named): (&str, Option<&str>), turn: &str) -> String {
+    let named = named.map(|named| format!(" + cardinality({named})")).unwrap_or_default();
     format!(
         "@expect((select count(*) from items) + (select count(*) from @queue_items
-           where id = any({ids}) and status = 'processing' and turn_id = {turn}) = cardinality({ids}),
+           where id = any({ids}) and status = 'processing' and turn_id = {turn}) = cardinality({ids}){named},
            '{TAKEN}', 'a message of the queue does not wait')"
     )
 }
@@ -101,7 +108,8 @@ async fn end_items(
     let ended = how_ended(turn, queue, receipt.head.as_deref());
     let turn_id = &turn.turn_id;
     if !queue.steered.is_empty() {
-        let (take, all) = (take("$1", "$2", "(select) as one"), all_taken("$1", "$2"));
+        let (take, all) =
+            (take(("$1", None), "$2", "(select) as one"), all_taken(("$1", None), "$2"));
         let text = transaction.server.sql(&format!("with {take} select {all}"));
         let of: [Param<'_>; 2] = [(&queue.steered, Type::TEXT_ARRAY), (turn_id, Type::TEXT)];
         transaction.client.query_typed(&text, &of).await.map_err(refused)?;
@@ -211,10 +219,12 @@ async fn add_delivery(
 pub(crate) async fn still_wait(
     server: &Server,
     client: &Client,
-    items: &[String],
+    opening: &TurnOpening,
 ) -> Result<bool, Failure> {
-    let text = "select count(*) = cardinality($1) as all_wait from @queue_items
-       where id = any($1) and turn_id is null and (status = 'pending' or is_summarized)";
-    let row = client.query_typed_one(&server.sql(text), &[(&items, Type::TEXT_ARRAY)]).await?;
+    let text = "select count(*) = cardinality($1) + cardinality($2) as all_wait from @queue_items
+       where turn_id is null and ((id = any($1) and status = 'pending') or (id = any($2) and is_summarized))";
+    let params: [Param<'_>; 2] =
+        [(&opening.items, Type::TEXT_ARRAY), (&opening.named, Type::TEXT_ARRAY)];
+    let row = client.query_typed_one(&server.sql(text), &params).await?;
     Ok(get(&row, "all_wait")?)
 }
