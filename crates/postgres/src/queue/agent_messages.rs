@@ -53,6 +53,8 @@ pub(crate) async fn send(
         Err(why) => return Ok(AgentSent::Refused(why)),
     };
     let session_label = &aliases::resolve_in(transaction, &new.to_session).await?;
+    // Before the accounts, as a message locks them: its session may drop another task.
+    transaction.lock(session_label).await?;
     if let Some(task) = &new.task {
         let (limits, parent_account) = match reserve(transaction, task).await? {
             Ok(reserved) => reserved,
