@@ -1,6 +1,7 @@
 // A copy of the ledger, part by part, so that progress is reported and an abort is noticed; and the cut-over. It must never leave a
 // ledger closed whose copy has not everything.
 
+import { randomUUID } from 'node:crypto'
 import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type * as types from '../../index.d.ts'
@@ -35,6 +36,8 @@ export async function copyLedger(
   options: unknown,
 ): Promise<types.LedgerCopy> {
   const { cutOver, drainMs, onProgress, signal } = read(options)
+  // Only the call that has closed the ledger finishes the move, or opens it again.
+  const token = randomUUID()
   const { password, ...to } = readFields(target, 'target', CODE, 'target.')
   // Each part has connections of its own.
   const withPassword = async () => ({
@@ -67,11 +70,11 @@ export async function copyLedger(
       problems: [...problems],
     }
   }
-  const run = async (phase: string) => {
+  const run = async (phase: string, isAbortable = true) => {
     for (let after: number | null = 0; after !== null; ) {
       const part: Part = await request(
-        { to: await withPassword(), phase, after, until, moved },
-        signal,
+        { to: await withPassword(), phase, after, until, moved, token },
+        isAbortable ? signal : undefined,
       )
       after = part.next
       sums.turns += part.turns
@@ -87,8 +90,10 @@ export async function copyLedger(
     }
   }
   // Turns that end faster than they are copied are left to the next call, or to the cut-over.
+  await run('distinct')
   await run('left')
   until = left.until ?? null
+  await run('notes')
   await run('turns')
   if (!cutOver) {
     await run('sessions')
@@ -97,10 +102,11 @@ export async function copyLedger(
     return report()
   }
   // A ledger that was moved for good stays closed, whatever becomes of this call.
-  await run('fence')
   moved = true
   until = null
   try {
+    // An abort does not undo what was begun.
+    await run('fence', false)
     const end = performance.now() + drainMs
     await run('left')
     while ((left.openTurns ?? 0) > 0 && performance.now() < end) {
@@ -115,6 +121,7 @@ export async function copyLedger(
     }
     // Those that were copied before are skipped again.
     sums.skippedTurns = 0
+    await run('notes')
     await run('turns')
     await run('sessions')
     await run('compare')
@@ -125,10 +132,10 @@ export async function copyLedger(
       const why = first?.message ?? `${done.behind} sessions are behind`
       throw new AgentEngineError('storage_constraint', `the copy is not complete: ${why}`)
     }
-    await run('finish')
+    await run('finish', false)
     return { ...done, moved: true }
   } catch (error) {
-    await request({ to, phase: 'release' }, undefined)
+    await request({ to, phase: 'release', token }, undefined)
     throw error
   }
 }

@@ -2,41 +2,17 @@
 // acknowledged is in the copy once. It must never wait a fixed time.
 
 import { expect, test } from 'vitest'
-import {
-  type AgentEngine,
-  Broker,
-  type LedgerOptions,
-  type Page,
-  type PostgresLedgerOptions,
-  type TurnSummary,
-} from '../../../index.js'
+import { Broker, type Page, type TurnSummary } from '../../../index.js'
 import { pending } from '../../support/approvals.js'
 import { closing, folder } from '../../support/cleanup.js'
 import { context, scriptedEngine } from '../../support/engine.js'
+import { directions, kindsOfLedgers, open, testOf } from '../../support/ledger/copies.js'
 import { histories } from '../../support/ledger/dump.js'
-import { hasPostgres, postgresServer } from '../../support/ledger/postgres.js'
 import { refusal } from '../../support/ledger/sqlite3.js'
 import { compactedTurn } from '../../support/ledger/turn-input.js'
 import { child } from '../../support/processes/child.js'
 
-type Options = LedgerOptions | PostgresLedgerOptions
-
-const schema = postgresServer()
-
-const open = (ledger: Options, replies = 20, delayMs = 0): AgentEngine => {
-  const script = Array.from({ length: replies }, (_, n) => ({ text: `answer ${n}`, delayMs }))
-  return closing(scriptedEngine(script, { ledger }).engine)
-}
-
-const kinds = {
-  'a file': () => ({ path: folder().file }),
-  PostgreSQL: () => schema(),
-}
-const directions = [
-  ['a file', 'PostgreSQL'],
-  ['PostgreSQL', 'a file'],
-  ['a file', 'a file'],
-] as const
+const kinds = kindsOfLedgers()
 
 /** All items of a list. */
 async function all(list: (after: string | undefined) => Promise<Page<TurnSummary>>) {
@@ -50,7 +26,7 @@ async function all(list: (after: string | undefined) => Promise<Page<TurnSummary
 }
 
 for (const [from, to] of directions) {
-  const live = test.skipIf(!hasPostgres && (from !== 'a file' || to !== 'a file'))
+  const live = testOf(from, to)
 
   live(`${from} is copied to ${to} once, and what is new by the next call`, async () => {
     const source = open(kinds[from]())
@@ -179,7 +155,7 @@ for (const [from, to] of directions) {
     for (let n = 0; n < 3; n += 1) await source.run(context({ sessionLabel: 'one' })).result
     await source.close()
     // After the turns, and after the ledger was closed for new ones.
-    for (const progress of ['2', '3']) {
+    for (const progress of ['4', '5']) {
       const args = [JSON.stringify(path), JSON.stringify(target), progress]
       expect(await child('ledger/copy.mjs', args)).toMatchObject({ signal: 'SIGKILL', err: '' })
     }

@@ -12,6 +12,8 @@ use model::{CopyAnswer, CopyStep, StorageError, StorageErrorKind, TransferCode};
 
 /// Turns of a page.
 const PAGE: i64 = 256;
+/// Bytes of lines after which no further turn of a page is read.
+const PAGE_BYTES: usize = 16 << 20;
 
 /// What a copy does not have, by kind.
 const LEFT: [(&str, &str); 8] = [
@@ -29,7 +31,15 @@ const LEFT: [(&str, &str); 8] = [
 /// Whether a step writes.
 #[must_use]
 pub fn writes(step: &CopyStep) -> bool {
-    matches!(step, CopyStep::Write(_) | CopyStep::Fence(_) | CopyStep::Finish)
+    matches!(
+        step,
+        CopyStep::Write(_)
+            | CopyStep::Fence { .. }
+            | CopyStep::Release(_)
+            | CopyStep::Finish(_)
+            | CopyStep::Mark(_)
+            | CopyStep::Note(..)
+    )
 }
 
 /// Does a step in the transaction of `rows`.
@@ -46,9 +56,17 @@ pub async fn perform(rows: &dyn Rows, step: &CopyStep) -> Stored<CopyAnswer> {
         CopyStep::Labels => answer.list = rows.labels().await?,
         CopyStep::Turns(turns) => {
             let mut problems = Problems::default();
+            let mut bytes = 0;
             for id in turns {
+                if bytes > PAGE_BYTES {
+                    break;
+                }
+                answer.last += 1;
                 match turn(rows, id).await {
-                    Ok(line) => answer.list.push(line),
+                    Ok(line) => {
+                        bytes += line.len();
+                        answer.list.push(line);
+                    }
                     Err(error) if error.kind == StorageErrorKind::Corrupt => {
                         let message = format!("turn `{id}` is not copied: {}", error.message);
                         problems.add(None, TransferCode::Unreadable, message);
@@ -89,8 +107,20 @@ pub async fn perform(rows: &dyn Rows, step: &CopyStep) -> Stored<CopyAnswer> {
                 answer.counts.push((name.to_owned(), count));
             }
         }
-        CopyStep::Fence(place) => rows.fence(place.as_deref()).await?,
-        CopyStep::Finish => rows.finish_move().await?,
+        CopyStep::Fence { place, token } => rows.fence(place, token).await?,
+        CopyStep::Release(token) => rows.release(token).await?,
+        CopyStep::Finish(token) => {
+            if !rows.finish_move(token).await? {
+                let why = "another call of `copyTo` has closed this ledger, or opened it again, since this one had closed it; \
+                           wait until that call has ended, then cut over again";
+                return Err(StorageError::new(StorageErrorKind::Locked, why));
+            }
+        }
+        CopyStep::Identity => answer.list = rows.identity().await?,
+        CopyStep::Mark(mark) => rows.set_copy_mark(mark).await?,
+        CopyStep::Noted(of, after) => answer.rows = rows.noted(*of, after).await?,
+        CopyStep::Unnoted(of, list) => answer.rows = rows.unnoted(*of, list).await?,
+        CopyStep::Note(of, list) => rows.note(*of, list).await?,
     }
     Ok(answer)
 }

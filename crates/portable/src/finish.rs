@@ -76,6 +76,8 @@ pub(crate) async fn session(
         return Ok(false);
     };
     let session = &record.session;
+    let there = rows.session(label).await?;
+    let logged_before = there.map(|there| there.history).unwrap_or_default();
     let deepest = deepest.map(|(turn, _)| turn);
     let pointer = match is_copy {
         true => copied(rows, record).await?.or_else(|| before.clone()),
@@ -101,12 +103,15 @@ pub(crate) async fn session(
     };
     let row = SessionRow { thread_id: pointer, parent_turn_id, agent_id, ..session.clone() };
     rows.write_session(&row).await?;
-    // What was logged before stays.
-    let known = before
-        .as_ref()
-        .and_then(|before| record.history.iter().rposition(|moved| moved.turn_id == *before));
-    let mut logged = before.as_ref();
-    for moved in record.history.iter().skip(known.map_or(0, |at| at + 1)) {
+    // What was logged before stays where the log goes on from it: turns of a log may be deleted, or come later than the ones after them.
+    let known = logged_before.len();
+    let goes_on = record.history.get(..known).is_some_and(|start| *start == *logged_before);
+    if !goes_on {
+        rows.forget_log(label).await?;
+    }
+    let skipped = if goes_on { known } else { 0 };
+    let mut logged = logged_before.last().filter(|_| goes_on).map(|moved| &moved.turn_id);
+    for moved in record.history.iter().skip(skipped) {
         if rows.parent(&moved.turn_id).await?.is_some() {
             rows.log(label, &moved.turn_id, moved.changed_at).await?;
             logged = Some(&moved.turn_id);

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 use crate::error::Stored;
 use crate::record::{SessionRecord, TurnRecord};
-use model::{Approval, CompactionResult, SessionRow, StorageError, StorageErrorKind};
+use model::{Approval, CompactionResult, NotedTable, SessionRow, StorageError, StorageErrorKind};
 
 /// An answer of the rows. A file has it at once.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Stored<T>> + 'a>>;
@@ -71,13 +71,29 @@ pub trait Rows {
     fn missing<'a>(&'a self, turns: &'a [String]) -> Answer<'a, Vec<String>>;
     /// The number in the only row of a statement, in which `@` stands before each table.
     fn count<'a>(&'a self, statement: &'a str) -> Answer<'a, u64>;
-    /// Refuses new turns, messages, schedules, names and facts, once those under way are written; or allows them again.
+    /// Refuses new turns, messages, schedules, names and facts for the call with this token, once those under way are written.
     ///
     /// # Errors
     /// `ledger_moved` for another place than the one to which it was moved for good.
-    fn fence<'a>(&'a self, place: Option<&'a str>) -> Answer<'a, ()>;
-    /// Makes the refusal final.
-    fn finish_move(&self) -> Answer<'_, ()>;
+    fn fence<'a>(&'a self, place: &'a str, token: &'a str) -> Answer<'a, ()>;
+    /// Allows them again where that call refuses them, unless the refusal is final.
+    fn release<'a>(&'a self, token: &'a str) -> Answer<'a, ()>;
+    /// Makes the refusal of that call final; false where it does not refuse.
+    fn finish_move<'a>(&'a self, token: &'a str) -> Answer<'a, bool>;
+    /// The id of the ledger, and its mark if there is one.
+    fn identity(&self) -> Answer<'_, Vec<String>>;
+    /// Sets the mark.
+    fn set_copy_mark<'a>(&'a self, mark: &'a str) -> Answer<'a, ()>;
+    /// A page of the rows after the one with this key, or from the first one.
+    fn noted<'a>(&'a self, of: NotedTable, after: &'a [String]) -> Answer<'a, Vec<Vec<String>>>;
+    /// Those of the rows that are not there.
+    fn unnoted<'a>(
+        &'a self,
+        of: NotedTable,
+        rows: &'a [Vec<String>],
+    ) -> Answer<'a, Vec<Vec<String>>>;
+    /// Writes rows, in the place of those with the same keys. What is forgotten goes from the index.
+    fn note<'a>(&'a self, of: NotedTable, rows: &'a [Vec<String>]) -> Answer<'a, ()>;
 
     /// Whether the ledger has the turn, ended or not.
     fn exists<'a>(&'a self, turn: &'a str) -> Answer<'a, bool>;
@@ -102,6 +118,8 @@ pub trait Rows {
     fn write_session<'a>(&'a self, row: &'a SessionRow) -> Answer<'a, ()>;
     /// Moves the pointer of a session, and makes it visible.
     fn point<'a>(&'a self, label: &'a str, turn: Option<&'a str>, at: i64) -> Answer<'a, ()>;
+    /// Removes the log of a session.
+    fn forget_log<'a>(&'a self, label: &'a str) -> Answer<'a, ()>;
     /// Adds an entry to the log of a session.
     fn log<'a>(&'a self, label: &'a str, turn: &'a str, at: i64) -> Answer<'a, ()>;
 }

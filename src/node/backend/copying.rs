@@ -4,14 +4,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::open;
+use super::{notes, open};
 use crate::node::options::LedgerFields;
 use crate::node::reply::{Answer, json};
 use base::clock::Clock;
 use base::config::Environment;
 use base::error::EngineError;
 use model::{
-    CopyAnswer, CopyStep, LedgerCopy, LedgerPorts, Limit, PageOptions, StorageError,
+    CopyAnswer, CopyStep, InputError, LedgerCopy, LedgerPorts, Limit, PageOptions, StorageError,
     StorageErrorKind, TransferCode, TransferProblem,
 };
 
@@ -32,11 +32,17 @@ pub(crate) struct CopyPart {
     /// The ledger takes nothing new any more.
     #[serde(default)]
     moved: bool,
+    /// What the call is known by.
+    token: String,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Phase {
+    /// Refuses a target that is the ledger itself.
+    Distinct,
+    /// Copies what was forgotten and which events are known, and the suspended queues of a ledger that moves.
+    Notes,
     /// Copies turns.
     Turns,
     /// Copies sessions, names, and the schedules of a ledger that moves.
@@ -71,14 +77,14 @@ pub(crate) fn check(part: &CopyPart) -> Result<(), EngineError> {
 /// Does one part.
 pub(crate) async fn part(from: LedgerPorts, part: CopyPart) -> Answer {
     let place = place(&part.to);
-    let CopyPart { to, phase, after, until, moved } = part;
+    let CopyPart { to, phase, after, until, moved, token } = part;
     let range = (after, until.unwrap_or(i64::MAX));
     let step = match phase {
-        Phase::Fence => Some(CopyStep::Fence(Some(place))),
-        Phase::Release => Some(CopyStep::Fence(None)),
-        Phase::Finish => Some(CopyStep::Finish),
+        Phase::Fence => Some(CopyStep::Fence { place, token: token.clone() }),
+        Phase::Release => Some(CopyStep::Release(token.clone())),
+        Phase::Finish => Some(CopyStep::Finish(token.clone())),
         Phase::Left => Some(CopyStep::Left),
-        Phase::Turns | Phase::Sessions | Phase::Compare => None,
+        Phase::Distinct | Phase::Notes | Phase::Turns | Phase::Sessions | Phase::Compare => None,
     };
     if let Some(step) = step {
         let answer = from.admin.copy_step(step).await?;
@@ -92,6 +98,13 @@ pub(crate) async fn part(from: LedgerPorts, part: CopyPart) -> Answer {
     let to =
         opened.map_err(|_| StorageError::new(StorageErrorKind::Closed, "the engine closes"))??;
     let done = match phase {
+        Phase::Distinct if is_same_ledger(&from, &to, token).await? => {
+            to.admin.close().await?;
+            let why = "is this ledger itself; pass another one";
+            return Err(EngineError::option(InputError::new("target", why)));
+        }
+        Phase::Distinct => Ok(PartDone::default()),
+        Phase::Notes => notes::copy(&from, &to, moved).await.map(|()| PartDone::default()),
         Phase::Turns => turns(&from, &to, range).await,
         Phase::Compare => compare(&from, &to, range, moved).await,
         Phase::Sessions | Phase::Fence | Phase::Release | Phase::Finish | Phase::Left => {
@@ -100,6 +113,22 @@ pub(crate) async fn part(from: LedgerPorts, part: CopyPart) -> Answer {
     };
     to.admin.close().await?;
     json(&done?)
+}
+
+/// Whether both are one ledger: a backup has the same id, but not what is written now.
+async fn is_same_ledger(
+    from: &LedgerPorts,
+    to: &LedgerPorts,
+    mark: String,
+) -> Result<bool, StorageError> {
+    let here = from.admin.copy_step(CopyStep::Identity).await?.list;
+    let there = to.admin.copy_step(CopyStep::Identity).await?.list;
+    if here.first() != there.first() {
+        return Ok(false);
+    }
+    from.admin.copy_step(CopyStep::Mark(mark.clone())).await?;
+    let there = to.admin.copy_step(CopyStep::Identity).await?.list;
+    Ok(there.get(1) == Some(&mark))
 }
 
 /// The other ledger in words, without a password.
@@ -132,8 +161,10 @@ async fn turns(
         let all = page.list.len();
         let missing = to.admin.copy_step(CopyStep::Missing(page.list)).await?.list;
         part.done.skipped_turns += (all - missing.len()) as u64;
-        if !missing.is_empty() {
-            let read = from.admin.copy_step(CopyStep::Turns(missing)).await?;
+        let mut missing = missing.as_slice();
+        while !missing.is_empty() {
+            let read = from.admin.copy_step(CopyStep::Turns(missing.to_vec())).await?;
+            missing = missing.get(many(&read)..).unwrap_or_default();
             part.done.problems.extend(read.problems);
             let written = to.admin.copy_step(CopyStep::Write(read.list)).await?;
             part.done.turns += written.turns;
@@ -212,6 +243,9 @@ async fn compare(
                         part.done.problems.push(differs(&format!("session `{label}`")));
                     }
                 }
+                for table in notes::differing(from, to).await? {
+                    part.done.problems.push(differs(&format!("a row of `{table}`")));
+                }
             }
             return Ok(part);
         }
@@ -222,16 +256,28 @@ async fn compare(
             page.list.retain(|id| !missing.contains(id));
         }
         part.done.compared_turns += page.list.len() as u64;
-        if !is_same(from, to, CopyStep::Turns(page.list.clone())).await? {
-            for id in page.list {
+        let mut rest = page.list.as_slice();
+        while !rest.is_empty() {
+            let here = from.admin.copy_step(CopyStep::Turns(rest.to_vec())).await?;
+            let (read, others) = rest.split_at_checked(many(&here)).unwrap_or((rest, &[]));
+            let there = to.admin.copy_step(CopyStep::Turns(read.to_vec())).await?;
+            let is_same_page = here.list == there.list;
+            drop((here, there));
+            for id in if is_same_page { &[] } else { read } {
                 if !is_same(from, to, CopyStep::Turns(vec![id.clone()])).await? {
                     part.done.problems.push(differs(&format!("turn `{id}`")));
                 }
             }
+            rest = others;
         }
     }
     part.next = (after < until).then_some(after);
     Ok(part)
+}
+
+/// How many of the turns were read.
+fn many(read: &CopyAnswer) -> usize {
+    usize::try_from(read.last).unwrap_or(usize::MAX)
 }
 
 async fn is_same(

@@ -15,7 +15,7 @@ use crate::lease::claim::Claim;
 use crate::rows::context_rows;
 use crate::rows::narrow::shared_values::SharedValues;
 use crate::rows::turn_parents::{Parent, parent_of};
-use crate::sessions::{pointers, prompt_files};
+use crate::sessions::{moved, pointers, prompt_files};
 use crate::sqlite::checksum::{insert, numbered};
 use crate::sqlite::columns::{list, values};
 use crate::sqlite::error::Stored;
@@ -47,7 +47,10 @@ pub(crate) fn compact(
     let label = &header.session_label;
     let run = match open_turn {
         Some(lease) => Some(leased_run(connection, claim, label, lease)?),
-        None => None,
+        None => {
+            moved::refuse(connection)?;
+            None
+        }
     };
     let session = pointers::head(connection, label)?;
     if session.clone().flatten() != header.expected_head {
@@ -144,13 +147,14 @@ pub(crate) fn write_row(
 /// Points the session at the turn before its last compaction; false if its thread has no compaction.
 ///
 /// # Errors
-/// `storage_locked` while a turn of the session runs.
+/// `storage_locked` while a turn of the session runs; `ledger_moved`.
 pub(crate) fn uncompact(
     connection: &Connection,
     label: &str,
     claim: &Claim,
     now: i64,
 ) -> Stored<bool> {
+    moved::refuse(connection)?;
     if running_turn(connection, claim, label)?.is_some() {
         return Err(StorageError::new(
             StorageErrorKind::Locked,

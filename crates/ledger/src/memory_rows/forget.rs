@@ -80,6 +80,17 @@ pub(crate) fn tombstone(connection: &Connection, kind: &str, id: &str, now: i64)
     sql::exec(connection, add, (kind, id, now), DOING).map(drop)
 }
 
+/// What another ledger has forgotten goes here as well.
+pub(crate) fn copied(connection: &Connection, (kind, id): (&str, &str), at: &str) -> Stored<()> {
+    match kind {
+        "fact" => remove_fact(connection, id)?,
+        _ => remove_turn(connection, id)?,
+    };
+    let add = "INSERT OR REPLACE INTO memory_forgotten (kind, id, forgotten_at)
+         VALUES (?1, ?2, CAST(?3 AS INTEGER))";
+    sql::exec(connection, add, (kind, id, at), DOING).map(drop)
+}
+
 /// Whether a turn or a fact was forgotten.
 pub(crate) fn is_forgotten(connection: &Connection, kind: &str, id: &str) -> Stored<bool> {
     let select = "SELECT 1 FROM memory_forgotten WHERE kind = ?1 AND id = ?2";

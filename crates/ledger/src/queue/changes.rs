@@ -9,6 +9,7 @@ use rusqlite::Connection;
 use crate::queue::dispatch_end;
 use crate::queue::item_rows::{self, OF_TURN};
 use crate::queue::reads;
+use crate::sessions::moved;
 use crate::sqlite::checksum::{insert, numbered};
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
@@ -73,6 +74,7 @@ pub(crate) fn suspend(
     is_suspended: bool,
     now: i64,
 ) -> Stored<()> {
+    moved::refuse(connection)?;
     let doing = format_args!("suspend the queue of session `{label}`");
     let done = if is_suspended {
         sql::exec(connection, &SUSPEND, (label, now), doing)

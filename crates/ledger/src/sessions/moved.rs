@@ -22,25 +22,39 @@ pub(crate) fn refuse(connection: &Connection) -> Stored<()> {
     }
 }
 
-/// Sets the mark, or removes it where it is not final.
+/// Closes the ledger for the call with this token, also where another call had closed it: that one may have been killed.
 ///
 /// # Errors
-/// `ledger_moved` for another place than that of a final mark.
-pub(crate) fn set(connection: &Connection, place: Option<&str>) -> Stored<()> {
-    let Some(place) = place else {
-        let delete = "DELETE FROM moved WHERE is_final = 0";
-        return sql::exec(connection, delete, (), WRITING).map(drop);
-    };
+/// `ledger_moved` for another place than the one to which it was moved for good.
+pub(crate) fn set(connection: &Connection, place: &str, token: &str) -> Stored<()> {
     let select = "SELECT 1 FROM moved WHERE is_final = 1 AND place <> ?1";
     if sql::exists(connection, select, (place,), DOING)? {
         return refuse(connection);
     }
-    let set =
-        "INSERT INTO moved (id, place) VALUES (1, ?1) ON CONFLICT (id) DO UPDATE SET place = ?1";
-    sql::exec(connection, set, (place,), WRITING).map(drop)
+    let set = "INSERT INTO moved (id, place, token) VALUES (1, ?1, ?2)
+         ON CONFLICT (id) DO UPDATE SET place = ?1, token = ?2";
+    sql::exec(connection, set, (place, token), WRITING).map(drop)
 }
 
-/// Makes the mark final.
-pub(crate) fn finish(connection: &Connection) -> Stored<()> {
-    sql::exec(connection, "UPDATE moved SET is_final = 1", (), WRITING).map(drop)
+/// Opens the ledger again where that call has closed it, and not for good.
+pub(crate) fn release(connection: &Connection, token: &str) -> Stored<()> {
+    let delete = "DELETE FROM moved WHERE is_final = 0 AND token = ?1";
+    sql::exec(connection, delete, (token,), WRITING).map(drop)
+}
+
+/// Closes the ledger for good where that call has closed it; false where it has not.
+pub(crate) fn finish(connection: &Connection, token: &str) -> Stored<bool> {
+    let set = "UPDATE moved SET is_final = 1 WHERE token = ?1";
+    Ok(sql::exec(connection, set, (token,), WRITING)? > 0)
+}
+
+/// What the last copy wrote that had to know whether its target is this ledger.
+pub(crate) fn copy_mark(connection: &Connection) -> Stored<Option<String>> {
+    sql::optional(connection, "SELECT mark FROM copy_mark", (), DOING)
+}
+
+/// Writes that.
+pub(crate) fn mark_copy(connection: &Connection, mark: &str) -> Stored<()> {
+    let set = "INSERT OR REPLACE INTO copy_mark (id, mark) VALUES (1, ?1)";
+    sql::exec(connection, set, (mark,), WRITING).map(drop)
 }

@@ -59,6 +59,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration::Sql(include_str!("migrations/420_rate_queues.sql")),
     Migration::Sql(include_str!("migrations/memory/430_entities.sql")),
     Migration::Sql(include_str!("migrations/broker/440_queue_counts.sql")),
+    Migration::Sql(include_str!("migrations/450_moves.sql")),
 ];
 
 /// Brings a file to the newest of `migrations` in one transaction; concurrent processes are serialized by the transaction.

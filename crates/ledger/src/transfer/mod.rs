@@ -5,6 +5,7 @@
 
 mod export;
 mod insert;
+mod noted;
 mod rows;
 mod target;
 

@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 use rusqlite::{Connection, params_from_iter};
 
 use super::insert::{insert, set_metadata};
+use super::noted;
 use crate::journal::compaction::write_row;
 use crate::journal::message_ids::MessageIds;
 use crate::journal::write::{insert_message, insert_tool_call, json};
@@ -21,9 +22,9 @@ use crate::sessions::{moved, pointers};
 use crate::sqlite::checksum::{numbered, set};
 use crate::sqlite::columns::{list, values};
 use crate::sqlite::error::Stored;
-use crate::sqlite::sql;
+use crate::sqlite::{schema, sql};
 use base::clock::Clock;
-use model::{Approval, CompactionResult, SessionRow, StorageErrorKind};
+use model::{Approval, CompactionResult, NotedTable, SessionRow, StorageErrorKind};
 use portable::{Answer, Mark, MessageNotes, Moved, Parent, Rows, SessionRecord, There, TurnRecord};
 
 /// A session's turns: those that ran in it, its head, and all their ancestors.
@@ -244,12 +245,43 @@ impl Rows for SqliteRows<'_> {
         now(sql::one(self.connection, &statement, (), "count what is not copied"))
     }
 
-    fn fence<'a>(&'a self, place: Option<&'a str>) -> Answer<'a, ()> {
-        now(moved::set(self.connection, place))
+    fn fence<'a>(&'a self, place: &'a str, token: &'a str) -> Answer<'a, ()> {
+        now(moved::set(self.connection, place, token))
     }
 
-    fn finish_move(&self) -> Answer<'_, ()> {
-        now(moved::finish(self.connection))
+    fn release<'a>(&'a self, token: &'a str) -> Answer<'a, ()> {
+        now(moved::release(self.connection, token))
+    }
+
+    fn finish_move<'a>(&'a self, token: &'a str) -> Answer<'a, bool> {
+        now(moved::finish(self.connection, token))
+    }
+
+    fn identity(&self) -> Answer<'_, Vec<String>> {
+        now(schema::stamp_of(self.connection).and_then(|stamp| {
+            let mark = moved::copy_mark(self.connection)?;
+            Ok(std::iter::once(stamp.ledger_id).chain(mark).collect())
+        }))
+    }
+
+    fn set_copy_mark<'a>(&'a self, mark: &'a str) -> Answer<'a, ()> {
+        now(moved::mark_copy(self.connection, mark))
+    }
+
+    fn noted<'a>(&'a self, of: NotedTable, after: &'a [String]) -> Answer<'a, Vec<Vec<String>>> {
+        now(noted::page(self.connection, of, after))
+    }
+
+    fn unnoted<'a>(
+        &'a self,
+        of: NotedTable,
+        rows: &'a [Vec<String>],
+    ) -> Answer<'a, Vec<Vec<String>>> {
+        now(noted::unnoted(self.connection, of, rows))
+    }
+
+    fn note<'a>(&'a self, of: NotedTable, rows: &'a [Vec<String>]) -> Answer<'a, ()> {
+        now(noted::write(self.connection, of, rows))
     }
 
     fn exists<'a>(&'a self, turn: &'a str) -> Answer<'a, bool> {
@@ -302,6 +334,11 @@ impl Rows for SqliteRows<'_> {
             None => Ok(()),
         };
         now(moved.and_then(|()| pointers::opened(self.connection, label)))
+    }
+
+    fn forget_log<'a>(&'a self, label: &'a str) -> Answer<'a, ()> {
+        let delete = "DELETE FROM session_history WHERE session_label = ?1";
+        now(sql::exec(self.connection, delete, (label,), "write the log of a session").map(drop))
     }
 
     fn log<'a>(&'a self, label: &'a str, turn: &'a str, at: i64) -> Answer<'a, ()> {

@@ -22,10 +22,53 @@ pub enum CopyStep {
     Write(Vec<String>),
     /// Counts what a copy does not have.
     Left,
-    /// Refuses new turns from now on, and says where the ledger is; or allows them again, unless it was moved for good.
-    Fence(Option<String>),
-    /// The ledger that refuses new turns was moved for good: it never allows them again.
-    Finish,
+    /// Refuses new turns from now on for the call with this token, and says where the ledger is.
+    Fence {
+        /// Where the ledger is.
+        place: String,
+        /// That of the call.
+        token: String,
+    },
+    /// Allows them again where the call with this token refuses them, unless the ledger was moved for good.
+    Release(String),
+    /// The ledger that the call with this token has closed was moved for good: it never allows them again.
+    Finish(String),
+    /// Reads the id of the ledger, and its mark if there is one.
+    Identity,
+    /// Sets the mark, by which a copy knows whether its target is the ledger itself.
+    Mark(String),
+    /// Lists rows after one.
+    Noted(NotedTable, Vec<String>),
+    /// Finds those of the rows that this ledger does not have.
+    Unnoted(NotedTable, Vec<Vec<String>>),
+    /// Writes rows.
+    Note(NotedTable, Vec<Vec<String>>),
+}
+
+/// A table that is copied row by row: its columns are texts and, as the last one, a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotedTable {
+    /// The turns and facts that the memory has forgotten.
+    Forgotten,
+    /// The events whose messages were queued.
+    Events,
+    /// The sessions whose queues are suspended.
+    Suspensions,
+}
+
+impl NotedTable {
+    /// Its name, its columns, and how many of them are the key.
+    #[must_use]
+    pub const fn parts(self) -> (&'static str, &'static [&'static str], usize) {
+        match self {
+            Self::Forgotten => ("memory_forgotten", &["kind", "id", "forgotten_at"], 2),
+            Self::Events => {
+                let columns = &["channel", "account", "event_id", "item_id", "created_at"];
+                ("queue_events", columns, 3)
+            }
+            Self::Suspensions => ("queue_suspensions", &["session_label", "created_at"], 1),
+        }
+    }
 }
 
 /// The answer to a step.
@@ -33,8 +76,10 @@ pub enum CopyStep {
 pub struct CopyAnswer {
     /// Ids, labels or lines. A line of a turn that cannot be read is missing.
     pub list: Vec<String>,
-    /// The number of the last turn of a list.
+    /// The number of the last turn of a list; of lines of turns, how many of the turns were read.
     pub last: i64,
+    /// Rows of a table, each with its columns as texts.
+    pub rows: Vec<Vec<String>>,
     /// Turns that were written.
     pub turns: u64,
     /// Sessions whose newest turns are not there yet.

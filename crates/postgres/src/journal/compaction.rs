@@ -153,11 +153,14 @@ pub(crate) async fn write(
     }
     params.push((&usage.estimated, Type::BOOL));
     params.extend(messages.params());
-    let rows = client.query_typed(&statement(server), &params).await?;
+    let rows = client.query_typed(&statement(server, open_turn.is_none()), &params).await?;
     Ok(!rows.is_empty())
 }
 
-fn statement(server: &Server) -> String {
+/// The statement; `of_host` where no turn under way needs the compaction.
+fn statement(server: &Server, of_host: bool) -> String {
+    // The table is locked by then, so that a ledger that is being closed is waited for.
+    let unless_moved = if of_host { "where @takes_turns()" } else { "" };
     let p = |n: usize| format!("${}", POINTER_PARAMS + 1 + n);
     let [run, started, ended, provider, model, role] = [p(0), p(1), p(2), p(3), p(4), p(5)];
     let [cost, header, outcome, checksum] = [p(6), p(7), p(8), p(9)];
@@ -180,7 +183,7 @@ fn statement(server: &Server) -> String {
            select nextval('@turn_numbers'), $2, $8, $1, {run}, 'compaction', 'completed', 'end_turn', p.depth + 1,
              p.thread_tokens + {total}, {started}, {ended}, {provider}, {model}, {role}, {cost}, {values}, {header},
              {outcome}, {checksum}, {estimated}
-           from pointed, parent p),
+           from pointed, parent p {unless_moved}),
          cut as (
            insert into @compactions (turn_id, first_kept_turn_id, summarized_through_turn_id, body, checksum)
            select $2, {first_kept}, {through}, {row}, {row_checksum} from pointed),

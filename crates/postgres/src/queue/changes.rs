@@ -128,9 +128,10 @@ pub(crate) async fn refuse(
 /// Suspends a session's queue, or ends that.
 pub(crate) async fn suspend(server: &Server, label: &str, is_suspended: bool) -> Stored<()> {
     let text = if is_suspended {
-        "insert into @queue_suspensions (session_label, created_at) values ($1, @now_ms()) on conflict do nothing"
+        "insert into @queue_suspensions (session_label, created_at) select $1, @now_ms() where @is_open()
+         on conflict do nothing"
     } else {
-        "delete from @queue_suspensions where session_label = $1"
+        "delete from @queue_suspensions where session_label = $1 and @is_open()"
     };
     server.rows("suspend a queue", text, &[(&label, Type::TEXT)]).await.map(drop)
 }

@@ -220,7 +220,7 @@ pub(crate) async fn insert_fork(
 /// Points the session at the turn before its last compaction; `None` if its thread has no compaction.
 ///
 /// # Errors
-/// `unknown_session`; `storage_locked` while a turn of the session runs.
+/// `unknown_session`; `storage_locked` while a turn of the session runs; `ledger_moved`.
 pub(crate) async fn uncompact(server: &Server, label: &str) -> Stored<Option<SessionRow>> {
     let head = history::head(server, label).await?.ok_or_else(|| unknown_session(label))?;
     let Some(head) = head else { return Ok(None) };
@@ -229,7 +229,7 @@ pub(crate) async fn uncompact(server: &Server, label: &str) -> Stored<Option<Ses
         "with moved as (
            update @sessions set head = $2, updated_at = @now_ms(), status = 'active'
            where label = $1 and head = $3 and (running is null or owner is null or expires_at <= @now_ms())
-           returning {COLUMNS}),
+             and @is_open() returning {COLUMNS}),
          logged as (
            insert into @session_moves (session_label, thread_id, changed_at)
            select label, head, greatest(updated_at, (select max(changed_at) from @session_moves where session_label = $1))

@@ -28,6 +28,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/110_rate_queues.sql"),
     include_str!("migrations/120_memory_state.sql"),
     include_str!("migrations/130_counts_and_moved.sql"),
+    include_str!("migrations/140_moves.sql"),
 ];
 
 /// The oldest server that the statements run on.

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 
 use base::clock::Clock;
-use model::{Approval, CompactionResult, Metadata, SessionRow};
+use model::{Approval, CompactionResult, Metadata, NotedTable, SessionRow};
 use portable::{Answer, Mark, Moved, Parent, Rows, SessionRecord, Stored, There, TurnRecord};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error, Row};
@@ -202,12 +202,13 @@ impl Rows for ServerRows<'_> {
         })
     }
 
-    fn fence<'a>(&'a self, place: Option<&'a str>) -> Answer<'a, ()> {
+    fn fence<'a>(&'a self, place: &'a str, token: &'a str) -> Answer<'a, ()> {
         Box::pin(async move {
             // First: what makes a session has this row until it ends, and no table yet that is locked here.
-            let set = "update @ledger set moved_to = $1 where not moved_for_good or moved_to = $1 returning 1";
-            let moved = self.rows(set, &[(&place, Type::TEXT)]).await?.is_empty();
-            if moved && place.is_some() {
+            let set = "update @ledger set moved_to = $1, moved_token = $2
+                where not moved_for_good or moved_to = $1 returning 1";
+            let of: [Param<'_>; 2] = [(&place, Type::TEXT), (&token, Type::TEXT)];
+            if self.rows(set, &of).await?.is_empty() {
                 let row = self.row("select moved_to from @ledger", &[]).await?;
                 let to: Option<String> =
                     row.map(|row| get(&row, "moved_to")).transpose()?.flatten();
@@ -219,11 +220,51 @@ impl Rows for ServerRows<'_> {
         })
     }
 
-    fn finish_move(&self) -> Answer<'_, ()> {
+    fn release<'a>(&'a self, token: &'a str) -> Answer<'a, ()> {
         Box::pin(async move {
-            let set = "update @ledger set moved_for_good = true where moved_to is not null";
-            self.rows(set, &[]).await.map(drop)
+            let set =
+                "update @ledger set moved_to = null where moved_token = $1 and not moved_for_good";
+            self.rows(set, &[(&token, Type::TEXT)]).await.map(drop)
         })
+    }
+
+    fn finish_move<'a>(&'a self, token: &'a str) -> Answer<'a, bool> {
+        Box::pin(async move {
+            let set = "update @ledger set moved_for_good = true
+                where moved_token = $1 and moved_to is not null returning 1";
+            Ok(!self.rows(set, &[(&token, Type::TEXT)]).await?.is_empty())
+        })
+    }
+
+    fn identity(&self) -> Answer<'_, Vec<String>> {
+        Box::pin(async move {
+            let text = "select array_remove(array[id, copy_mark], null) as identity from @ledger";
+            let row = self.row(text, &[]).await?;
+            row.map_or(Ok(Vec::new()), |row| get(&row, "identity"))
+        })
+    }
+
+    fn set_copy_mark<'a>(&'a self, mark: &'a str) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let set = "update @ledger set copy_mark = $1";
+            self.rows(set, &[(&mark, Type::TEXT)]).await.map(drop)
+        })
+    }
+
+    fn noted<'a>(&'a self, of: NotedTable, after: &'a [String]) -> Answer<'a, Vec<Vec<String>>> {
+        Box::pin(self.noted_page(of, after))
+    }
+
+    fn unnoted<'a>(
+        &'a self,
+        of: NotedTable,
+        rows: &'a [Vec<String>],
+    ) -> Answer<'a, Vec<Vec<String>>> {
+        Box::pin(self.unnoted_rows(of, rows))
+    }
+
+    fn note<'a>(&'a self, of: NotedTable, rows: &'a [Vec<String>]) -> Answer<'a, ()> {
+        Box::pin(self.note_rows(of, rows))
     }
 
     fn exists<'a>(&'a self, turn: &'a str) -> Answer<'a, bool> {
@@ -343,6 +384,13 @@ impl Rows for ServerRows<'_> {
                 Some(turn) => self.log(label, turn, at).await,
                 None => Ok(()),
             }
+        })
+    }
+
+    fn forget_log<'a>(&'a self, label: &'a str) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let text = "delete from @session_moves where session_label = $1";
+            self.rows(text, &[(&label, Type::TEXT)]).await.map(drop)
         })
     }
 

@@ -38,10 +38,11 @@ const ELSEWHERE: [(&str, &str); 19] = [
 ];
 
 /// Left as they are: they belong to no turn and no session.
-const LEFT: [(&str, &str); 16] = [
+const LEFT: [(&str, &str); 17] = [
     ("auth_profile_usage", "keys"),
     ("budget_accounts", "limits: what was spent stays spent"),
     ("budget_reservations", "limits"),
+    ("copy_mark", "what a copy knows its target by"),
     ("memory_forgotten", "tombstones"),
     ("memory_models", "models"),
     ("memory_scopes", "names that chunks and facts share"),

@@ -62,6 +62,10 @@ fn every_column_of_the_schema_is_covered_or_checked_otherwise() {
         "moved.id",
         "moved.is_final",
         "moved.place",
+        "moved.token",
+        // Of one copy.
+        "copy_mark.id",
+        "copy_mark.mark",
         // What processes share of the limits of a provider: it is of a minute.
         "rate_queues.queue",
         "rate_queues.state",
