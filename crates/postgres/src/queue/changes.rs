@@ -97,6 +97,13 @@ pub(crate) async fn withdraw(server: &Server, turn_id: &str) -> Stored<()> {
     server.rows("take back an offer", text, &[(&turn_id, Type::TEXT)]).await.map(drop)
 }
 
+/// Cancels a message that waits.
+pub(crate) async fn cancel(transaction: &Transaction<'_>, id: &str) -> Result<bool, Failure> {
+    let why = (FailedReason::Cancelled, None);
+    let is_cancelled = dispatch_end::fail(transaction, id, why, false).await?;
+    Ok(transaction.has_committed().await? || is_cancelled)
+}
+
 /// Cancels all messages of a session that wait.
 pub(crate) async fn clear(
     transaction: &Transaction<'_>,
