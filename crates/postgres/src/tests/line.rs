@@ -1,4 +1,4 @@
-//! A line to the server at `POSTGRES_URL`, on which an answer is lost. It must never lose what the server has
+//! A line to the server at `POSTGRES_URL`, on which an answer is lost, or no connection lasts. It must never lose what the server has
 //! not done.
 
 use std::io::{Read, Write};
@@ -19,6 +19,10 @@ struct State {
     /// The part of a statement whose answer is lost.
     loses: Mutex<Option<String>>,
     lost: AtomicUsize,
+    /// Each connection ends at once.
+    refuses: AtomicBool,
+    refused: AtomicUsize,
+    open: Mutex<Vec<UnixStream>>,
 }
 
 pub(super) struct Line {
@@ -41,6 +45,10 @@ impl Line {
         std::thread::spawn(move || {
             for client in listener.incoming() {
                 let client = client.unwrap();
+                if of.refuses.load(Ordering::SeqCst) {
+                    of.refused.fetch_add(1, Ordering::SeqCst);
+                    continue;
+                }
                 of.connect(client, UnixStream::connect(&server).unwrap());
             }
         });
@@ -57,6 +65,20 @@ impl Line {
     pub(super) fn lost(&self) -> usize {
         self.state.lost.load(Ordering::SeqCst)
     }
+
+    /// Ends all connections; new ones end at once, as long as it refuses.
+    pub(super) fn refuses(&self, refuses: bool) {
+        self.state.refuses.store(refuses, Ordering::SeqCst);
+        for stream in self.state.open.lock().unwrap().drain(..) {
+            // It may have ended.
+            drop(stream.shutdown(Shutdown::Both));
+        }
+    }
+
+    /// The connections that were refused.
+    pub(super) fn refused(&self) -> usize {
+        self.state.refused.load(Ordering::SeqCst)
+    }
 }
 
 impl State {
@@ -64,6 +86,7 @@ impl State {
         let both = |stream: &UnixStream| (stream.try_clone().unwrap(), stream.try_clone().unwrap());
         let ((mut from_client, mut to_client), (mut from_server, mut to_server)) =
             (both(&client), both(&server));
+        self.open.lock().unwrap().push(client);
         let (there, back) = (Arc::clone(self), Arc::clone(self));
         let is_losing = Arc::new(AtomicBool::new(false));
         let loses = Arc::clone(&is_losing);

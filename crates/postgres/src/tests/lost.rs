@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ::conformance::cases::approvals::{decision, parked};
 use ::conformance::cases::deliveries::{TARGET, answer};
 use ::conformance::cases::queue::new_item;
+use ::conformance::cases::reservations::{assert_left, call};
 use ::conformance::turns::{NOW, begin, compacting, compaction, ending, short_turn, turn};
 use model::{
     ApprovalStatus, ApprovalVerdict, CallCost, CallPurpose, EmbeddedChunk, EmbeddingCost, Enqueued,
@@ -165,4 +166,31 @@ async fn what_is_added_up_is_added_once() {
     let failed = || ports.profiles.change("key", Box::new(|usage| usage.failures += 1));
     assert_eq!(case.lost(".auth_profiles set state", failed).await.unwrap().failures, 1);
     assert_eq!(ports.profiles.usage().await.unwrap()[0].1.failures, 1);
+}
+
+#[tokio::test]
+async fn the_end_of_a_run_waits_for_one_settlement_that_fails_and_no_call_stays_at_its_maximum() {
+    let case = Case::new().await;
+    let Case { ports, line, .. } = &case;
+    let run = turn("t1", "main", None);
+    let epoch = begin(ports, &run).await;
+    let calls: Vec<String> = (0..64).map(|n| format!("c{n}")).collect();
+    for id in &calls {
+        assert_eq!(ports.journal.reserve(call(id, 1)).await.unwrap(), Some(Ok(())));
+    }
+    line.refuses(true);
+    for id in calls {
+        ports.journal.settle(id, CallCost { tokens: 0, nanos: 0 });
+    }
+    let ended = ports.journal.commit(ending(&run, epoch, 1)).await;
+    assert_eq!(ended.unwrap_err().kind, StorageErrorKind::Io);
+    // The tries of one settlement, those of the commit, and what else connects meanwhile; each settlement alone tries eight times.
+    assert!(line.refused() < 128, "{}", line.refused());
+    let server = LedgerPorts::of(&case.schema.ledger);
+    assert_left(&server, 26).await;
+    line.refuses(false);
+    assert_eq!(ports.journal.reserve(call("last", 1)).await.unwrap(), Some(Ok(())));
+    ports.journal.settle("last".to_owned(), CallCost { tokens: 1, nanos: 0 });
+    ports.journal.commit(ending(&run, epoch, 1)).await.unwrap();
+    assert_left(&server, 89).await;
 }
