@@ -1,5 +1,6 @@
 //! The ports of a broker's queues, outbox, schedules and prompts over the statements. It must never decide what is admitted.
 
+use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
 
@@ -103,8 +104,9 @@ impl QueueStore for Postgres {
     }
 
     fn clear(&self, session_label: String) -> PortFuture<'static, Vec<String>> {
+        let cancelled = RefCell::default();
         self.change(None, "cancel messages", async move |transaction: &Transaction<'_>| {
-            changes::clear(transaction, &session_label).await
+            changes::clear(transaction, &session_label, &cancelled).await
         })
     }
 

@@ -3,6 +3,8 @@
 //!
 //! It must never touch a message that a turn has taken.
 
+use std::cell::RefCell;
+
 use tokio_postgres::types::Type;
 
 use crate::connect::error::{Failure, Stored};
@@ -104,10 +106,11 @@ pub(crate) async fn cancel(transaction: &Transaction<'_>, id: &str) -> Result<bo
     Ok(transaction.has_committed().await? || is_cancelled)
 }
 
-/// Cancels all messages of a session that wait.
+/// Cancels all messages of a session that wait. After a lost answer, those are returned that the `former` try has cancelled.
 pub(crate) async fn clear(
     transaction: &Transaction<'_>,
     label: &str,
+    former: &RefCell<Vec<String>>,
 ) -> Result<Vec<String>, Failure> {
     let mut cancelled = Vec::new();
     for stored in item_rows::read(transaction, WAITING, label).await? {
@@ -116,6 +119,11 @@ pub(crate) async fn clear(
             cancelled.push(id);
         }
     }
+    if transaction.has_committed().await? {
+        // What came after it was cancelled by this one.
+        cancelled.splice(0..0, former.take());
+    }
+    former.replace(cancelled.clone());
     Ok(cancelled)
 }
 

@@ -102,6 +102,9 @@ async fn a_host_learns_what_its_calls_did() {
     let cancel = || ports.queue.cancel("q1".to_owned());
     assert!(case.lost(".queue_items set status = 'failed'", cancel).await.unwrap());
     assert!(!cancel().await.unwrap());
+    ports.queue.enqueue(Box::new(new_item("q2", "other")), QueueLimits::default()).await.unwrap();
+    let clear = || ports.queue.clear("other".to_owned());
+    assert_eq!(case.lost(".queue_items set status = 'failed'", clear).await.unwrap(), ["q2"]);
 
     answer(ports, &short_turn("d1", "answers", None), TARGET).await;
     let acknowledge = || ports.deliveries.acknowledge("d1".to_owned());
