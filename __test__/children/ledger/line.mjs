@@ -6,12 +6,23 @@ import { createInterface } from 'node:readline'
 import { print } from '../broker/setup.mjs'
 
 const [to, at] = process.argv.slice(2)
-let faults = { loseEvery: 0, loseAt: 0, freezeAt: 0, delayMs: 0, swallows: false, cuts: false }
+/** The end of an answer to all that was sent, outside a transaction. */
+const done = Buffer.from('Z\0\0\0\x05I', 'latin1')
+let faults = {
+  loseEvery: 0,
+  loseAt: 0,
+  loseDone: '',
+  freezeAt: 0,
+  delayMs: 0,
+  swallows: false,
+  cuts: false,
+}
 let answers = 0
 let sinceSet = 0
 const ends = new Set()
 const server = createServer((client) => {
   const upstream = connect(to)
+  let loses = false
   const close = () => {
     ends.delete(close)
     client.destroy()
@@ -20,7 +31,13 @@ const server = createServer((client) => {
   ends.add(close)
   for (const socket of [client, upstream]) socket.on('error', close).on('close', close)
   // What it swallows, either side waits for.
-  client.on('data', (chunk) => faults.swallows || upstream.write(chunk))
+  client.on('data', (chunk) => {
+    if (faults.loseDone !== '' && chunk.includes(faults.loseDone)) {
+      faults.loseDone = ''
+      loses = true
+    }
+    if (!faults.swallows) upstream.write(chunk)
+  })
   upstream.on('data', (chunk) => {
     if (faults.swallows) return
     answers += 1
@@ -30,7 +47,9 @@ const server = createServer((client) => {
       print('lost')
       return
     }
-    if ((faults.loseEvery > 0 && answers % faults.loseEvery === 0) || sinceSet === faults.loseAt) {
+    const isDone = loses && chunk.subarray(-done.length).equals(done)
+    const isNext = faults.loseEvery > 0 && answers % faults.loseEvery === 0
+    if (isDone || isNext || sinceSet === faults.loseAt) {
       // The server has done it, and nobody learns of it.
       close()
       print('lost')
@@ -45,6 +64,7 @@ createInterface({ input: process.stdin })
     faults = {
       loseEvery: 0,
       loseAt: 0,
+      loseDone: '',
       delayMs: 0,
       swallows: false,
       cuts: false,

@@ -40,6 +40,7 @@ export const ofTheFile: Record<string, string> = {
   'ledger/host/postgres-access': 'always runs on a server of its own',
   'ledger/host/postgres-faults': 'always runs on a server of its own',
   'ledger/host/postgres-kills': 'always runs on a server of its own',
+  'ledger/host/postgres-lost': 'always runs on a server of its own',
   'ledger/host/postgres-operations': 'always runs on a server of its own',
   'ledger/host/postgres-pooler': 'always runs on a server of its own',
   'ledger/host/postgres-query': 'always runs on a server of its own',

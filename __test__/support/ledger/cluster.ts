@@ -233,10 +233,11 @@ export async function line(cluster: Cluster) {
   const count = (word: string) => child.lines.filter((it) => it === word).length
   return {
     url: `postgres://agent@/postgres?host=${folder}`,
-    /** From now on every n-th answer is lost, or the n-th one alone, or it and everything after it, or each is late, or nothing arrives on either side; or all connections end once. */
+    /** From now on every n-th answer is lost, or the n-th one alone, or the one after which a statement with this text has taken effect, or the n-th one and everything after it, or each is late, or nothing arrives on either side; or all connections end once. */
     set: async (faults: {
       loseEvery?: number
       loseAt?: number
+      loseDone?: string
       freezeAt?: number
       delayMs?: number
       swallows?: boolean

@@ -48,14 +48,15 @@ pub(super) fn parking(turn: &TurnEnd, epoch: i64, expires_at: Option<i64>) -> Bo
 }
 
 /// Turn `t1` of `main`, which waits for approval `a1`.
-async fn parked(ledger: &LedgerPorts, expires_at: Option<i64>) -> TurnEnd {
+pub async fn parked(ledger: &LedgerPorts, expires_at: Option<i64>) -> TurnEnd {
     let turn = turn("t1", "main", None);
     let epoch = begin(ledger, &turn).await;
     ledger.journal.record(parking(&turn, epoch, expires_at)).await.unwrap();
     turn
 }
 
-fn decision(verdict: ApprovalVerdict, by: &str) -> ApprovalDecision {
+/// A decision about it.
+pub fn decision(verdict: ApprovalVerdict, by: &str) -> ApprovalDecision {
     ApprovalDecision { of: ApprovalName::Id("a1".to_owned()), verdict, by: Some(by.to_owned()) }
 }
 

@@ -10,10 +10,11 @@ use model::{
     TurnEnd,
 };
 
-const TARGET: &str = r#"{"target":{"chat": 7},"outbox":{"silent":["NO_REPLY"]}}"#;
+/// Where the answers of a message go.
+pub const TARGET: &str = r#"{"target":{"chat": 7},"outbox":{"silent":["NO_REPLY"]}}"#;
 
 /// A turn of `label` that has taken a message with `request`, and has ended.
-async fn answer(ledger: &LedgerPorts, turn: &TurnEnd, request: &str) {
+pub async fn answer(ledger: &LedgerPorts, turn: &TurnEnd, request: &str) {
     let (id, label) = (format!("item-{}", turn.turn_id), turn.header.session_label.clone());
     let new = NewItem {
         item: QueueItem {

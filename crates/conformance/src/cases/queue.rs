@@ -10,7 +10,8 @@ use model::{
     StopReason, StorageErrorKind, StoredItem, ToolCallStatus, TurnEnd, TurnStatus,
 };
 
-fn new_item(id: &str, label: &str) -> NewItem {
+/// A message for the session `label`.
+pub fn new_item(id: &str, label: &str) -> NewItem {
     NewItem {
         item: QueueItem {
             id: id.to_owned(),

@@ -7,7 +7,7 @@ use model::{
 };
 
 /// Of an account of 100 tokens, of which 10 are spent.
-fn call(id: &str, tokens: u64) -> Box<Reservation> {
+pub fn call(id: &str, tokens: u64) -> Box<Reservation> {
     let account = ReservedAccount {
         id: "session:main".to_owned(),
         max_tokens: Some(100),
@@ -23,7 +23,7 @@ fn refused(left: u64) -> Overdrawn {
 }
 
 /// What is left of the account: more than that is refused.
-async fn assert_left(ledger: &LedgerPorts, left: u64) {
+pub async fn assert_left(ledger: &LedgerPorts, left: u64) {
     let over = ledger.journal.reserve(call("over", left + 1)).await.unwrap();
     assert_eq!(over, Some(Err(refused(left))));
 }

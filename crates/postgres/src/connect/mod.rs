@@ -5,6 +5,7 @@
 pub(crate) mod announced;
 pub(crate) mod error;
 pub(crate) mod held;
+pub(crate) mod once;
 pub(crate) mod options;
 pub(crate) mod password_file;
 pub(crate) mod pool;

@@ -75,6 +75,8 @@ pub(crate) struct Server {
     pub(crate) indexes: Alone,
     /// Whether calls of this process may be reserved.
     pub(crate) has_reserved: Cell<bool>,
+    /// The number of the last settlement that had been submitted when one failed.
+    pub(crate) unsettled_at: Cell<usize>,
     /// The codes of the memory's vectors.
     pub(crate) codes: CodeCache,
     /// Why the index of the memory's vectors was not created, filled or used.
@@ -114,6 +116,7 @@ impl Server {
             unindexed: Cell::new(0),
             indexes: Alone::default(),
             has_reserved: Cell::new(false),
+            unsettled_at: Cell::new(0),
             texts: RefCell::default(),
             is_closed,
             codes: CodeCache::default(),

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use model::{
-    Follows, LiveRun, MemoryWake, QueueWake, Retention, RunNames, RunRegistration, TurnLease,
+    CallCost, Follows, LiveRun, MemoryWake, QueueWake, Retention, RunNames, RunRegistration,
+    TurnLease,
 };
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout};
@@ -129,6 +130,10 @@ pub(crate) struct Live {
     pub(crate) uses_pgvector: AtomicBool,
     /// Calls have reserved in accounts here: turns have some to close.
     pub(crate) has_accounts: AtomicBool,
+    /// What calls have used that are not settled yet.
+    pub(crate) unsettled: Mutex<Vec<(String, CallCost)>>,
+    /// Settlements that were submitted.
+    pub(crate) settlements: AtomicUsize,
 }
 
 impl Live {
@@ -149,6 +154,8 @@ impl Live {
             has_listeners: AtomicBool::new(false),
             uses_pgvector: AtomicBool::new(false),
             has_accounts: AtomicBool::new(false),
+            unsettled: Mutex::default(),
+            settlements: AtomicUsize::new(0),
         })
     }
 

@@ -1,13 +1,14 @@
 //! The ports of a broker's queues, outbox, schedules and prompts over the statements. It must never decide what is admitted.
 
+use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
 
 use base::clock::Clock;
 use model::{
-    ClaimedDeliveries, DeliveryFilter, DeliveryOutcome, DeliveryStore, Enqueued, FailedReason,
-    Firing, NewItem, PortFuture, PromptStore, QueueLimits, QueueStore, QueueTarget, QueueWake,
-    ScheduleStore, SessionQueue, StoredDelivery, StoredItem, StoredSchedule,
+    ClaimedDeliveries, DeliveryFilter, DeliveryOutcome, DeliveryStore, Enqueued, Firing, NewItem,
+    PortFuture, PromptStore, QueueLimits, QueueStore, QueueTarget, QueueWake, ScheduleStore,
+    SessionQueue, StoredDelivery, StoredItem, StoredSchedule,
 };
 
 use crate::connect::error::{Failure, Stored, damaged};
@@ -15,7 +16,7 @@ use crate::connect::server::Server;
 use crate::handle::postgres::Postgres;
 use crate::queue::item_rows::{OF_ID, WAITING};
 use crate::queue::transaction::{Transaction, transact};
-use crate::queue::{changes, deliveries, dispatch_end, enqueue, prompts, schedules};
+use crate::queue::{changes, deliveries, enqueue, prompts, schedules};
 
 impl Postgres {
     /// Submits a transaction at once: dropping its answer does not cancel it.
@@ -98,14 +99,14 @@ impl QueueStore for Postgres {
 
     fn cancel(&self, id: String) -> PortFuture<'static, bool> {
         self.change(None, "cancel a message", async move |transaction: &Transaction<'_>| {
-            let why = (FailedReason::Cancelled, None);
-            dispatch_end::fail(transaction, &id, why, false).await
+            changes::cancel(transaction, &id).await
         })
     }
 
     fn clear(&self, session_label: String) -> PortFuture<'static, Vec<String>> {
+        let cancelled = RefCell::default();
         self.change(None, "cancel messages", async move |transaction: &Transaction<'_>| {
-            changes::clear(transaction, &session_label).await
+            changes::clear(transaction, &session_label, &cancelled).await
         })
     }
 

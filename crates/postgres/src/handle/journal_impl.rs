@@ -3,8 +3,9 @@
 //! A write is submitted when its function is called, and those of a session are written in that order. It must never decide
 //! what may be written.
 
+use std::rc::Rc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
 use base::clock::Clock;
@@ -154,14 +155,13 @@ impl Journal for Postgres {
     }
 
     fn settle(&self, call_id: String, used: CallCost) {
-        // Where it cannot be written, the call counts at its maximum.
-        drop(self.submit(BUDGETS, move |server| async move {
-            budgets::settle(&server, &call_id, used).await
-        }));
+        // Until it is written, the call counts at its maximum.
+        self.live.unsettled.lock().unwrap_or_else(PoisonError::into_inner).push((call_id, used));
+        self.settling(|server| async move { budgets::settle(&server).await });
     }
 
     fn close_account(&self, id: String) {
-        drop(self.submit(BUDGETS, move |server| async move { budgets::close(&server, &id).await }));
+        self.settling(move |server| async move { budgets::close(&server, &id).await });
     }
 
     fn root_of(&self, turn_id: String) -> PortFuture<'static, String> {
@@ -284,6 +284,25 @@ impl Journal for Postgres {
 }
 
 impl Postgres {
+    /// Runs what settles a call or closes an account, after those that were submitted before. Where one fails, those that waited for
+    /// it fail with it: each would try as long again, and the ends of all turns, and of the ledger, wait for them.
+    fn settling<F: Future<Output = Stored<()>> + 'static>(
+        &self,
+        work: impl FnOnce(Rc<Server>) -> F + Send + 'static,
+    ) {
+        let number = self.live.settlements.fetch_add(1, Ordering::AcqRel) + 1;
+        drop(self.submit(BUDGETS, move |server| async move {
+            if number <= server.unsettled_at.get() {
+                return Ok(());
+            }
+            let settled = work(Rc::clone(&server)).await;
+            if settled.is_err() {
+                server.unsettled_at.set(server.live.settlements.load(Ordering::Acquire));
+            }
+            settled
+        }));
+    }
+
     /// Ends after the settlements that were submitted before.
     fn settled(&self) -> PortFuture<'static, ()> {
         match self.live.has_accounts.load(Ordering::Acquire) {

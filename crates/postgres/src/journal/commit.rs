@@ -11,6 +11,7 @@ use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
 use crate::connect::error::{Failure, Stored};
+use crate::connect::once::Tried;
 use crate::connect::server::{Param, Server};
 use crate::events::new_events::{Tail, insert_events};
 use crate::events::waiting;
@@ -92,7 +93,8 @@ pub(crate) async fn commit(
             let receipt = if turn.compaction.is_none() && !turn_end::has_more(turn) {
                 write(server, client, (turn, &parts, events), &sql, &head, &position).await?
             } else {
-                let transaction = Transaction::new((server, client, clock), may_be_done);
+                let tried = Tried::default();
+                let transaction = Transaction::new((server, client, clock), may_be_done, &tried);
                 // Sent before the first statement, and not awaited by itself.
                 let begin = client.batch_execute("begin");
                 let all = write_all(&transaction, (turn, &parts, events), &sql, &head, &position);

@@ -35,9 +35,14 @@ pub(crate) async fn compact(
         ));
     }
     let summary_id = clock.new_id();
-    let written = server.run("write a compaction", async |client, _| {
+    let written = server.run("write a compaction", async |client, may_be_done| {
+        if may_be_done && is_written(server, client, &commit.id).await? {
+            return Ok(());
+        }
         match write(server, client, commit, &summary_id).await {
             Ok(true) => Ok(()),
+            // The server may have gone on with an earlier try after its connection was lost.
+            Ok(false) if may_be_done && is_written(server, client, &commit.id).await? => Ok(()),
             Ok(false) => Err(Failure::Refused(reason(server, client, commit).await?)),
             // The id is this call's own: an earlier try has written it.
             Err(Failure::Server(error)) if is_taken(&error, "turns_pkey") => Ok(()),
@@ -45,6 +50,12 @@ pub(crate) async fn compact(
         }
     });
     written.await
+}
+
+/// Whether an earlier try has written the compaction: its id is this call's own.
+async fn is_written(server: &Server, client: &Client, id: &str) -> Result<bool, Failure> {
+    let sql = server.sql("select from @turns where id = $1");
+    Ok(!client.query_typed(&sql, &[(&id, Type::TEXT)]).await?.is_empty())
 }
 
 /// Why nothing was written.

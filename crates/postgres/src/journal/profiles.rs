@@ -6,6 +6,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use crate::connect::error::{Stored, damaged};
+use crate::connect::once::Tried;
 use crate::connect::server::{Param, Server};
 use crate::rows::turn_read::get;
 use model::{ProfileChange, ProfileUsage, RateChange, TokenRatio};
@@ -49,11 +50,16 @@ pub(crate) async fn change(
     let read = server.sql("select used_at, state from @auth_profiles where id = $1 for update");
     let write = server.sql("update @auth_profiles set state = $2 where id = $1");
     let of: [Param<'_>; 1] = [(&id, Type::TEXT)];
+    let tried = Tried::default();
     let changed = server.run("write an auth profile", async |client, _| {
         let transaction = client.transaction().await?;
         transaction.execute_typed(&add, &of).await?;
         let row = transaction.query_typed_one(&read, &of).await?;
         let mut usage = state(&row)?;
+        // Twice, one failure would count as two, and the profile would rest longer.
+        if tried.has_committed(transaction.client()).await? {
+            return Ok(usage);
+        }
         apply(&mut usage);
         let json = serde_json::to_string(&usage)
             .map_err(|_| damaged("the state of an auth profile cannot be written"))?;

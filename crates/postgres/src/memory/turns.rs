@@ -202,7 +202,8 @@ pub(crate) async fn not_extracted(
     let text = "update @memory_extractions set attempts = attempts + 1, problem = $2, is_skipped = $3 where turn_id = $1";
     let of: [Param<'_>; 3] =
         [(&turn_id, Type::TEXT), (&problem, Type::TEXT), (&gives_up, Type::BOOL)];
-    server.exec("extract facts", text, &of).await
+    // Twice, the turn would be given up a try too early.
+    server.once("extract facts", text, &of).await.map(drop)
 }
 
 /// Notes the ended turns that are neither indexed nor forgotten, and the extractions that were given up. Returns what is left to do.

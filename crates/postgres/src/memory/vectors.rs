@@ -85,6 +85,10 @@ pub(crate) async fn embedded(
     cost: EmbeddingCost,
 ) -> Result<(), Failure> {
     chunks::lock(transaction).await?;
+    // Twice, the cost of the vectors would be counted twice.
+    if transaction.has_committed().await? {
+        return Ok(());
+    }
     let (mut ids, mut vectors): (Vec<i64>, Vec<Vec<u8>>) = Default::default();
     let (mut skipped, mut problems): (Vec<i64>, Vec<&str>) = Default::default();
     for (n, outcome) in chunks {

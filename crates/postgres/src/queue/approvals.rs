@@ -96,8 +96,13 @@ pub(crate) async fn decide(
     };
     let text = format!("{SELECT} where {by} = $1 for update");
     let row = transaction.row(&text, &[(name, Type::TEXT)]).await?;
-    let approval =
-        decided(row.as_ref().map(stored).transpose()?, decision, transaction.clock.now_ms())?;
+    let found = row.as_ref().map(stored).transpose()?;
+    if let Some(approval) = &found
+        && transaction.has_committed().await?
+    {
+        return Ok(approval.clone());
+    }
+    let approval = decided(found, decision, transaction.clock.now_ms())?;
     let write = "update @approvals set status = $2, reason = $3, decided_at = $4, result = $5, body = $6 where id = $1";
     let (status, body) = (approval.status.as_str(), body(&approval)?);
     let params: [Param<'_>; 6] = [

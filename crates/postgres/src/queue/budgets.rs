@@ -3,6 +3,8 @@
 //!
 //! It must never let the sum of both exceed a ceiling at a commit, and never count a call twice.
 
+use std::sync::PoisonError;
+
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Row};
 
@@ -10,7 +12,7 @@ use crate::connect::error::{Failure, Stored};
 use crate::connect::server::{Param, Server};
 use crate::queue::transaction::Transaction;
 use crate::rows::turn_read::get;
-use model::{CallCost, Dispatch, Overdrawn, Reservation, Reserved, SpendingLimits, TurnBudget};
+use model::{Dispatch, Overdrawn, Reservation, Reserved, SpendingLimits, TurnBudget};
 
 fn signed(amount: u64) -> i64 {
     i64::try_from(amount).unwrap_or(i64::MAX)
@@ -123,15 +125,33 @@ pub(crate) async fn renew(server: &Server) -> Stored<()> {
         server.has_reserved.set(true);
     }
     renewed?;
+    settle(server).await?;
     settle_lost(server).await
 }
 
-/// Settles a call at what it has used.
-pub(crate) async fn settle(server: &Server, call_id: &str, used: CallCost) -> Stored<()> {
-    let (tokens, nanos) = (signed(used.tokens), signed(used.nanos));
-    let params: [Param<'_>; 3] =
-        [(&call_id, Type::TEXT), (&tokens, Type::INT8), (&nanos, Type::INT8)];
-    server.rows("settle a call", "select @settle($1, $2, $3)", &params).await.map(drop)
+/// Settles the calls that are not settled yet, each at what it has used. What fails is left to the next settlement, or the heartbeat.
+pub(crate) async fn settle(server: &Server) -> Stored<()> {
+    let unsettled = || server.live.unsettled.lock().unwrap_or_else(PoisonError::into_inner);
+    if unsettled().is_empty() {
+        return Ok(());
+    }
+    let sql = server.sql("select @settle($1, $2, $3)");
+    let settled = server.run("settle calls", async |client, _| {
+        loop {
+            let Some((call_id, used)) = unsettled().first().cloned() else { return Ok(()) };
+            let (tokens, nanos) = (signed(used.tokens), signed(used.nanos));
+            let params: [Param<'_>; 3] =
+                [(&call_id, Type::TEXT), (&tokens, Type::INT8), (&nanos, Type::INT8)];
+            client.query_typed(&sql, &params).await?;
+            unsettled().retain(|(id, _)| *id != call_id);
+        }
+    });
+    let settled = settled.await;
+    if settled.is_err() && !unsettled().is_empty() {
+        // The others do not wait for one that fails each time.
+        unsettled().rotate_left(1);
+    }
+    settled
 }
 
 const CLOSE: &str = "select @close_account($1)";

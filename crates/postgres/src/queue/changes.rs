@@ -3,6 +3,8 @@
 //!
 //! It must never touch a message that a turn has taken.
 
+use std::cell::RefCell;
+
 use tokio_postgres::types::Type;
 
 use crate::connect::error::{Failure, Stored};
@@ -97,10 +99,18 @@ pub(crate) async fn withdraw(server: &Server, turn_id: &str) -> Stored<()> {
     server.rows("take back an offer", text, &[(&turn_id, Type::TEXT)]).await.map(drop)
 }
 
-/// Cancels all messages of a session that wait.
+/// Cancels a message that waits.
+pub(crate) async fn cancel(transaction: &Transaction<'_>, id: &str) -> Result<bool, Failure> {
+    let why = (FailedReason::Cancelled, None);
+    let is_cancelled = dispatch_end::fail(transaction, id, why, false).await?;
+    Ok(transaction.has_committed().await? || is_cancelled)
+}
+
+/// Cancels all messages of a session that wait. After a lost answer, those are returned that the `former` try has cancelled.
 pub(crate) async fn clear(
     transaction: &Transaction<'_>,
     label: &str,
+    former: &RefCell<Vec<String>>,
 ) -> Result<Vec<String>, Failure> {
     let mut cancelled = Vec::new();
     for stored in item_rows::read(transaction, WAITING, label).await? {
@@ -109,6 +119,11 @@ pub(crate) async fn clear(
             cancelled.push(id);
         }
     }
+    if transaction.has_committed().await? {
+        // What came after it was cancelled by this one.
+        cancelled.splice(0..0, former.take());
+    }
+    former.replace(cancelled.clone());
     Ok(cancelled)
 }
 

@@ -148,7 +148,7 @@ pub(crate) async fn acknowledge(server: &Server, turn_id: &str, now: i64) -> Sto
     let text = "update @deliveries set status = 'delivered', delivered_at = $2, owner = null
        where turn_id = $1 and status <> 'delivered' returning n";
     let of: [Param<'_>; 2] = [(&turn_id, Type::TEXT), (&now, Type::INT8)];
-    Ok(server.row("acknowledge a delivery", text, &of).await?.is_some())
+    Ok(!server.once("acknowledge a delivery", text, &of).await?.is_empty())
 }
 
 /// A parked delivery waits again, with all its tries.
@@ -156,7 +156,7 @@ pub(crate) async fn hand_out_again(server: &Server, turn_id: &str, now: i64) -> 
     let text = "update @deliveries set status = 'pending', failures = 0, not_before = $2
        where turn_id = $1 and status = 'parked' returning n";
     let of: [Param<'_>; 2] = [(&turn_id, Type::TEXT), (&now, Type::INT8)];
-    Ok(server.row("hand a delivery out again", text, &of).await?.is_some())
+    Ok(!server.once("hand a delivery out again", text, &of).await?.is_empty())
 }
 
 /// The deliveries of a filter.

@@ -46,6 +46,7 @@ pub(crate) async fn enqueue(
         && let Some(stored) = item_rows::read(transaction, OF_ID, id).await?.pop()
     {
         let session_label = stored.session_label;
+        transaction.changed.borrow_mut().push(session_label.clone());
         return Ok(match stored.reason {
             Some(FailedReason::Rejected) => Enqueued::Rejected { session_label },
             _ => Enqueued::Queued { session_label, is_fork: false, dropped: Vec::new() },

@@ -70,7 +70,7 @@ pub(crate) async fn put(
 /// Removes a schedule. False where there is none.
 pub(crate) async fn remove(server: &Server, id: &str) -> Stored<bool> {
     let text = "delete from @schedules where id = $1 returning id";
-    Ok(server.row("remove a schedule", text, &[(&id, Type::TEXT)]).await?.is_some())
+    Ok(!server.once("remove a schedule", text, &[(&id, Type::TEXT)]).await?.is_empty())
 }
 
 /// Takes a due time, and queues its message.
@@ -84,7 +84,9 @@ pub(crate) async fn fire(
     let take = "update @schedules set next_at = $3, last_at = coalesce($4, last_at) where id = $1 and next_at = $2";
     let params: [Param<'_>; 4] =
         [(id, Type::TEXT), (due, Type::INT8), (next_at, Type::INT8), (&last_at, Type::INT8)];
-    if transaction.exec(take, &params).await? == 0 {
+    let is_taken = transaction.exec(take, &params).await? > 0;
+    // After a lost answer, the first try has taken it, and the message is found as queued: it is for this process to begin its turn.
+    if !transaction.has_committed().await? && !is_taken {
         return Ok(None);
     }
     match message {

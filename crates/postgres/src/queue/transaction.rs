@@ -9,6 +9,7 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Row};
 
 use crate::connect::error::{Failure, Stored};
+use crate::connect::once::Tried;
 use crate::connect::server::{Param, Server};
 
 /// A transaction under way.
@@ -18,6 +19,7 @@ pub(crate) struct Transaction<'a> {
     pub(crate) clock: &'a Clock,
     /// Whether an earlier try may have taken effect.
     pub(crate) again: bool,
+    tried: &'a Tried,
     /// The sessions whose queues have a new message.
     pub(crate) changed: RefCell<Vec<String>>,
 }
@@ -26,8 +28,15 @@ impl<'a> Transaction<'a> {
     pub(crate) fn new(
         (server, client, clock): (&'a Server, &'a Client, &'a Clock),
         again: bool,
+        tried: &'a Tried,
     ) -> Self {
-        Self { server, client, clock, again, changed: RefCell::default() }
+        Self { server, client, clock, again, tried, changed: RefCell::default() }
+    }
+
+    /// Whether an earlier try has taken effect. A transaction that wants to know asks once, after a statement that waits for what
+    /// that one changed.
+    pub(crate) async fn has_committed(&self) -> Result<bool, Failure> {
+        self.tried.has_committed(self.client).await
     }
 
     pub(crate) async fn rows(&self, text: &str, params: &[Param<'_>]) -> Result<Vec<Row>, Failure> {
@@ -74,8 +83,9 @@ pub(crate) async fn transact<T>(
     doing: &str,
     work: impl AsyncFn(&Transaction<'_>) -> Result<T, Failure>,
 ) -> Stored<T> {
+    let tried = Tried::default();
     let run = server.run(doing, async |client, again| {
-        let transaction = Transaction::new((server, client, clock), again);
+        let transaction = Transaction::new((server, client, clock), again, &tried);
         // Sent before the first statement, and not awaited by itself.
         let begin = transaction.client.batch_execute("begin");
         let (begun, done) = tokio::join!(biased; begin, work(&transaction));

@@ -225,7 +225,7 @@ pub(crate) async fn uncompact(server: &Server, label: &str) -> Stored<Option<Ses
     let head = history::head(server, label).await?.ok_or_else(|| unknown_session(label))?;
     let Some(head) = head else { return Ok(None) };
     let Some(before) = history::before_compaction(server, &head).await? else { return Ok(None) };
-    let sql = server.sql(&format!(
+    let text = format!(
         "with moved as (
            update @sessions set head = $2, updated_at = @now_ms(), status = 'active'
            where label = $1 and head = $3 and (running is null or owner is null or expires_at <= @now_ms())
@@ -235,15 +235,11 @@ pub(crate) async fn uncompact(server: &Server, label: &str) -> Stored<Option<Ses
            select label, head, greatest(updated_at, (select max(changed_at) from @session_moves where session_label = $1))
            from moved)
          select {COLUMNS} from moved"
-    ));
+    );
     let params: [Param<'_>; 3] = [(&label, Type::TEXT), (&before, Type::TEXT), (&head, Type::TEXT)];
-    let moved = server.run("undo a compaction", async |client, _| {
-        match client.query_typed(&sql, &params).await?.first() {
-            Some(row) => Ok(Some(session_row(row)?)),
-            None => Err(Failure::Refused(runs(label))),
-        }
-    });
-    moved.await
+    let moved = server.once("undo a compaction", &text, &params).await?;
+    let row = moved.first().ok_or_else(|| runs(label))?;
+    session_row(row).map(Some)
 }
 
 fn runs(label: &str) -> StorageError {
@@ -271,17 +267,12 @@ pub(crate) async fn set_archived(
         let message = format!("`{label}` is an alias by now; remove that first");
         return Err(StorageError::new(StorageErrorKind::Constraint, message).at("label"));
     }
-    let sql = server.sql(&format!(
+    let text = format!(
         "update @sessions set status = $2, updated_at = @now_ms()
          where label = $1 and (running is null or owner is null or expires_at <= @now_ms()) and @is_open()
          returning {COLUMNS}"
-    ));
+    );
     let params: [Param<'_>; 2] = [(&label, Type::TEXT), (&status, Type::TEXT)];
-    let changed = server.run("archive a session", async |client, _| {
-        match client.query_typed(&sql, &params).await?.first() {
-            Some(row) => Ok(session_row(row)?),
-            None => Err(Failure::Refused(runs(label))),
-        }
-    });
-    changed.await
+    let changed = server.once(doing, &text, &params).await?;
+    session_row(changed.first().ok_or_else(|| runs(label))?)
 }

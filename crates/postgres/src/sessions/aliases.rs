@@ -145,7 +145,7 @@ pub(crate) async fn set(server: &Server, alias: &str, label: &str) -> Stored<Ali
 /// Removes an alias; false if it does not exist. Its session stays.
 pub(crate) async fn remove(server: &Server, alias: &str) -> Stored<bool> {
     let text = "delete from @session_aliases where alias = $1 returning 1";
-    Ok(server.row("remove an alias", text, &[(&alias, Type::TEXT)]).await?.is_some())
+    Ok(!server.once("remove an alias", text, &[(&alias, Type::TEXT)]).await?.is_empty())
 }
 
 /// The aliases, by name: all, or those that lead straight to `label`.

@@ -41,8 +41,9 @@ pub(crate) async fn create(
         (&identity.agent, Type::TEXT),
         (&metadata, Type::TEXT),
     ];
-    let made = server.row("create a session", &text, &params).await?;
-    made.ok_or_else(|| refused("exists already"))?;
+    if server.once("create a session", &text, &params).await?.is_empty() {
+        return Err(refused("exists already"));
+    }
     session(server, label).await?.ok_or_else(|| unknown_session(label))
 }
 

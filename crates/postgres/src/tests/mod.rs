@@ -6,6 +6,10 @@ mod conformance;
 mod deletion;
 #[cfg(feature = "server")]
 mod heads;
+#[cfg(feature = "server")]
+mod line;
+#[cfg(feature = "server")]
+mod lost;
 mod options;
 #[cfg(feature = "server")]
 mod panics;

@@ -47,18 +47,29 @@ impl Schema {
         let environment = Environment::process();
         let url = environment.get("POSTGRES_URL").expect("crates/postgres/serve.sh sets it");
         let (url, plans) = Plans::begin(&url);
+        (Self::open_at(&url, name, times), plans)
+    }
+
+    fn open_at(url: &str, name: &str, times: &Arc<TestTimes>) -> Arc<Postgres> {
         let lease_ms = u64::try_from(LEASE.as_millis()).unwrap();
         let retention = model::Retention::default();
         let fields = PostgresFields {
-            url: &url,
+            url,
             schema: Some(name),
             lease_ms: Some(lease_ms),
             pool: Some(4),
             retention: Some(&retention),
             ..PostgresFields::default()
         };
-        let options = PostgresOptions::read(fields, &environment).unwrap();
-        (Postgres::open(&options, Clock::set(times)).unwrap(), plans)
+        let options = PostgresOptions::read(fields, &Environment::process()).unwrap();
+        Postgres::open(&options, Clock::set(times)).unwrap()
+    }
+
+    /// Another process, whose way to the server is `url`.
+    pub(super) fn process_at(&mut self, url: &str) -> LedgerPorts {
+        let ledger = Self::open_at(url, &self.name, &self.times);
+        self.others.push(Arc::clone(&ledger));
+        LedgerPorts::of(&ledger)
     }
 
     pub(super) async fn run(ledger: &Postgres, text: String) -> Vec<Row> {
