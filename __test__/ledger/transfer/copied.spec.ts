@@ -3,8 +3,8 @@
 import { expect } from 'vitest'
 import { type AgentEngine, Broker } from '../../../index.js'
 import { context } from '../../support/engine.js'
-import { directions, kindsOfLedgers, open, testOf } from '../../support/ledger/copies.js'
 import { compactedTurn, plainTurn } from '../../support/ledger/turn-input.js'
+import { directions, kindsOfLedgers, open, testOf } from './ledgers.js'
 
 const kinds = kindsOfLedgers()
 const agents = { main: { model: 'test-model', provider: 'test' } }
@@ -118,7 +118,7 @@ for (const [from, to] of directions) {
       const messages = plainTurn.messages.map((message) => ({
         ...message,
         id: `${message.id}${n}`,
-        content: 'lorem ipsum '.repeat(message.role === 'user' ? 1 : 750_000),
+        content: 'lorem ipsum '.repeat(message.role === 'user' || n === 2 ? 1 : 750_000),
       }))
       await source.ledger.writeTurn(context({ sessionLabel: `s${n}` }), { ...plainTurn, messages })
     }

@@ -6,11 +6,11 @@ import { Broker, type Page, type TurnSummary } from '../../../index.js'
 import { pending } from '../../support/approvals.js'
 import { closing, folder } from '../../support/cleanup.js'
 import { context, scriptedEngine } from '../../support/engine.js'
-import { directions, kindsOfLedgers, open, testOf } from '../../support/ledger/copies.js'
 import { histories } from '../../support/ledger/dump.js'
 import { refusal } from '../../support/ledger/sqlite3.js'
 import { compactedTurn } from '../../support/ledger/turn-input.js'
 import { child } from '../../support/processes/child.js'
+import { directions, kindsOfLedgers, open, testOf } from './ledgers.js'
 
 const kinds = kindsOfLedgers()
 

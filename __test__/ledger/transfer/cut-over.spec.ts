@@ -6,10 +6,10 @@ import { expect, test } from 'vitest'
 import { type AgentEngine, Broker, type LedgerCopy } from '../../../index.js'
 import { closing, folder } from '../../support/cleanup.js'
 import { context, scriptedEngine } from '../../support/engine.js'
-import { directions, kindsOfLedgers, open, testOf } from '../../support/ledger/copies.js'
 import { histories } from '../../support/ledger/dump.js'
 import { refusal } from '../../support/ledger/sqlite3.js'
 import { compactedTurn } from '../../support/ledger/turn-input.js'
+import { directions, kindsOfLedgers, open, testOf } from './ledgers.js'
 
 type Target = Parameters<AgentEngine['ledger']['copyTo']>[0]
 

@@ -108,7 +108,7 @@ pub async fn perform(rows: &dyn Rows, step: &CopyStep) -> Stored<CopyAnswer> {
             }
         }
         CopyStep::Fence { place, token } => rows.fence(place, token).await?,
-        CopyStep::Release(token) => rows.release(token).await?,
+        CopyStep::Release(token) => drop(rows.release(token).await?),
         CopyStep::Finish(token) => {
             if !rows.finish_move(token).await? {
                 let why = "another call of `copyTo` has closed this ledger, or opened it again, since this one had closed it; \
@@ -117,7 +117,7 @@ pub async fn perform(rows: &dyn Rows, step: &CopyStep) -> Stored<CopyAnswer> {
             }
         }
         CopyStep::Identity => answer.list = rows.identity().await?,
-        CopyStep::Mark(mark) => rows.set_copy_mark(mark).await?,
+        CopyStep::Mark(mark) => drop(rows.set_copy_mark(mark).await?),
         CopyStep::Noted(of, after) => answer.rows = rows.noted(*of, after).await?,
         CopyStep::Unnoted(of, list) => answer.rows = rows.unnoted(*of, list).await?,
         CopyStep::Note(of, list) => rows.note(*of, list).await?,

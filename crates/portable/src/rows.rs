@@ -76,14 +76,14 @@ pub trait Rows {
     /// # Errors
     /// `ledger_moved` for another place than the one to which it was moved for good.
     fn fence<'a>(&'a self, place: &'a str, token: &'a str) -> Answer<'a, ()>;
-    /// Allows them again where that call refuses them, unless the refusal is final.
-    fn release<'a>(&'a self, token: &'a str) -> Answer<'a, ()>;
+    /// Allows them again where that call refuses them, unless the refusal is final. Whether it did.
+    fn release<'a>(&'a self, token: &'a str) -> Answer<'a, bool>;
     /// Makes the refusal of that call final; false where it does not refuse.
     fn finish_move<'a>(&'a self, token: &'a str) -> Answer<'a, bool>;
     /// The id of the ledger, and its mark if there is one.
     fn identity(&self) -> Answer<'_, Vec<String>>;
-    /// Sets the mark.
-    fn set_copy_mark<'a>(&'a self, mark: &'a str) -> Answer<'a, ()>;
+    /// Sets the mark. True.
+    fn set_copy_mark<'a>(&'a self, mark: &'a str) -> Answer<'a, bool>;
     /// A page of the rows after the one with this key, or from the first one.
     fn noted<'a>(&'a self, of: NotedTable, after: &'a [String]) -> Answer<'a, Vec<Vec<String>>>;
     /// Those of the rows that are not there.
@@ -118,8 +118,8 @@ pub trait Rows {
     fn write_session<'a>(&'a self, row: &'a SessionRow) -> Answer<'a, ()>;
     /// Moves the pointer of a session, and makes it visible.
     fn point<'a>(&'a self, label: &'a str, turn: Option<&'a str>, at: i64) -> Answer<'a, ()>;
-    /// Removes the log of a session.
-    fn forget_log<'a>(&'a self, label: &'a str) -> Answer<'a, ()>;
+    /// Removes the log of a session. Whether there was one.
+    fn forget_log<'a>(&'a self, label: &'a str) -> Answer<'a, bool>;
     /// Adds an entry to the log of a session.
     fn log<'a>(&'a self, label: &'a str, turn: &'a str, at: i64) -> Answer<'a, ()>;
 }

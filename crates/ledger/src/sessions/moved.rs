@@ -36,10 +36,10 @@ pub(crate) fn set(connection: &Connection, place: &str, token: &str) -> Stored<(
     sql::exec(connection, set, (place, token), WRITING).map(drop)
 }
 
-/// Opens the ledger again where that call has closed it, and not for good.
-pub(crate) fn release(connection: &Connection, token: &str) -> Stored<()> {
+/// Opens the ledger again where that call has closed it, and not for good. Whether it did.
+pub(crate) fn release(connection: &Connection, token: &str) -> Stored<bool> {
     let delete = "DELETE FROM moved WHERE is_final = 0 AND token = ?1";
-    sql::exec(connection, delete, (token,), WRITING).map(drop)
+    Ok(sql::exec(connection, delete, (token,), WRITING)? > 0)
 }
 
 /// Closes the ledger for good where that call has closed it; false where it has not.
@@ -54,7 +54,7 @@ pub(crate) fn copy_mark(connection: &Connection) -> Stored<Option<String>> {
 }
 
 /// Writes that.
-pub(crate) fn mark_copy(connection: &Connection, mark: &str) -> Stored<()> {
+pub(crate) fn mark_copy(connection: &Connection, mark: &str) -> Stored<bool> {
     let set = "INSERT OR REPLACE INTO copy_mark (id, mark) VALUES (1, ?1)";
-    sql::exec(connection, set, (mark,), WRITING).map(drop)
+    Ok(sql::exec(connection, set, (mark,), WRITING)? > 0)
 }

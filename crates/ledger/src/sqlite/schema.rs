@@ -55,11 +55,11 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration::Sql(include_str!("migrations/broker/380_queue_blobs.sql")),
     Migration::Sql(include_str!("migrations/memory/400_memory.sql")),
     Migration::Sql(include_str!("migrations/memory/401_extraction.sql")),
-    Migration::Sql(include_str!("migrations/410_moved.sql")),
+    Migration::Sql(include_str!("migrations/moves/410_moved.sql")),
     Migration::Sql(include_str!("migrations/420_rate_queues.sql")),
     Migration::Sql(include_str!("migrations/memory/430_entities.sql")),
     Migration::Sql(include_str!("migrations/broker/440_queue_counts.sql")),
-    Migration::Sql(include_str!("migrations/450_moves.sql")),
+    Migration::Sql(include_str!("migrations/moves/450_moves.sql")),
 ];
 
 /// Brings a file to the newest of `migrations` in one transaction; concurrent processes are serialized by the transaction.

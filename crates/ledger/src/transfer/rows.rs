@@ -249,7 +249,7 @@ impl Rows for SqliteRows<'_> {
         now(moved::set(self.connection, place, token))
     }
 
-    fn release<'a>(&'a self, token: &'a str) -> Answer<'a, ()> {
+    fn release<'a>(&'a self, token: &'a str) -> Answer<'a, bool> {
         now(moved::release(self.connection, token))
     }
 
@@ -264,7 +264,7 @@ impl Rows for SqliteRows<'_> {
         }))
     }
 
-    fn set_copy_mark<'a>(&'a self, mark: &'a str) -> Answer<'a, ()> {
+    fn set_copy_mark<'a>(&'a self, mark: &'a str) -> Answer<'a, bool> {
         now(moved::mark_copy(self.connection, mark))
     }
 
@@ -336,9 +336,10 @@ impl Rows for SqliteRows<'_> {
         now(moved.and_then(|()| pointers::opened(self.connection, label)))
     }
 
-    fn forget_log<'a>(&'a self, label: &'a str) -> Answer<'a, ()> {
+    fn forget_log<'a>(&'a self, label: &'a str) -> Answer<'a, bool> {
         let delete = "DELETE FROM session_history WHERE session_label = ?1";
-        now(sql::exec(self.connection, delete, (label,), "write the log of a session").map(drop))
+        let doing = "write the log of a session";
+        now(sql::exec(self.connection, delete, (label,), doing).map(|rows| rows > 0))
     }
 
     fn log<'a>(&'a self, label: &'a str, turn: &'a str, at: i64) -> Answer<'a, ()> {

@@ -68,6 +68,11 @@ impl<'a> ServerRows<'a> {
         Ok(self.rows(text, params).await?.into_iter().next())
     }
 
+    /// Whether the statement with this one parameter has changed a row.
+    fn change<'b>(&'b self, text: &'static str, of: &'b str) -> Answer<'b, bool> {
+        Box::pin(async move { Ok(!self.rows(text, &[(&of, Type::TEXT)]).await?.is_empty()) })
+    }
+
     async fn find_there(&self, label: &str) -> Stored<Option<There>> {
         let text = "select head, opening and head is null as is_hidden, running is not null or parked is not null as runs
             from @sessions where label = $1";
@@ -220,20 +225,16 @@ impl Rows for ServerRows<'_> {
         })
     }
 
-    fn release<'a>(&'a self, token: &'a str) -> Answer<'a, ()> {
-        Box::pin(async move {
-            let set =
-                "update @ledger set moved_to = null where moved_token = $1 and not moved_for_good";
-            self.rows(set, &[(&token, Type::TEXT)]).await.map(drop)
-        })
+    fn release<'a>(&'a self, token: &'a str) -> Answer<'a, bool> {
+        let set = "update @ledger set moved_to = null
+            where moved_token = $1 and not moved_for_good returning 1";
+        self.change(set, token)
     }
 
     fn finish_move<'a>(&'a self, token: &'a str) -> Answer<'a, bool> {
-        Box::pin(async move {
-            let set = "update @ledger set moved_for_good = true
-                where moved_token = $1 and moved_to is not null returning 1";
-            Ok(!self.rows(set, &[(&token, Type::TEXT)]).await?.is_empty())
-        })
+        let set = "update @ledger set moved_for_good = true
+            where moved_token = $1 and moved_to is not null returning 1";
+        self.change(set, token)
     }
 
     fn identity(&self) -> Answer<'_, Vec<String>> {
@@ -244,11 +245,8 @@ impl Rows for ServerRows<'_> {
         })
     }
 
-    fn set_copy_mark<'a>(&'a self, mark: &'a str) -> Answer<'a, ()> {
-        Box::pin(async move {
-            let set = "update @ledger set copy_mark = $1";
-            self.rows(set, &[(&mark, Type::TEXT)]).await.map(drop)
-        })
+    fn set_copy_mark<'a>(&'a self, mark: &'a str) -> Answer<'a, bool> {
+        self.change("update @ledger set copy_mark = $1 returning 1", mark)
     }
 
     fn noted<'a>(&'a self, of: NotedTable, after: &'a [String]) -> Answer<'a, Vec<Vec<String>>> {
@@ -387,11 +385,8 @@ impl Rows for ServerRows<'_> {
         })
     }
 
-    fn forget_log<'a>(&'a self, label: &'a str) -> Answer<'a, ()> {
-        Box::pin(async move {
-            let text = "delete from @session_moves where session_label = $1";
-            self.rows(text, &[(&label, Type::TEXT)]).await.map(drop)
-        })
+    fn forget_log<'a>(&'a self, label: &'a str) -> Answer<'a, bool> {
+        self.change("delete from @session_moves where session_label = $1 returning 1", label)
     }
 
     fn log<'a>(&'a self, label: &'a str, turn: &'a str, at: i64) -> Answer<'a, ()> {

@@ -2,6 +2,7 @@
 
 use super::*;
 
+mod copying;
 mod deletion;
 mod memory;
 mod metadata;

@@ -2,9 +2,9 @@
 
 import { test } from 'vitest'
 import type { AgentEngine, AgentEngineOptions } from '../../../index.js'
-import { closing, folder } from '../cleanup.js'
-import { scriptedEngine } from '../engine.js'
-import { hasPostgres, postgresServer } from './postgres.js'
+import { closing, folder } from '../../support/cleanup.js'
+import { scriptedEngine } from '../../support/engine.js'
+import { hasPostgres, postgresServer } from '../../support/ledger/postgres.js'
 
 /** From where a ledger is copied, and where to. */
 export const directions = [
