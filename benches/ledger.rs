@@ -195,6 +195,7 @@ async fn journalled(ledger: &Ledger, turn: &TurnEnd) -> Option<String> {
         context: r#"{"systemPrompt":"s","model":"claude-sonnet-4","maxIterations":25}"#.to_owned(),
         target: None,
         items: Vec::new(),
+        named: Vec::new(),
     };
     let Opened::Leased(epoch) = ledger.begin(Box::new(opening)).await.unwrap() else {
         panic!("the session is free");
