@@ -71,8 +71,8 @@ async fn the_command_line_reads_what_was_committed() {
     for _ in 0..2 {
         let migrations =
             concat!(env!("CARGO_MANIFEST_DIR"), "/crates/ledger/src/sqlite/migrations");
-        let folders =
-            ["", "/format_1", "/broker", "/memory"].map(|folder| format!("{migrations}{folder}"));
+        let folders = ["", "/format_1", "/broker", "/memory", "/moves"]
+            .map(|folder| format!("{migrations}{folder}"));
         let steps = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap());
         let is_step = |name: std::ffi::OsString| name.to_string_lossy().ends_with(".sql");
         let version =
