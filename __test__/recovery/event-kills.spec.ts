@@ -30,7 +30,7 @@ test(`${KILLS} kills: the events of a consumer are a prefix of the replay`, {
   for (let round = 0; round < KILLS; round++) {
     const changes = JSON.stringify({ replies, runId: `k${round}`, label: `s${round}` })
     const child = killable('recovery/events.mjs', [file, 'crash', changes])
-    await child.count(1 + Math.floor(Math.random() * 150))
+    await Promise.race([child.count(1 + Math.floor(Math.random() * 150)), child.ended])
     // At any later moment.
     setTimeout(() => child.kill(), Math.random() * 8)
     expect(await child.ended).toBe('SIGKILL')

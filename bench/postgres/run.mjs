@@ -3,7 +3,7 @@
 // with the same sessions divided; and how soon another process knows of its end. It prints medians and asserts none.
 //
 //     node bench/postgres/run.mjs [reps]     # 3; a private server by crates/postgres/serve.sh, with fsync on; a release build
-//     node bench/postgres/run.mjs --only wake
+//     node bench/postgres/run.mjs --only wake           # or `processes`, and the repetitions
 //
 // `FLOOR_PROFILE=dev` builds the program of the floor as a debug addon is built.
 
@@ -17,8 +17,8 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { built, floor, template } from './floor.mjs'
 
-const isWakeOnly = process.argv[2] === '--only' && process.argv[3] === 'wake'
-const reps = isWakeOnly ? 0 : Number(process.argv[2] ?? 3)
+const only = process.argv[2] === '--only' ? process.argv[3] : undefined
+const reps = Number(process.argv[only === undefined ? 2 : 4] ?? 3)
 const { AgentEngine, scriptedProvider } = createRequire(import.meta.url)(
   process.env.NEXUS_ENGINE ?? '../../index.js',
 )
@@ -262,22 +262,24 @@ async function overProcesses() {
     }
   }
   const of = (n, key) => median(rounds[n].map((round) => round[key]))
-  return loads.map(({ count, sessions, pool }, n) => [
-    count,
-    `${sessions}, ${pool}`,
-    thousands(of(n, 'perSecond')),
-    thousands(of(n, 'cpuUs')),
-    n === 0 ? '' : `${Math.round((of(n, 'cpuUs') / of(0, 'cpuUs') - 1) * 100)} %`,
-  ])
+  table(
+    ['Processes', 'sessions, connections of each', 'Turns/s', 'CPU µs a turn', 'more than one'],
+    loads.map(({ count, sessions, pool }, n) => [
+      count,
+      `${sessions}, ${pool}`,
+      thousands(of(n, 'perSecond')),
+      thousands(of(n, 'cpuUs')),
+      n === 0 ? '' : `${Math.round((of(n, 'cpuUs') / of(0, 'cpuUs') - 1) * 100)} %`,
+    ]),
+  )
 }
 
-/** Everything but the wake-ups. */
+/** A turn and its size, and turns a second. */
 async function figures() {
   const program = built(profile)
   const one = await oneTurn()
   const alone = await beside(one, program, 1)
   const many = await beside(one, program, 64)
-  const processes = await overProcesses()
   const { schema: sized } = await engines(1, 64, 30)
   sql('vacuum full', sized)
   const size = sql(
@@ -309,23 +311,22 @@ async function figures() {
     of('ratio').toFixed(2),
   ]
   table(['Sessions', 'Turns/s', 'Floor', 'Ratio'], [row(1, alone), row(64, many)])
-  table(
-    ['Processes', 'sessions, connections of each', 'Turns/s', 'CPU µs a turn', 'more than one'],
-    processes,
-  )
 }
 
 try {
   if (sql('show fsync') !== 'on') throw new Error('the server does not wait for its disk')
-  if (!isWakeOnly) await figures()
-  const { p50, p95 } = await wakeUps()
-  table(
-    ['Wake-up', 'ms'],
-    [
-      ['median', p50.toFixed(1)],
-      ['95th percentile', p95.toFixed(1)],
-    ],
-  )
+  if (only === undefined) await figures()
+  if (only !== 'wake') await overProcesses()
+  if (only !== 'processes') {
+    const { p50, p95 } = await wakeUps()
+    table(
+      ['Wake-up', 'ms'],
+      [
+        ['median', p50.toFixed(1)],
+        ['95th percentile', p95.toFixed(1)],
+      ],
+    )
+  }
   const load = loadavg().map((it) => it.toFixed(2))
   console.log(`load average ${load.join(' ')}; the floor's profile: ${profile}`)
 } finally {

@@ -78,7 +78,7 @@ impl Dispatcher {
                 if !(has_turn && follows) {
                     if self.begin_stepping(&session_label) {
                         self.steps(&session_label).await;
-                    } else if has_turn {
+                    } else {
                         self.next_step(&session_label).await;
                     }
                 }

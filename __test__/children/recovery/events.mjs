@@ -54,7 +54,8 @@ if (mode === 'run') {
   for (let turn = 0; ; turn++) {
     const run = engine.run(context({ sessionLabel: label, tools, runId: `${runId}-${turn}` }))
     for await (const event of run) print([`${runId}-${turn}`, event])
-    if (!(await run.result).persisted) throw new Error('a turn was not persisted')
+    const { persisted, persistError, error } = await run.result
+    if (!persisted) throw new Error(`not persisted: ${JSON.stringify(persistError ?? error)}`)
   }
 }
 if (mode !== 'idle') {
