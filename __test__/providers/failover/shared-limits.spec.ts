@@ -37,12 +37,12 @@ test('three processes on one ledger cause no storm of refusals, and use the whol
   const { it, outcomes } = await crowd(() => file)
   expect(it.served.length).toBe(3 * (CALLS + 1))
   expect(outcomes.every((outcome) => outcome.startsWith('end_turn '))).toBe(true)
-  // A process that is far from the limit by its own answers asks after four calls of this limit: those of two processes may be what the
-  // third has been admitted for. All the others ask first.
-  expect(it.refused).toBeLessThanOrEqual(2 * 4)
+  // A process that is far from the limit by its own answers asks after four or five calls of this limit: those of two processes may be what
+  // the third has been admitted for. All the others ask first.
+  expect(it.refused).toBeLessThanOrEqual(2 * 5)
 })
 
 test('each on a ledger of its own, they are refused', async () => {
   const { it } = await crowd(() => newLedger())
-  expect(it.refused).toBeGreaterThan(2 * 4)
+  expect(it.refused).toBeGreaterThan(2 * 5)
 })
