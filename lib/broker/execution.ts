@@ -23,7 +23,7 @@ class Execution implements MessageExecution {
   #listeners = new Set<Listener>()
   /** Whether the host has aborted it. The message may not be stored yet, and its run not have begun. */
   #isAborted = false
-  /** Its result is known, or is that of a run. A second report of its end, from another process, asks for nothing. */
+  /** Whether its end was reported. A second report, from another process, must not ask for the result again. */
   #hasEnded = false
   #resolve!: (result: AgentResult | Promise<AgentResult>) => void
   #reject!: (error: unknown) => void

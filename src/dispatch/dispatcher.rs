@@ -193,6 +193,7 @@ impl Dispatcher {
     /// Takes steps until nothing has changed meanwhile.
     pub(super) async fn steps(self: &Arc<Self>, label: &str) {
         loop {
+            // They go on when this step has ended.
             let _waiting = {
                 let mut state = self.lock();
                 let session = state.session(label);

@@ -59,18 +59,24 @@ function cutOver(engine: AgentEngine, target: Target) {
   return { outcome, closed, abort }
 }
 
+/** Two cut-overs of a ledger whose open turn they wait for, the second of which has closed it last. */
+async function twoCutOvers(from: Target, target: Target) {
+  const { engine, end, result } = await withOpenTurn(from)
+  const first = cutOver(engine, target)
+  await first.closed
+  const second = cutOver(engine, target)
+  await second.closed
+  return { engine, end, result, first, second }
+}
+
 for (const [from, to] of directions) {
   const live = testOf(from, to)
 
   live(
     `${from} that a second call has closed stays closed when the first one ends, and moves to ${to}`,
     async () => {
-      const { engine, end, result } = await withOpenTurn(kinds[from]())
       const target = kinds[to]()
-      const first = cutOver(engine, target)
-      await first.closed
-      const second = cutOver(engine, target)
-      await second.closed
+      const { engine, end, result, first, second } = await twoCutOvers(kinds[from](), target)
       first.abort.abort()
       expect(await first.outcome).toMatchObject({ name: 'AbortError' })
       expect((await refusal(engine.ledger.alias('uno', 'one'))).code).toBe('ledger_moved')
@@ -85,12 +91,8 @@ for (const [from, to] of directions) {
   live(
     `a call whose closed ledger in ${from} was opened again moves nothing to ${to}`,
     async () => {
-      const { engine, end, result } = await withOpenTurn(kinds[from]())
       const target = kinds[to]()
-      const first = cutOver(engine, target)
-      await first.closed
-      const second = cutOver(engine, target)
-      await second.closed
+      const { engine, end, result, first, second } = await twoCutOvers(kinds[from](), target)
       second.abort.abort()
       expect(await second.outcome).toMatchObject({ name: 'AbortError' })
       end()

@@ -32,7 +32,7 @@ pub(crate) struct CopyPart {
     /// The ledger takes nothing new any more.
     #[serde(default)]
     moved: bool,
-    /// What the call is known by.
+    /// The id of the call of `copyTo` that the part belongs to: a ledger stores which one has closed it.
     token: String,
 }
 
