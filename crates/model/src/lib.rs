@@ -141,7 +141,7 @@ pub use ports::future::PortFuture;
 pub use ports::journal::{Journal, Reserved};
 pub use ports::ledger::LedgerPorts;
 pub use ports::ledger_admin::LedgerAdmin;
-pub use ports::ledger_copy::{CopyAnswer, CopyStep, NotedTable};
+pub use ports::ledger_copy::{CopiedTable, CopyAnswer, CopyStep};
 pub use ports::ledger_read::LedgerRead;
 pub use ports::live::{LiveRun, RunEvent, RunEventKind, RunNames, RunRegistration};
 pub use ports::memory_store::{

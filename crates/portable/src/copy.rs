@@ -38,7 +38,7 @@ pub fn writes(step: &CopyStep) -> bool {
             | CopyStep::Release(_)
             | CopyStep::Finish(_)
             | CopyStep::Mark(_)
-            | CopyStep::Note(..)
+            | CopyStep::WriteRows(..)
     )
 }
 
@@ -118,9 +118,9 @@ pub async fn perform(rows: &dyn Rows, step: &CopyStep) -> Stored<CopyAnswer> {
         }
         CopyStep::Identity => answer.list = rows.identity().await?,
         CopyStep::Mark(mark) => drop(rows.set_copy_mark(mark).await?),
-        CopyStep::Noted(of, after) => answer.rows = rows.noted(*of, after).await?,
-        CopyStep::Unnoted(of, list) => answer.rows = rows.unnoted(*of, list).await?,
-        CopyStep::Note(of, list) => rows.note(*of, list).await?,
+        CopyStep::Rows(of, after) => answer.rows = rows.rows_after(*of, after).await?,
+        CopyStep::MissingRows(of, list) => answer.rows = rows.missing_rows(*of, list).await?,
+        CopyStep::WriteRows(of, list) => rows.write_rows(*of, list).await?,
     }
     Ok(answer)
 }

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 use crate::error::Stored;
 use crate::record::{SessionRecord, TurnRecord};
-use model::{Approval, CompactionResult, NotedTable, SessionRow, StorageError, StorageErrorKind};
+use model::{Approval, CompactionResult, CopiedTable, SessionRow, StorageError, StorageErrorKind};
 
 /// An answer of the rows. A file has it at once.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Stored<T>> + 'a>>;
@@ -85,15 +85,19 @@ pub trait Rows {
     /// Sets the mark. True.
     fn set_copy_mark<'a>(&'a self, mark: &'a str) -> Answer<'a, bool>;
     /// A page of the rows after the one with this key, or from the first one.
-    fn noted<'a>(&'a self, of: NotedTable, after: &'a [String]) -> Answer<'a, Vec<Vec<String>>>;
-    /// Those of the rows that are not there.
-    fn unnoted<'a>(
+    fn rows_after<'a>(
         &'a self,
-        of: NotedTable,
+        of: CopiedTable,
+        after: &'a [String],
+    ) -> Answer<'a, Vec<Vec<String>>>;
+    /// Those of the rows that are not there.
+    fn missing_rows<'a>(
+        &'a self,
+        of: CopiedTable,
         rows: &'a [Vec<String>],
     ) -> Answer<'a, Vec<Vec<String>>>;
     /// Writes rows, in the place of those with the same keys. What is forgotten goes from the index.
-    fn note<'a>(&'a self, of: NotedTable, rows: &'a [Vec<String>]) -> Answer<'a, ()>;
+    fn write_rows<'a>(&'a self, of: CopiedTable, rows: &'a [Vec<String>]) -> Answer<'a, ()>;
 
     /// Whether the ledger has the turn, ended or not.
     fn exists<'a>(&'a self, turn: &'a str) -> Answer<'a, bool>;

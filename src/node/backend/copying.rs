@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{notes, open};
+use super::{open, table_rows};
 use crate::node::options::LedgerFields;
 use crate::node::reply::{Answer, json};
 use base::clock::Clock;
@@ -104,7 +104,7 @@ pub(crate) async fn part(from: LedgerPorts, part: CopyPart) -> Answer {
             return Err(EngineError::option(InputError::new("target", why)));
         }
         Phase::Distinct => Ok(PartDone::default()),
-        Phase::Notes => notes::copy(&from, &to, moved).await.map(|()| PartDone::default()),
+        Phase::Notes => table_rows::copy(&from, &to, moved).await.map(|()| PartDone::default()),
         Phase::Turns => turns(&from, &to, range).await,
         Phase::Compare => compare(&from, &to, range, moved).await,
         Phase::Sessions | Phase::Fence | Phase::Release | Phase::Finish | Phase::Left => {
@@ -243,7 +243,7 @@ async fn compare(
                         part.done.problems.push(differs(&format!("session `{label}`")));
                     }
                 }
-                for table in notes::differing(from, to).await? {
+                for table in table_rows::differing(from, to).await? {
                     part.done.problems.push(differs(&format!("a row of `{table}`")));
                 }
             }

@@ -1,7 +1,7 @@
 //! The backends of a ledger: opened by their options, and copied from one to another.
 
 pub(super) mod copying;
-mod notes;
 mod open;
+mod table_rows;
 
 pub(super) use self::open::{check, open, salvage};

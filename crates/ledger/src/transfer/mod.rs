@@ -5,8 +5,8 @@
 
 mod export;
 mod insert;
-mod noted;
 mod rows;
+mod table_rows;
 mod target;
 
 pub(crate) use self::export::export;

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use rusqlite::{Connection, params_from_iter};
 
 use super::insert::{insert, set_metadata};
-use super::noted;
+use super::table_rows;
 use crate::journal::compaction::write_row;
 use crate::journal::message_ids::MessageIds;
 use crate::journal::write::{insert_message, insert_tool_call, json};
@@ -24,7 +24,7 @@ use crate::sqlite::columns::{list, values};
 use crate::sqlite::error::Stored;
 use crate::sqlite::{schema, sql};
 use base::clock::Clock;
-use model::{Approval, CompactionResult, NotedTable, SessionRow, StorageErrorKind};
+use model::{Approval, CompactionResult, CopiedTable, SessionRow, StorageErrorKind};
 use portable::{Answer, Mark, MessageNotes, Moved, Parent, Rows, SessionRecord, There, TurnRecord};
 
 /// A session's turns: those that ran in it, its head, and all their ancestors.
@@ -268,20 +268,24 @@ impl Rows for SqliteRows<'_> {
         now(moved::mark_copy(self.connection, mark))
     }
 
-    fn noted<'a>(&'a self, of: NotedTable, after: &'a [String]) -> Answer<'a, Vec<Vec<String>>> {
-        now(noted::page(self.connection, of, after))
+    fn rows_after<'a>(
+        &'a self,
+        of: CopiedTable,
+        after: &'a [String],
+    ) -> Answer<'a, Vec<Vec<String>>> {
+        now(table_rows::page(self.connection, of, after))
     }
 
-    fn unnoted<'a>(
+    fn missing_rows<'a>(
         &'a self,
-        of: NotedTable,
+        of: CopiedTable,
         rows: &'a [Vec<String>],
     ) -> Answer<'a, Vec<Vec<String>>> {
-        now(noted::unnoted(self.connection, of, rows))
+        now(table_rows::missing(self.connection, of, rows))
     }
 
-    fn note<'a>(&'a self, of: NotedTable, rows: &'a [Vec<String>]) -> Answer<'a, ()> {
-        now(noted::write(self.connection, of, rows))
+    fn write_rows<'a>(&'a self, of: CopiedTable, rows: &'a [Vec<String>]) -> Answer<'a, ()> {
+        now(table_rows::write(self.connection, of, rows))
     }
 
     fn exists<'a>(&'a self, turn: &'a str) -> Answer<'a, bool> {

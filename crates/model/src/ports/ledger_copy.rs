@@ -38,16 +38,16 @@ pub enum CopyStep {
     /// Sets the mark, by which a copy knows whether its target is the ledger itself.
     Mark(String),
     /// Lists rows after one.
-    Noted(NotedTable, Vec<String>),
+    Rows(CopiedTable, Vec<String>),
     /// Finds those of the rows that this ledger does not have.
-    Unnoted(NotedTable, Vec<Vec<String>>),
+    MissingRows(CopiedTable, Vec<Vec<String>>),
     /// Writes rows.
-    Note(NotedTable, Vec<Vec<String>>),
+    WriteRows(CopiedTable, Vec<Vec<String>>),
 }
 
 /// A table that is copied row by row: its columns are texts and, as the last one, a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NotedTable {
+pub enum CopiedTable {
     /// The turns and facts that the memory has forgotten.
     Forgotten,
     /// The events whose messages were queued.
@@ -56,7 +56,7 @@ pub enum NotedTable {
     Suspensions,
 }
 
-impl NotedTable {
+impl CopiedTable {
     /// Its name, its columns, and how many of them are the key.
     #[must_use]
     pub const fn parts(self) -> (&'static str, &'static [&'static str], usize) {

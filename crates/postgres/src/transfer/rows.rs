@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 
 use base::clock::Clock;
-use model::{Approval, CompactionResult, Metadata, NotedTable, SessionRow};
+use model::{Approval, CompactionResult, CopiedTable, Metadata, SessionRow};
 use portable::{Answer, Mark, Moved, Parent, Rows, SessionRecord, Stored, There, TurnRecord};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error, Row};
@@ -249,20 +249,24 @@ impl Rows for ServerRows<'_> {
         self.change("update @ledger set copy_mark = $1 returning 1", mark)
     }
 
-    fn noted<'a>(&'a self, of: NotedTable, after: &'a [String]) -> Answer<'a, Vec<Vec<String>>> {
-        Box::pin(self.noted_page(of, after))
+    fn rows_after<'a>(
+        &'a self,
+        of: CopiedTable,
+        after: &'a [String],
+    ) -> Answer<'a, Vec<Vec<String>>> {
+        Box::pin(self.page_of(of, after))
     }
 
-    fn unnoted<'a>(
+    fn missing_rows<'a>(
         &'a self,
-        of: NotedTable,
+        of: CopiedTable,
         rows: &'a [Vec<String>],
     ) -> Answer<'a, Vec<Vec<String>>> {
-        Box::pin(self.unnoted_rows(of, rows))
+        Box::pin(self.missing_of(of, rows))
     }
 
-    fn note<'a>(&'a self, of: NotedTable, rows: &'a [Vec<String>]) -> Answer<'a, ()> {
-        Box::pin(self.note_rows(of, rows))
+    fn write_rows<'a>(&'a self, of: CopiedTable, rows: &'a [Vec<String>]) -> Answer<'a, ()> {
+        Box::pin(self.write_to(of, rows))
     }
 
     fn exists<'a>(&'a self, turn: &'a str) -> Answer<'a, bool> {

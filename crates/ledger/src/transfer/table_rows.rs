@@ -6,14 +6,14 @@ use crate::memory_rows::forget;
 use crate::sqlite::checksum::insert;
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
-use model::NotedTable;
+use model::CopiedTable;
 
 const DOING: &str = "copy the ledger";
 
 /// A page of the rows after the one with this key, or from the first one.
 pub(super) fn page(
     connection: &Connection,
-    of: NotedTable,
+    of: CopiedTable,
     after: &[String],
 ) -> Stored<Vec<Vec<String>>> {
     let (table, names, keys) = of.parts();
@@ -30,9 +30,9 @@ pub(super) fn page(
 }
 
 /// Those of the rows that are not there.
-pub(super) fn unnoted(
+pub(super) fn missing(
     connection: &Connection,
-    of: NotedTable,
+    of: CopiedTable,
     rows: &[Vec<String>],
 ) -> Stored<Vec<Vec<String>>> {
     let (table, names, _) = of.parts();
@@ -49,8 +49,8 @@ pub(super) fn unnoted(
 }
 
 /// Writes rows, in the place of those with the same keys. What is forgotten goes from the index.
-pub(super) fn write(connection: &Connection, of: NotedTable, rows: &[Vec<String>]) -> Stored<()> {
-    if of == NotedTable::Forgotten {
+pub(super) fn write(connection: &Connection, of: CopiedTable, rows: &[Vec<String>]) -> Stored<()> {
+    if of == CopiedTable::Forgotten {
         for row in rows {
             if let [kind, id, at] = row.as_slice() {
                 forget::copied(connection, (kind, id), at)?;

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use model::{CopyStep, LedgerPorts, NotedTable, StorageError};
+use model::{CopiedTable, CopyStep, LedgerPorts, StorageError};
 
 /// Copies the rows that the other ledger has not. The suspended queues are those of a ledger that moves: until then they change.
 pub(super) async fn copy(
@@ -10,12 +10,12 @@ pub(super) async fn copy(
     to: &LedgerPorts,
     moved: bool,
 ) -> Result<(), StorageError> {
-    note(from, to, NotedTable::Forgotten).await?;
-    note(from, to, NotedTable::Events).await?;
+    copy_table(from, to, CopiedTable::Forgotten).await?;
+    copy_table(from, to, CopiedTable::Events).await?;
     if !moved {
         return Ok(());
     }
-    note(from, to, NotedTable::Suspensions).await?;
+    copy_table(from, to, CopiedTable::Suspensions).await?;
     // An earlier call may have copied suspensions that have ended since.
     let here = suspended(from).await?;
     let stale: HashSet<String> = suspended(to).await?.difference(&here).cloned().collect();
@@ -35,10 +35,10 @@ pub(super) async fn differing(
     to: &LedgerPorts,
 ) -> Result<Vec<&'static str>, StorageError> {
     let mut differing = Vec::new();
-    for table in [NotedTable::Forgotten, NotedTable::Events, NotedTable::Suspensions] {
+    for table in [CopiedTable::Forgotten, CopiedTable::Events, CopiedTable::Suspensions] {
         let mut pages = Pages { of: from, table, after: Vec::new() };
         while let Some(page) = pages.next().await? {
-            if !to.admin.copy_step(CopyStep::Unnoted(table, page)).await?.rows.is_empty() {
+            if !to.admin.copy_step(CopyStep::MissingRows(table, page)).await?.rows.is_empty() {
                 differing.push(table.parts().0);
                 break;
             }
@@ -47,12 +47,16 @@ pub(super) async fn differing(
     Ok(differing)
 }
 
-async fn note(from: &LedgerPorts, to: &LedgerPorts, table: NotedTable) -> Result<(), StorageError> {
+async fn copy_table(
+    from: &LedgerPorts,
+    to: &LedgerPorts,
+    table: CopiedTable,
+) -> Result<(), StorageError> {
     let mut pages = Pages { of: from, table, after: Vec::new() };
     while let Some(page) = pages.next().await? {
-        let new = to.admin.copy_step(CopyStep::Unnoted(table, page)).await?.rows;
+        let new = to.admin.copy_step(CopyStep::MissingRows(table, page)).await?.rows;
         if !new.is_empty() {
-            to.admin.copy_step(CopyStep::Note(table, new)).await?;
+            to.admin.copy_step(CopyStep::WriteRows(table, new)).await?;
         }
     }
     Ok(())
@@ -60,7 +64,7 @@ async fn note(from: &LedgerPorts, to: &LedgerPorts, table: NotedTable) -> Result
 
 async fn suspended(of: &LedgerPorts) -> Result<HashSet<String>, StorageError> {
     let mut labels = HashSet::new();
-    let mut pages = Pages { of, table: NotedTable::Suspensions, after: Vec::new() };
+    let mut pages = Pages { of, table: CopiedTable::Suspensions, after: Vec::new() };
     while let Some(page) = pages.next().await? {
         labels.extend(page.into_iter().filter_map(|row| row.into_iter().next()));
     }
@@ -70,13 +74,13 @@ async fn suspended(of: &LedgerPorts) -> Result<HashSet<String>, StorageError> {
 /// All rows of a table, in the order of their keys.
 struct Pages<'a> {
     of: &'a LedgerPorts,
-    table: NotedTable,
+    table: CopiedTable,
     after: Vec<String>,
 }
 
 impl Pages<'_> {
     async fn next(&mut self) -> Result<Option<Vec<Vec<String>>>, StorageError> {
-        let step = CopyStep::Noted(self.table, self.after.clone());
+        let step = CopyStep::Rows(self.table, self.after.clone());
         let page = self.of.admin.copy_step(step).await?.rows;
         let (_, _, keys) = self.table.parts();
         let Some(last) = page.last() else { return Ok(None) };

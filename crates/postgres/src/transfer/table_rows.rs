@@ -1,6 +1,6 @@
 //! The rows of the tables that a copy takes row by row, as texts.
 
-use model::NotedTable;
+use model::CopiedTable;
 use portable::Stored;
 use tokio_postgres::types::Type;
 
@@ -10,9 +10,9 @@ use crate::transfer::rows::ServerRows;
 
 impl ServerRows<'_> {
     /// A page of the rows after the one with this key, or from the first one.
-    pub(super) async fn noted_page(
+    pub(super) async fn page_of(
         &self,
-        of: NotedTable,
+        of: CopiedTable,
         after: &[String],
     ) -> Stored<Vec<Vec<String>>> {
         let (table, names, keys) = of.parts();
@@ -30,9 +30,9 @@ impl ServerRows<'_> {
     }
 
     /// Those of the rows that are not there.
-    pub(super) async fn unnoted_rows(
+    pub(super) async fn missing_of(
         &self,
-        of: NotedTable,
+        of: CopiedTable,
         rows: &[Vec<String>],
     ) -> Stored<Vec<Vec<String>>> {
         let (table, names, _) = of.parts();
@@ -48,7 +48,7 @@ impl ServerRows<'_> {
     }
 
     /// Writes rows, in the place of those with the same keys. What is forgotten goes from the index.
-    pub(super) async fn note_rows(&self, of: NotedTable, rows: &[Vec<String>]) -> Stored<()> {
+    pub(super) async fn write_to(&self, of: CopiedTable, rows: &[Vec<String>]) -> Stored<()> {
         let (table, names, keys) = of.parts();
         let (key, others) = names.split_at_checked(keys).unwrap_or_default();
         let set: Vec<String> = others.iter().map(|it| format!("{it} = excluded.{it}")).collect();
@@ -61,7 +61,7 @@ impl ServerRows<'_> {
         );
         let columns = transposed(names.len(), rows);
         self.rows(&text, &params(&columns)).await?;
-        if of != NotedTable::Forgotten {
+        if of != CopiedTable::Forgotten {
             return Ok(());
         }
         let of_kind = |kind: &str| -> Vec<String> {
