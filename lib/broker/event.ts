@@ -1,6 +1,5 @@
 // The event that a message came with, as a block of its own before the text of the author. It must never change that text.
 
-import { randomBytes } from 'node:crypto'
 import type { BlockOrigin, Message, RoutedEvent, RoutingTarget } from '../../index.d.ts'
 import * as addon from '../native/addon.ts'
 import { clip, guarded, refusal } from '../values/errors.ts'
@@ -73,7 +72,7 @@ function tagged(
   attributes: readonly (readonly [string, string])[],
   text: string,
 ): Tagged {
-  const nonce = randomBytes(8).toString('hex')
+  const nonce = Buffer.from(crypto.getRandomValues(new Uint8Array(8))).toString('hex')
   const args = toJson(
     { origin, nonce, attributes, text },
     'event',

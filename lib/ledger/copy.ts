@@ -1,7 +1,6 @@
 // A copy of the ledger, part by part, so that progress is reported and an abort is noticed; and the cut-over. It must never leave a
 // ledger closed whose copy has not everything.
 
-import { randomUUID } from 'node:crypto'
 import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type * as types from '../../index.d.ts'
@@ -37,7 +36,7 @@ export async function copyLedger(
 ): Promise<types.LedgerCopy> {
   const { cutOver, drainMs, onProgress, signal } = read(options)
   // Only the call that has closed the ledger finishes the move, or opens it again.
-  const token = randomUUID()
+  const token = crypto.randomUUID()
   const { password, ...to } = readFields(target, 'target', CODE, 'target.')
   // Each part has connections of its own.
   const withPassword = async () => ({

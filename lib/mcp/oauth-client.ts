@@ -1,7 +1,6 @@
 // What a client does at an authorization server: registers, sends the user there, and gets tokens.
 // It must never send a secret to another address than the server's own endpoints, or accept an answer that belongs to another login.
 
-import { createHash, randomBytes } from 'node:crypto'
 import type { McpOAuthClient, McpOAuthTokens } from '../../index.d.ts'
 import { McpOAuthError } from './oauth-addresses.ts'
 import { type Discovered, strings } from './oauth-discovery.ts'
@@ -79,7 +78,7 @@ async function logIn(
   }
   const [state, verifier] = [secret(), secret()]
   const url = new URL(found.authorization)
-  const challenge = createHash('sha256').update(verifier).digest('base64url')
+  const challenge = base64url(await crypto.subtle.digest('SHA-256', Buffer.from(verifier)))
   const wanted = {
     response_type: 'code',
     client_id: client.clientId,
@@ -159,7 +158,9 @@ function readTokens(
   }
 }
 
-const secret = () => randomBytes(32).toString('base64url')
+const base64url = (bytes: ArrayBuffer) => Buffer.from(bytes).toString('base64url')
+
+const secret = () => base64url(crypto.getRandomValues(new Uint8Array(32)).buffer)
 
 export type { Application, Authorize }
 export { clientFor, logIn, tokens }
