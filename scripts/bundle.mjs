@@ -48,15 +48,20 @@ export default async function bundle() {
       logLevel: 'warn',
     })
     const code = DIVIDED.has(file) ? file.replace(/\.js$/, '.code.js') : file
-    const { output } = await sources.write({
-      file: join(root, code),
-      format: 'cjs',
-      strict: true,
-      esModule: false,
-    })
+    const { output } = await sources.generate({ format: 'cjs', strict: true, esModule: false })
     await sources.close()
+    await writeFile(join(root, code), ascii(output[0].code))
     if (code !== file) await writeFile(join(root, file), named(code, output[0].exports))
   }
+}
+
+/**
+ * The code with escapes for what ASCII does not have, which mean the same in strings, templates and patterns. Node.js reads such a file
+ * sooner, and V8 stores it in half the memory.
+ */
+function ascii(code) {
+  const escaped = (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
+  return code.replace(/[\u0080-\uffff]/g, escaped)
 }
 
 /** A module with the exports of the file `code`, by name. */
