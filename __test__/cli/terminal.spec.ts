@@ -9,8 +9,12 @@ import { hasTmux, inTerminal } from './terminal.js'
 
 const inTmux = test.skipIf(!hasTmux)
 
-/** An answer whose second half waits at a gate. */
-function halves(first: string, second: string): { answer: Handler; open: () => void } {
+/** An answer whose second half waits at a gate, and its end at another one. */
+function halves(
+  first: string,
+  second: string,
+  end: Promise<void> = Promise.resolve(),
+): { answer: Handler; open: () => void } {
   const { wait, open } = gate()
   const answer: Handler = async (response) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' })
@@ -19,6 +23,7 @@ function halves(first: string, second: string): { answer: Handler; open: () => v
     response.write(anthropic.delta(0, { type: 'text_delta', text: first }))
     await wait
     response.write(anthropic.delta(0, { type: 'text_delta', text: second }))
+    await end
     response.end(anthropic.blockStop(0) + anthropic.end())
   }
   return { answer, open }
@@ -43,7 +48,8 @@ inTmux('a chat shows an answer while it is written, and then asks again', async 
 })
 
 inTmux('what is typed while the agent works steers it, and output waits for the line', async () => {
-  const { answer, open } = halves('One', ' two.')
+  const end = gate()
+  const { answer, open } = halves('One', ' two.', end.wait)
   const { env, sent, server } = await home(answer, says('In short: three.'))
   const { type, key, shows, screen } = inTerminal(['chat'], env)
   await shows('you>')
@@ -54,6 +60,8 @@ inTmux('what is typed while the agent works steers it, and output waits for the 
   await shows('\nsteer> be short')
   open()
   key('Enter')
+  await shows('\nsteer> be short\n two.')
+  end.open()
   await shows(/In short: three\.\n.*\nyou>$/)
   expect(screen()).toContain('\nOne\nsteer> be short\n two.\nIn short: three.\n')
   expect(server.seen).toHaveLength(2)
