@@ -366,7 +366,7 @@ export interface BashOptions {
   env?: Readonly<Record<string, string>>
   /** What happens to the processes that a command leaves running when it ends. Default: `end`. */
   background?: 'end' | 'keep'
-  /** What each process of a command may use. Default: the limits of this process; a core is never written. */
+  /** What each process of a command may use, and how many there may be. Default: the limits of this process; a core is never written. */
   limits?: {
     /** Seconds of processor time. */
     cpuSeconds?: number
@@ -375,6 +375,8 @@ export interface BashOptions {
     /** Its address space. */
     memoryBytes?: number
     openFiles?: number
+    /** Processes that a command runs at once, counted ten times a second: a command that has more is ended. Default: 1,024. */
+    processes?: number
   }
 }
 
@@ -394,7 +396,7 @@ export interface EngineCapabilities {
   }
   /** How processes are found that a command leaves: by a variable of their environment, which they can remove; or not at all. */
   descendants: 'environment' | 'none'
-  /** What `bash.limits` bounds: each process. The number of processes, and what all of them use together, need a container. */
+  /** What `bash.limits` bounds: each process, and how many a command runs at once. What all of them use together needs a container. */
   limits: { perProcess: boolean; processes: boolean; together: boolean }
 }
 

@@ -364,7 +364,7 @@ impl NativeEngine {
             // Processes that a command leaves are found by their environment: one that clears it is not.
             "descendants": if files { "environment" } else { "none" },
             // No cgroup is made: that needs rights which a library seldom has.
-            "limits": { "perProcess": files, "processes": false, "together": false },
+            "limits": { "perProcess": files, "processes": files, "together": false },
         });
         json(&capabilities).map_err(|error| js_error(&error))
     }

@@ -112,7 +112,7 @@ test('capabilities say what the kernel enforces, and the sandbox enforces it', a
   const { codingTools, sandbox, descendants, limits } = engine.capabilities()
   await engine.close()
   expect({ codingTools, descendants }).toEqual({ codingTools: true, descendants: 'environment' })
-  expect(limits).toEqual({ perProcess: true, processes: false, together: false })
+  expect(limits).toEqual({ perProcess: true, processes: true, together: false })
   expect(sandbox).toEqual({
     landlock: sandbox.landlock,
     files: sandbox.landlock >= 3,
@@ -165,7 +165,7 @@ test('options that cannot be used are refused with their path', () => {
     '`options.bash.env.A B`: is not the name of a variable',
     '`options.bash.env.A`: is not a string without NUL characters',
     '`options.bash.limits.cpuSeconds`: is not a whole number above 0',
-    '`options.bash.limits.memory`: is unknown; known are cpuSeconds, fileBytes, memoryBytes, openFiles',
+    '`options.bash.limits.memory`: is unknown; known are cpuSeconds, fileBytes, memoryBytes, openFiles, processes',
     '`options.bash.shell`: is unknown; known are sandbox, network, timeoutMs, env, background, limits',
     `\`protect[0]\`: \`${join(cwd, 'agent.db')}\` is in the workspace, where \`bash\` could change it; move it, or leave \`bash\` out of \`tools\``,
   ])
@@ -175,4 +175,12 @@ test('options that cannot be used are refused with their path', () => {
 test('each process of a command has the limits of the options', async () => {
   const limits = { cpuSeconds: 9, openFiles: 40 }
   expect(await text(shell({ limits }), 'ulimit -t; ulimit -n; ulimit -c')).toBe('9\n40\n0\n')
+})
+
+test('a command that starts processes without end is ended with all of them', async () => {
+  const bash = shell({ limits: { processes: 100 } })
+  await expect(text(bash, 'grow() { grow | grow & wait; }; grow')).rejects.toThrow(
+    /Command was ended: it ran more than 100 processes at once$/,
+  )
+  expect(await text(bash, 'echo goes on')).toBe('goes on\n')
 })

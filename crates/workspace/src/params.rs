@@ -49,7 +49,7 @@ pub struct ShellOptions {
     pub limits: ShellLimits,
 }
 
-/// What each process of a command may use; the system's own limits where there is none.
+/// What each process of a command may use, and how many there may be; the system's own limits where there is none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ShellLimits {
@@ -65,6 +65,9 @@ pub struct ShellLimits {
     /// Files that it has open at once.
     #[serde(default)]
     pub open_files: Option<u64>,
+    /// Processes that a command runs at once.
+    #[serde(default)]
+    pub processes: Option<u64>,
 }
 
 /// Whether shells are restricted.

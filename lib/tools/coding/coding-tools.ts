@@ -23,7 +23,7 @@ const CODE = 'invalid_options'
 const ABORTED = 'Operation aborted'
 const OPTIONS = ['readRoots', 'protect', 'tools', 'bash'] as const
 const BASH = ['sandbox', 'network', 'timeoutMs', 'env', 'background', 'limits'] as const
-const LIMITS = ['cpuSeconds', 'fileBytes', 'memoryBytes', 'openFiles'] as const
+const LIMITS = ['cpuSeconds', 'fileBytes', 'memoryBytes', 'openFiles', 'processes'] as const
 const SANDBOXES = ['preferred', 'required', 'off'] as const
 const BACKGROUNDS = ['end', 'keep'] as const
 /** What a shell has of the environment of the process. */

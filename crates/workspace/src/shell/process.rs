@@ -34,7 +34,8 @@ pub(super) struct Start<'s> {
 /// A shell that runs, or has ended and is not reaped.
 pub(super) struct Running {
     child: Child,
-    group: Pid,
+    /// Its process group, and its session.
+    pub(super) group: Pid,
     /// Readable once the shell has ended.
     pub(super) handle: OwnedFd,
     /// What it and its children print.
@@ -122,7 +123,7 @@ pub(super) fn failure(status: ExitStatus) -> Option<String> {
 
 /// Sets the limits of the calling process, which its children have too. A limit above the system's own is that one.
 fn limit(limits: &ShellLimits) -> io::Result<()> {
-    let ShellLimits { cpu_seconds, file_bytes, memory_bytes, open_files } = *limits;
+    let ShellLimits { cpu_seconds, file_bytes, memory_bytes, open_files, processes: _ } = *limits;
     let wanted = [
         (Resource::Cpu, cpu_seconds),
         (Resource::Fsize, file_bytes),
@@ -137,6 +138,13 @@ fn limit(limits: &ShellLimits) -> io::Result<()> {
         setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
     }
     Ok(())
+}
+
+/// Whether a process is in a session. (That of a thread of the kernel has the number 0, which is no process.)
+pub(super) fn is_in_session(pid: Pid, session: Pid) -> bool {
+    // SAFETY: the call takes a number, and only reads.
+    let found = unsafe { libc::getsid(pid.as_raw_pid()) };
+    found == session.as_raw_pid()
 }
 
 /// No handle of the host, whatever library opened it, is the shell's. A kernel before 5.11 has no such call.

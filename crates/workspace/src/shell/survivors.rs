@@ -6,11 +6,14 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Read;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use super::process::is_in_session;
 
 /// The variable that has the tag.
 pub(super) const TAG: &str = "NEXUS_AGENT_CALL";
@@ -19,12 +22,25 @@ const ROUNDS: usize = 200;
 /// How often a process is looked at that starts another program, and the time between: half a second in all.
 const MAX_STARTING: usize = 500;
 const STARTING: Duration = Duration::from_millis(1);
+/// How many processes are ended one by one. More of them multiply sooner than that.
+const FEW: usize = 64;
+/// How long the end of a process is waited for.
+const ENDING: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// The longest environment that is looked through.
 const MAX_ENVIRONMENT: u64 = 4 * 1024 * 1024;
 
-/// Ends every process with this tag; returns how many there were, or nothing if they multiply faster than they end.
-pub(super) fn end_all(tag: &str) -> Option<usize> {
-    let wanted = format!("{TAG}={tag}");
+/// The processes of a command: those of its session, and those with its tag, where that is asked for.
+pub(super) fn count(session: Pid, tag: Option<&str>) -> usize {
+    let wanted = tag.map(variable);
+    let has_tag =
+        |pid| wanted.as_ref().is_some_and(|wanted| self::tag(pid, wanted.as_bytes()) == Tag::Has);
+    processes().filter(|pid| is_in_session(*pid, session) || has_tag(*pid)).count()
+}
+
+/// Ends every process with this tag; returns how many there were, or nothing if they multiply faster than they end. `end_group` ends
+/// those of the command's group at once.
+pub(super) fn end_all(tag: &str, end_group: impl Fn()) -> Option<usize> {
+    let wanted = variable(tag);
     let mut ended = BTreeSet::new();
     let mut was_empty = false;
     for _ in 0..ROUNDS {
@@ -35,13 +51,26 @@ pub(super) fn end_all(tag: &str) -> Option<usize> {
             return Some(ended.len());
         }
         was_empty = found.is_empty();
-        for pid in found {
-            if end(pid, wanted.as_bytes()) {
+        if found.len() > FEW {
+            end_group();
+            ended.extend(found.iter().map(|pid| pid.as_raw_nonzero()));
+        }
+        for some in found.chunks(FEW) {
+            // All are asked to end before one is waited for.
+            let ending: Vec<_> =
+                some.iter().filter_map(|pid| Some((*pid, end(*pid, wanted.as_bytes())?))).collect();
+            for (pid, handle) in ending {
+                // Until it has ended it still has the tag. One that does not end in time is found again.
+                let _ended = poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&ENDING));
                 ended.insert(pid.as_raw_nonzero());
             }
         }
     }
     None
+}
+
+fn variable(tag: &str) -> String {
+    format!("{TAG}={tag}")
 }
 
 fn processes() -> impl Iterator<Item = Pid> {
@@ -101,17 +130,14 @@ fn is_starting(stat: &str) -> bool {
     memory.is_some_and(|size| size != "0") && end_of_environment == Some("0")
 }
 
-/// Ends one process; false if it is another one by now.
-fn end(pid: Pid, wanted: &[u8]) -> bool {
-    let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { return false };
+/// Ends one process, and returns its handle; nothing if it is another one by now.
+fn end(pid: Pid, wanted: &[u8]) -> Option<OwnedFd> {
+    let handle = pidfd_open(pid, PidfdFlags::empty()).ok()?;
     // The handle is of the process that had the number when it was opened: does that one have the tag?
-    if settled(pid, wanted) != Tag::Has || pidfd_send_signal(&handle, Signal::KILL).is_err() {
-        return false;
+    if settled(pid, wanted) != Tag::Has {
+        return None;
     }
-    // Until it has ended it still has the tag. One that does not end in time is found again.
-    let most = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-    let _ended = poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&most));
-    true
+    pidfd_send_signal(&handle, Signal::KILL).ok().map(|()| handle)
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use serde_json::json;
 use super::landlock::Ruleset;
 use super::output::Printed;
 use super::process::{Running, Start, failure};
+use super::process_count::ProcessCount;
 use super::sandbox::{check, ruleset};
 use super::survivors;
 use crate::cancel::Cancel;
@@ -29,6 +30,8 @@ const PIPE_GRACE: Duration = Duration::from_millis(200);
 const TERM_GRACE: Duration = Duration::from_millis(100);
 /// The shortest time between two updates.
 const UPDATE: Duration = Duration::from_millis(100);
+/// How often the processes of a command are counted.
+const COUNT: Duration = Duration::from_millis(100);
 /// Bytes of the output that an update has.
 const SHOWN: usize = 8 * 1024;
 /// The longest command: what the kernel accepts as one argument.
@@ -56,6 +59,8 @@ struct Surroundings {
 enum Stopped {
     Aborted,
     TimedOut,
+    /// It ran more processes than this.
+    TooMany(u64),
 }
 
 impl Shell {
@@ -131,8 +136,10 @@ pub(crate) fn bash(
         ruleset: ruleset.as_ref().map(Arc::clone),
         limits: shell.options.limits,
     };
+    let running = Running::start(start).map_err(failed)?;
     let mut watched = Watched {
-        running: Running::start(start).map_err(failed)?,
+        processes: ProcessCount::new(shell.options.limits.processes, &tag, running.group),
+        running,
         printed: Printed::new(),
         clock: &shell.clock,
         wake: &wake,
@@ -148,7 +155,7 @@ pub(crate) fn bash(
         if !matches!(stopped, Ok(None)) {
             running.signal(Signal::KILL);
         }
-        left = survivors::end_all(&tag);
+        left = survivors::end_all(&tag, || running.signal(Signal::KILL));
         running.signal(Signal::KILL);
     }
     let status = running.reap().map_err(failed)?;
@@ -172,12 +179,16 @@ impl Stopped {
         match self {
             Self::Aborted => "Command aborted".to_owned(),
             Self::TimedOut => format!("Command timed out after {} seconds", limit.as_secs_f64()),
+            Self::TooMany(most) => {
+                format!("Command was ended: it ran more than {most} processes at once")
+            }
         }
     }
 }
 
 struct Watched<'w> {
     running: Running,
+    processes: ProcessCount<'w>,
     printed: Printed,
     clock: &'w Clock,
     wake: &'w OwnedFd,
@@ -194,6 +205,7 @@ impl Watched<'_> {
         // When the wait ends whatever happens: after the shell's end, or after it was asked to end.
         let mut last = None;
         let (mut next_update, mut shown) = (start + UPDATE, 0);
+        let mut next_count = start + COUNT;
         let mut buffer = vec![0; PIECE];
         loop {
             let now = self.clock.instant();
@@ -208,6 +220,12 @@ impl Watched<'_> {
                     last = Some(now + TERM_GRACE);
                 }
             }
+            if now >= next_count {
+                if let Some(most) = self.processes.exceeded() {
+                    return Ok(Some(Stopped::TooMany(most)));
+                }
+                next_count = now + COUNT;
+            }
             if (has_ended && !has_pipe) || last.is_some_and(|last| now >= last) {
                 return Ok(stopped);
             }
@@ -218,7 +236,7 @@ impl Watched<'_> {
                 }
                 next_update = now + UPDATE;
             }
-            let until = last.unwrap_or(deadline);
+            let until = last.unwrap_or(deadline).min(next_count);
             let until = if self.printed.total() > shown { until.min(next_update) } else { until };
             let (ended, readable) = self
                 .wait(until.saturating_duration_since(now), has_ended, has_pipe, stopped.is_some())

@@ -368,6 +368,7 @@ fn each_process_of_a_command_has_the_limits_of_the_options_and_leaves_no_core() 
         file_bytes: Some(64 * 1024),
         memory_bytes: Some(1 << 30),
         open_files: Some(32),
+        processes: None,
     };
     let shells = Shells::with(|options| options.limits = limits);
     let shown = "ulimit -t; ulimit -v; ulimit -n; ulimit -c; ulimit -f";
@@ -378,6 +379,39 @@ fn each_process_of_a_command_has_the_limits_of_the_options_and_leaves_no_core() 
     assert!(error.contains("File size limit exceeded") || error.contains("signal"), "{error}");
     assert_eq!(fs::metadata(shells.dir.path().join("work/long")).unwrap().len(), 64 * 1024);
     assert_eq!(Shells::new().bash("ulimit -c").unwrap(), "0\n");
+}
+
+#[test]
+fn a_command_with_more_processes_than_its_limit_is_ended_with_all_of_them() {
+    let shells = Shells::with(|options| {
+        options.limits.processes = Some(40);
+    });
+    // In its session, in sessions of their own, and each making others.
+    for command in [
+        "for i in $(seq 60); do sleep 600 & done; wait",
+        "for i in $(seq 400); do setsid sleep 600 & done; wait",
+        "grow() { grow | grow & wait; }; grow",
+    ] {
+        let error = shells.bash(command).unwrap_err();
+        assert!(
+            error.ends_with("Command was ended: it ran more than 40 processes at once"),
+            "{error}"
+        );
+        assert!(!error.contains("could not all be ended"), "{command}");
+    }
+    // The shell ends at once, and what it left may be ended before there is too much of it.
+    for command in
+        ["grow() { grow | grow & }; grow", "grow() { grow | grow & }; grow > /dev/null 2>&1"]
+    {
+        let (Ok(output) | Err(output)) = shells.bash(command);
+        let is_ended =
+            output.contains("that it left running w") || output.contains("was ended: it");
+        assert!(is_ended && !output.contains("could not all be ended"), "{output}");
+    }
+    assert_eq!(
+        shells.bash("for i in $(seq 30); do sleep 0.01 & done; wait; echo well").unwrap(),
+        "well\n"
+    );
 }
 
 #[test]
