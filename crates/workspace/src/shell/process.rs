@@ -140,13 +140,6 @@ fn limit(limits: &ShellLimits) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a process is in a session. (That of a thread of the kernel has the number 0, which is no process.)
-pub(super) fn is_in_session(pid: Pid, session: Pid) -> bool {
-    // SAFETY: the call takes a number, and only reads.
-    let found = unsafe { libc::getsid(pid.as_raw_pid()) };
-    found == session.as_raw_pid()
-}
-
 /// No handle of the host, whatever library opened it, is the shell's. A kernel before 5.11 has no such call.
 fn close_on_exec() {
     // SAFETY: the call takes three numbers, and only sets a flag of this process's handles.

@@ -1,9 +1,13 @@
 //! How many processes a command runs at once. The kernel can bound those of a user only, and of root none: so they are counted while
 //! the command runs. It must cost nothing that is felt while a machine starts few processes.
+#![expect(
+    unsafe_code,
+    reason = "the session of a thread of the kernel has the number 0, which the safe call takes for no number"
+)]
 
 use rustix::process::Pid;
 
-use super::survivors;
+use super::survivors::{has_tag, processes};
 
 /// A command with more processes is ended, if the host says no number.
 const DEFAULT_LIMIT: u64 = 1024;
@@ -30,7 +34,7 @@ impl<'t> ProcessCount<'t> {
     /// The limit, if the command runs more processes.
     pub(super) fn exceeded(&mut self) -> Option<u64> {
         self.looks += 1;
-        if self.looks.is_multiple_of(EACH) && self.is_more(survivors::count(self.session, None)) {
+        if self.looks.is_multiple_of(EACH) && self.is_more(self.count(|_| false)) {
             return Some(self.limit);
         }
         let now = threads();
@@ -43,7 +47,7 @@ impl<'t> ProcessCount<'t> {
         if u64::from(rise) <= self.limit.min(MAX_RISE.into()) {
             return None;
         }
-        let count = survivors::count(self.session, Some(self.tag));
+        let count = self.count(|pid| has_tag(pid, self.tag));
         if self.is_more(count) {
             return Some(self.limit);
         }
@@ -52,9 +56,20 @@ impl<'t> ProcessCount<'t> {
         None
     }
 
+    /// The processes of its session, and others that are its own.
+    fn count(&self, is_own: impl Fn(Pid) -> bool) -> usize {
+        processes().filter(|pid| is_in_session(*pid, self.session) || is_own(*pid)).count()
+    }
+
     fn is_more(&self, count: usize) -> bool {
         u64::try_from(count).is_ok_and(|count| count > self.limit)
     }
+}
+
+fn is_in_session(pid: Pid, session: Pid) -> bool {
+    // SAFETY: the call takes a number, and only reads.
+    let found = unsafe { libc::getsid(pid.as_raw_pid()) };
+    found == session.as_raw_pid()
 }
 
 /// The number of threads of all processes, its last 16 bits.

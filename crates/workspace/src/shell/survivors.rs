@@ -13,8 +13,6 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use super::process::is_in_session;
-
 /// The variable that has the tag.
 pub(super) const TAG: &str = "NEXUS_AGENT_CALL";
 /// How often the processes are looked through. Each round ends those that the one before missed because they just began.
@@ -28,14 +26,6 @@ const FEW: usize = 64;
 const ENDING: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// The longest environment that is looked through.
 const MAX_ENVIRONMENT: u64 = 4 * 1024 * 1024;
-
-/// The processes of a command: those of its session, and those with its tag, where that is asked for.
-pub(super) fn count(session: Pid, tag: Option<&str>) -> usize {
-    let wanted = tag.map(variable);
-    let has_tag =
-        |pid| wanted.as_ref().is_some_and(|wanted| self::tag(pid, wanted.as_bytes()) == Tag::Has);
-    processes().filter(|pid| is_in_session(*pid, session) || has_tag(*pid)).count()
-}
 
 /// Ends every process with this tag; returns how many there were, or nothing if they multiply faster than they end. `end_group` ends
 /// those of the command's group at once.
@@ -69,11 +59,16 @@ pub(super) fn end_all(tag: &str, end_group: impl Fn()) -> Option<usize> {
     None
 }
 
+/// Whether a process has this tag in its environment.
+pub(super) fn has_tag(pid: Pid, tag: &str) -> bool {
+    self::tag(pid, variable(tag).as_bytes()) == Tag::Has
+}
+
 fn variable(tag: &str) -> String {
     format!("{TAG}={tag}")
 }
 
-fn processes() -> impl Iterator<Item = Pid> {
+pub(super) fn processes() -> impl Iterator<Item = Pid> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| {
         let number: i32 = entry.file_name().to_str()?.parse().ok()?;
