@@ -70,6 +70,36 @@ test('a process that clears its environment and leaves the group stays, as capab
   expect(isGone(ended)).toBe(true)
 })
 
+test('an `onUpdate` that throws or rejects is one warning, and hinders neither its call nor another', async () => {
+  const warnings: string[] = []
+  const collect = (warning: Error & { code?: string }) => {
+    if (warning.code === 'AGENT_ENGINE_CALLBACK') warnings.push(warning.message)
+  }
+  process.on('warning', collect)
+  const command = 'echo 1; until [ -e go ]; do :; done; echo 2'
+  const tool = shell()
+  const called = [deferred<void>(), deferred<void>(), deferred<void>()]
+  const calls = called.map(({ resolve }, at) =>
+    tool.execute(`${at}`, { command }, undefined, () => {
+      resolve()
+      if (at === 0) throw new Error('thrown')
+      return at === 1 ? Promise.reject(new Error('rejected')) : undefined
+    }),
+  )
+  await Promise.all(called.map(({ promise }) => promise))
+  writeFileSync(join(cwd, 'go'), '')
+  const texts = (await Promise.all(calls)).map(
+    ({ content }) => (content[0] as { text: string }).text,
+  )
+  expect(texts).toEqual(['1\n2\n', '1\n2\n', '1\n2\n'])
+  await new Promise(setImmediate)
+  process.off('warning', collect)
+  expect(warnings.sort()).toEqual([
+    '`onUpdate` of a coding tool threw: rejected',
+    '`onUpdate` of a coding tool threw: thrown',
+  ])
+})
+
 test('an abort ends a command that waits for others to end', async () => {
   const tool = shell()
   const others = new AbortController()

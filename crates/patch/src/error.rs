@@ -83,6 +83,16 @@ pub enum Problem {
         /// The file.
         path: String,
     },
+    /// The path leads through a file of the patch.
+    #[error(
+        "`{path}` cannot be made, because `{file}` is a file: choose another name for one of them"
+    )]
+    Nested {
+        /// The path.
+        path: String,
+        /// The file.
+        file: String,
+    },
     /// The old lines of the hunk are not in the file.
     #[error("the lines of this hunk are not in `{path}` {searched}{}", first_missing(*searched, missing.as_deref()))]
     NotFound {

@@ -12,7 +12,7 @@ import type {
 } from '../../../index.d.ts'
 import * as addon from '../../native/addon.ts'
 import * as hub from '../../native/hub.ts'
-import { guarded, refusal } from '../../values/errors.ts'
+import { clip, guarded, messageOf, refusal } from '../../values/errors.ts'
 import { toJson } from '../../values/json.ts'
 import { readList, readNamed } from '../../values/reader.ts'
 import { isAborted, listen, readSignal, unlisten } from '../../values/signals.ts'
@@ -65,7 +65,7 @@ function codingTool(native: NativeWorkspace, name: CodingToolName): CodingTool {
     executionMode,
     replay,
     async execute(_toolCallId, params, signal, onUpdate) {
-      const updates = typeof onUpdate === 'function' ? onUpdate : undefined
+      const updates = typeof onUpdate === 'function' ? receiver(onUpdate) : undefined
       let request = 0
       const send = (id: number, json: string) => {
         request = id
@@ -93,6 +93,26 @@ function codingTool(native: NativeWorkspace, name: CodingToolName): CodingTool {
     }
   }
   return tool
+}
+
+/** Calls the caller's `onUpdate`. A throw becomes a process warning, once per call, and affects nothing else. */
+function receiver(onUpdate: (partial: CodingToolResult) => unknown): (update: unknown) => void {
+  let warned = false
+  const warn = (error: unknown) => {
+    if (warned) return
+    warned = true
+    process.emitWarning(`\`onUpdate\` of a coding tool threw: ${clip(messageOf(error, 'it'))}`, {
+      code: 'AGENT_ENGINE_CALLBACK',
+    })
+  }
+  return (update) => {
+    try {
+      const returned = onUpdate(update as CodingToolResult) as PromiseLike<unknown> | undefined
+      if (typeof returned?.then === 'function') returned.then(undefined, warn)
+    } catch (error) {
+      warn(error)
+    }
+  }
 }
 
 /** Sends a call; when the signal is aborted it rejects, at once with the sentence of pi's tools, or with the call's answer. */

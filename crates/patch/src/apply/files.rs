@@ -87,6 +87,14 @@ impl<'r> Files<'r> {
         versions.is_written = true;
     }
 
+    /// The file that has the place of a directory of `path`.
+    pub(super) fn above(&self, path: &str) -> Option<&str> {
+        path.match_indices('/').find_map(|(end, _)| {
+            let (file, versions) = self.files.get_key_value(path.get(..end)?)?;
+            versions.current.is_some().then_some(file.as_str())
+        })
+    }
+
     /// What the sections changed, by path.
     pub(super) fn changes(self) -> Vec<FileChange> {
         let written = self.files.into_iter().filter(|(_, versions)| versions.is_written);

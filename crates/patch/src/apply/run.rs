@@ -48,6 +48,9 @@ pub(super) fn apply_counted(
         }
     }
     if problems.is_empty() {
+        problems = nested(patch, &mut files, work);
+    }
+    if problems.is_empty() {
         return Ok(files.changes());
     }
     if unlisted > 0 {
@@ -55,6 +58,23 @@ pub(super) fn apply_counted(
         problems.push(PatchError { line, problem: Problem::More { count: unlisted } });
     }
     Err(problems)
+}
+
+/// The files of the patch that would be in a directory whose name another file has.
+fn nested(patch: &Patch<'_>, files: &mut Files<'_>, work: &mut Work) -> Vec<PatchError> {
+    let nested = patch.files.iter().filter_map(|section| {
+        let (Action::Add { path: to }
+        | Action::Update { path: to }
+        | Action::Move { to, .. }
+        | Action::Copy { to, .. }) = &section.action
+        else {
+            return None;
+        };
+        files.current(to, work)?;
+        let file = files.above(to)?.to_owned();
+        Some(PatchError { line: section.line, problem: Problem::Nested { path: to.clone(), file } })
+    });
+    nested.take(MOST_PROBLEMS).collect()
 }
 
 fn apply_section(

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use super::crash_point;
 use super::lock::Lock;
 use super::plan::{FORMAT, JOURNAL, PLAN, Plan, PlannedChange, Version, old_name};
-use super::slot::Slot;
+use super::slot::{Slot, split};
 use crate::error::{ToolError, quoted, system};
 use crate::root::{Create, Protected, Root, sync_directory};
 
@@ -109,7 +109,7 @@ fn undo(
     let PlannedChange { path, old, new } = change;
     refuse_odd(path)?;
     let fail = |error| system(path, error);
-    let Some(slot) = Slot::open(root, protected, path, Create::Nothing)? else { return Ok(()) };
+    let Some(slot) = slot(root, protected, path)? else { return Ok(()) };
     let now = slot.stat().map_err(fail)?.as_ref().map(Version::of);
     if now == *old || now != *new {
         // It was not changed, or is undone already; or somebody wrote it since.
@@ -131,10 +131,20 @@ fn undo(
     sync_directory(&slot.directory).map_err(fail)
 }
 
+/// The name of a file that was changed; nothing where its directory is gone, or where a file has the name of it: then there is
+/// nothing to undo.
+fn slot(root: &Root, protected: &Protected, path: &str) -> Result<Option<Slot>, ToolError> {
+    let parent = split(path).map(|(parent, _)| root.open_directory(&parent, Create::Nothing));
+    match parent {
+        Some(Err(Errno::NOTDIR)) => Ok(None),
+        Some(_) | None => Slot::open(root, protected, path, Create::Nothing),
+    }
+}
+
 /// Removes a directory that the patch made; one that has other files stays.
 fn remove_directory(root: &Root, protected: &Protected, path: &str) -> Result<(), ToolError> {
     refuse_odd(path)?;
-    let Some(slot) = Slot::open(root, protected, path, Create::Nothing)? else { return Ok(()) };
+    let Some(slot) = slot(root, protected, path)? else { return Ok(()) };
     match rustix::fs::unlinkat(&slot.directory, slot.name(), AtFlags::REMOVEDIR) {
         Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => Ok(()),
         Err(error) => Err(system(path, error)),

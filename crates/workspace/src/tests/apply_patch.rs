@@ -136,6 +136,42 @@ fn a_patch_that_fits_in_part_changes_nothing_and_lists_every_problem() {
 }
 
 #[test]
+fn a_patch_that_needs_one_name_for_a_file_and_a_directory_changes_nothing_and_the_workspace_stays_usable()
+ {
+    let setup = Setup::new();
+    setup.write("d/kept.txt", "kept\n").unwrap();
+    std::os::unix::fs::symlink("d", setup.path("link")).unwrap();
+    let before = tree(&setup.path(""));
+    let add = |first: &str, second: &str| {
+        format!(
+            "*** Begin Patch\n*** Add File: {first}\n+1\n*** Add File: {second}\n+2\n*** End Patch"
+        )
+    };
+    let nested = |line: usize| {
+        format!(
+            "The patch was not applied. Nothing was changed.\nline {line}: `x/y` cannot be made, because `x` is a file: \
+             choose another name for one of them"
+        )
+    };
+    for (patch, problem) in [
+        (add("x", "x/y"), nested(4)),
+        (add("x/y", "x"), nested(2)),
+        // Which the names alone do not show.
+        (
+            add("link/x", "d/x/y"),
+            "`link/x` was changed by another process meanwhile; read it again".to_owned(),
+        ),
+        (add("d/x", "link/x/y"), "a part of `link/x/y` is not a directory".to_owned()),
+    ] {
+        let error = setup.call("apply_patch", &json!({ "patch": patch })).unwrap_err();
+        assert_eq!(error, problem, "{patch}");
+        assert_eq!(tree(&setup.path("")), before, "{patch}");
+        assert!(!setup.path(".nexus-patch").exists(), "{patch}");
+    }
+    setup.write("after.txt", "").unwrap();
+}
+
+#[test]
 fn a_patch_never_leaves_the_workspace_and_touches_nothing_protected() {
     let setup = Setup::new();
     symlink("../outside", setup.path("out")).unwrap();
