@@ -68,6 +68,10 @@ class ChunkEncoder implements Encoder<StreamEvent, UIMessageChunk> {
         return this.#options.toolProgress === true
           ? this.#tools.progress(event)
           : this.#other(event)
+      case 'retry':
+        // Arguments begin again, under the same ids.
+        this.#tools.restart()
+        return this.#other(event)
       default:
         return this.#other(event)
     }

@@ -25,6 +25,11 @@ class ToolParts {
     this.#flags = dynamic ? { dynamic: true } : {}
   }
 
+  /** The answer is requested again: arguments of a call that has not begun are no part of the next one. */
+  restart(): void {
+    this.#inputs.clear()
+  }
+
   status(event: Status): UIMessageChunk[] {
     const { toolName, status } = event
     const toolCallId = this.#id(event.messageId, event.toolCallId)

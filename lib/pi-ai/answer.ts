@@ -91,7 +91,19 @@ class Answer {
       }
       this.#grow(delta)
       this.#emit({ type: 'toolcall_delta', contentIndex: this.#index, delta, partial })
+    } else if (event.type === 'retry') {
+      this.#discard()
     }
+  }
+
+  /** The model is asked again: what arrived of its answer is no part of the next one. */
+  #discard(): void {
+    this.#growing = undefined
+    this.#open = undefined
+    this.#position = -1
+    this.#index = -1
+    this.#written.clear()
+    this.message.content.length = 0
   }
 
   /** The answer is whole, or as much of it as there is: parts that were not streamed are added, and all have their signatures. */

@@ -22,11 +22,11 @@ interface Prepared {
 
 /** The prepared fields of one engine: several agents may use one model. */
 const MAX_PREPARED = 8
-/** The events that pi's stream is made of, and no others. */
+/** The events that pi's stream is made of, and the one that says that an answer begins again. */
 const EVENTS = {
   toolInput: true,
+  waiting: true,
   usage: false,
-  waiting: false,
   compaction: false,
   userMessage: false,
   toolProgress: false,

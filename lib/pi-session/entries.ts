@@ -40,10 +40,13 @@ function newHeader(
 
 function parseSessionEntries(content: string): FileEntry[] {
   const entries: FileEntry[] = []
-  for (const line of content.split('\n')) {
+  // An editor may have put a byte order mark before the header.
+  for (const line of content.replace(/^\ufeff/, '').split('\n')) {
     if (line.trim() === '') continue
     try {
-      entries.push(JSON.parse(line))
+      const entry = JSON.parse(line)
+      // Another value is no entry, and nothing follows it.
+      if (typeof entry?.type === 'string') entries.push(entry)
     } catch {
       // A line that a crash has cut: what is around it is whole.
     }

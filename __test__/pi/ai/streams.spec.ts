@@ -18,7 +18,7 @@ import {
   unregisterApiProviders,
 } from '../../../pi-ai.js'
 import { anthropic } from '../../support/servers/anthropic.js'
-import { gate, sse, sseThenHold, status } from '../../support/servers/server.js'
+import { gate, type Handler, sse, sseThenHold, status } from '../../support/servers/server.js'
 import { serverPerTest } from '../../support/servers/server-per-test.js'
 import { modelAt, tool, wires } from './wires.js'
 
@@ -151,6 +151,39 @@ test('a stream that breaks off is a message with what had arrived', async () => 
   const result = await streamSimple(model(), context(), { apiKey }).result()
   expect(result.content).toEqual([{ type: 'text', text: 'Hel' }])
   expect(result.stopReason).toBe('error')
+})
+
+test('an answer that begins again after a cut in the arguments of a call has nothing of the former one', async () => {
+  const cuts = [gate(), gate()]
+  const begin = (json: string) =>
+    anthropic.start() +
+    anthropic.blockStart(0, { type: 'tool_use', id: 'toolu_1', name: 't', input: {} }) +
+    anthropic.delta(0, { type: 'input_json_delta', partial_json: json })
+  const cut =
+    ({ wait }: { wait: Promise<void> }): Handler =>
+    async (response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      response.write(begin('{"a":"one'))
+      await wait
+      response.destroy()
+    }
+  const whole = begin('{"a":"two"}') + anthropic.blockStop(0) + anthropic.end('tool_use')
+  server.use(...cuts.map(cut), sse(whole))
+  const answer = streamSimple(model(), context(), { apiKey })
+  const seen: unknown[] = []
+  for await (const event of answer) {
+    if (event.type !== 'toolcall_delta') continue
+    const calls = event.partial.content.map((part) => part.type === 'toolCall' && part.arguments)
+    seen.push([event.delta, event.contentIndex, calls])
+    cuts.shift()?.open()
+  }
+  const cutOff = ['{"a":"one', 0, [{ a: 'one' }]]
+  expect(seen).toEqual([cutOff, cutOff, ['{"a":"two"}', 0, [{ a: 'two' }]]])
+  const { content, stopReason } = await answer.result()
+  expect([content, stopReason]).toEqual([
+    [{ type: 'toolCall', id: 'toolu_1', name: 't', arguments: { a: 'two' } }],
+    'toolUse',
+  ])
 })
 
 test('an abort ends the stream with what had arrived, and the request', async () => {

@@ -142,6 +142,35 @@ test.each([
   expect(CURRENT_SESSION_VERSION).toBe(piVersion)
 })
 
+test('a file with a byte order mark and lines that are no entries has its entries, as in pi', async () => {
+  const { path } = folder()
+  const message = { role: 'user', content: 'hi', timestamp: 1 }
+  const entry = { type: 'message', id: 'a1', parentId: null, timestamp: '2026-01-01T00:00:01.000Z' }
+  const lines = [
+    { ...header, cwd: path },
+    { ...entry, message },
+  ].map((it) => JSON.stringify(it))
+  const marked = join(path, 'marked.jsonl')
+  writeFileSync(marked, `\ufeff${lines.join('\n')}\n`)
+  const noisy = join(path, 'noisy.jsonl')
+  writeFileSync(noisy, `${[lines[0], 'null', '42', '[]', '"x"', lines[1]].join('\n')}\n`)
+  for (const file of [marked, noisy]) {
+    const before = readFileSync(file, 'utf8')
+    expect(SessionManager.open(file).getEntries()).toEqual([{ ...entry, message }])
+    expect(readFileSync(file, 'utf8')).toBe(before)
+  }
+  expect(Pi054.open(marked).getEntries()).toEqual([{ ...entry, message }])
+  const listed = await SessionManager.list(path, path)
+  expect(listed.map(({ firstMessage }) => firstMessage)).toEqual(['hi', 'hi'])
+})
+
+const header = {
+  type: 'session',
+  version: 3,
+  id: '0b1c0d1e-0000-4000-8000-000000000000',
+  timestamp: '2026-01-01T00:00:00.000Z',
+}
+
 test('a file that is none is begun anew', () => {
   const path = join(folder().path, 'broken.jsonl')
   writeFileSync(path, 'no session\n')

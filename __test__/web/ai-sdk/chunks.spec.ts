@@ -139,6 +139,22 @@ describe.each(versions)('%s', (_, ai) => {
     })
   })
 
+  test('shows the arguments of an answer that is requested again from their beginning', async () => {
+    const delta = (text: string) => ({
+      ...{ type: 'tool_input_delta', index: 0, delta: text },
+      ...{ toolCallId: 'call_1', toolName: 'thermometer' },
+    })
+    const events = [start, delta('{"room":"ki'), { type: 'retry' }, delta('{"room":"bath"}'), end]
+    const inputs: unknown[] = []
+    const reading = { stream: toUIMessageStream(numbered(...events)) as ReadableStream<any> }
+    for await (const { parts } of ai.readUIMessageStream(reading)) {
+      const part: any = parts.at(-1)
+      if (part?.toolCallId) inputs.push([parts.length, part.input])
+    }
+    expect(inputs).toContainEqual([2, { room: 'ki' }])
+    expect(inputs.at(-1)).toEqual([2, { room: 'bath' }])
+  })
+
   test('shows arguments as they stream, and the progress of a tool', async () => {
     const at = { type: 'tool_input_delta', index: 1 }
     const known = { ...at, toolCallId: 'call_1', toolName: 'thermometer' }
