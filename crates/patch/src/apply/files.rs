@@ -87,7 +87,7 @@ impl<'r> Files<'r> {
         versions.is_written = true;
     }
 
-    /// The file that has the place of a directory of `path`.
+    /// A file whose name a directory of `path` needs.
     pub(super) fn above(&self, path: &str) -> Option<&str> {
         path.match_indices('/').find_map(|(end, _)| {
             let (file, versions) = self.files.get_key_value(path.get(..end)?)?;

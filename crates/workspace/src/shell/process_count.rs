@@ -11,9 +11,9 @@ use super::survivors::{has_tag, processes};
 
 /// A command with more processes is ended, if the host says no number.
 const DEFAULT_LIMIT: u64 = 1024;
-/// Every so many looks its session is counted, whatever the kernel's number says: it falls too, when others end.
+/// At each tenth look the processes of its session are counted, whatever the kernel's number says: that one falls when others end.
 const EACH: u32 = 10;
-/// The greatest rise of the kernel's number that is told from a fall: it has 16 bits.
+/// A greater rise of the kernel's number may be a fall: it has 16 bits.
 const MAX_RISE: u16 = 1 << 14;
 
 /// The processes of a command.
@@ -21,8 +21,9 @@ pub(super) struct ProcessCount<'t> {
     limit: u64,
     tag: &'t str,
     session: Pid,
-    /// The kernel's number of threads, without those of the command.
+    /// The kernel's number of threads, without those of the command, as of the last look that changed it.
     others: u16,
+    /// How often the processes were looked at.
     looks: u32,
 }
 

@@ -20,7 +20,8 @@ const ROUNDS: usize = 200;
 /// How often a process is looked at that starts another program, and the time between: half a second in all.
 const MAX_STARTING: usize = 500;
 const STARTING: Duration = Duration::from_millis(1);
-/// How many processes are ended one by one. More of them multiply sooner than that.
+/// With more processes than this the whole group is ended first: they could multiply sooner than they end one by one. Also how many are
+/// waited for together.
 const FEW: usize = 64;
 /// How long the end of a process is waited for.
 const ENDING: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
