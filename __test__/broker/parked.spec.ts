@@ -1,7 +1,7 @@
 // Turns that wait for an approval, and the queues of their sessions. It must never wait for a time.
 
 import { expect, test } from 'vitest'
-import { Broker } from '../../index.js'
+import { type AgentRun, Broker } from '../../index.js'
 import { onlyPending, paying } from '../support/approvals.js'
 import { askedServer, brokerAt } from '../support/broker.js'
 import { afterwards, closing } from '../support/cleanup.js'
@@ -167,25 +167,50 @@ for (const mode of ['queue', 'interrupt'] as const) {
   })
 }
 
-test('a turn that parked in a broker that is gone continues in the next one, and then the queue', async () => {
+for (const [how, close] of [
+  ['close() of its broker', (broker: Broker) => broker.close()],
+  ['close() with a time', (broker: Broker) => broker.close({ drainMs: 0 })],
+  ['close() of its engine', () => Promise.resolve()],
+] as const) {
+  test(`a turn that waits for a decision is left waiting by ${how}, and continues in the next broker`, async () => {
+    const { server, next } = await askedServer()
+    const ran: unknown[] = []
+    const { broker, engine, file } = brokerAt(server.url, options(ran))
+    const followed = broker.execute({ to: { session: a }, message: 'pay' }).result
+    const refused = expect(followed).rejects.toMatchObject({ name: 'AgentEngineError' })
+    ;(await next()).calls(call)
+    const { id } = await onlyPending(engine)
+    await broker.send({ to: { session: a }, message: 'and?' })
+    await close(broker)
+    await engine.close()
+    await broker.close()
+    await refused
+    const again = closing(engineAt(server.url, { ledger: ledgerAt(file) }))
+    const later = new Broker(again, options(ran))
+    afterwards(() => later.close({ drainMs: 0 }))
+    await later.approve(id)
+    const paid = await next()
+    expect([paid.texts, ran.length]).toEqual([['pay'], 1])
+    paid.answer('paid')
+    const last = await next()
+    expect(last.texts).toEqual(['pay', 'and?'])
+    last.answer('that is all')
+  })
+}
+
+test('a turn that waits for a decision continues in the engine of a broker that was closed', async () => {
   const { server, next } = await askedServer()
   const ran: unknown[] = []
-  const { broker, engine, file } = brokerAt(server.url, options(ran))
-  broker.execute({ to: { session: a }, message: 'pay' }).result.catch(() => {})
+  const { broker, engine } = brokerAt(server.url, options(ran))
+  const begun = deferred<AgentRun>()
+  broker.on('run', ({ run }) => begun.resolve(run))
+  await broker.send({ to: { session: a }, message: 'pay' })
   ;(await next()).calls(call)
   const { id } = await onlyPending(engine)
-  await broker.send({ to: { session: a }, message: 'and?' })
-  // The end of the engine leaves the turn parked; an abort would end it.
-  await engine.close()
-  await broker.close()
-  const again = closing(engineAt(server.url, { ledger: ledgerAt(file) }))
-  const later = new Broker(again, options(ran))
-  afterwards(() => later.close({ drainMs: 0 }))
-  await later.approve(id)
-  const paid = await next()
-  expect([paid.texts, ran.length]).toEqual([['pay'], 1])
-  paid.answer('paid')
-  const last = await next()
-  expect(last.texts).toEqual(['pay', 'and?'])
-  last.answer('that is all')
+  const run = await begun.promise
+  await broker.close({ drainMs: 0 })
+  await engine.approve(id)
+  ;(await next()).answer('paid')
+  expect([(await run.result).text, ran.length]).toEqual(['paid', 1])
+  expect(await broker.queue(a)).toEqual([])
 })

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::claims::Outbox;
 use super::host::TurnHost;
 use super::lanes::LaneLimits;
-use super::state::{SessionState, State};
+use super::state::{ActiveTurn, SessionState, State};
 use crate::engine::{Engine, Tasks};
 use base::clock::Clock;
 use model::{
@@ -281,11 +281,12 @@ impl Dispatcher {
         woken.iter().for_each(|label| self.wake(label));
     }
 
-    /// Waits until no turn runs here.
+    /// Waits until no turn runs here. One that waits for a decision is left as it is.
     pub(crate) async fn quiet(self: &Arc<Self>) {
         loop {
             let turn_ended = self.changed.notified();
-            if self.lock().sessions.values().all(|session| session.turn.is_none()) {
+            let runs = |turn: &ActiveTurn| !turn.stays_parked();
+            if !self.lock().sessions.values().any(|it| it.turn.as_ref().is_some_and(runs)) {
                 self.end();
                 return;
             }
@@ -293,10 +294,11 @@ impl Dispatcher {
         }
     }
 
-    /// Aborts all turns that run here.
+    /// Aborts all turns that run here, but none that waits for a decision.
     pub(crate) fn abort_all(&self) {
         let mut state = self.lock();
-        for turn in state.sessions.values_mut().filter_map(|session| session.turn.as_mut()) {
+        let turns = state.sessions.values_mut().filter_map(|session| session.turn.as_mut());
+        for turn in turns.filter(|turn| !turn.stays_parked()) {
             turn.is_ending = true;
             if let Some(control) = &turn.control {
                 control.abort();

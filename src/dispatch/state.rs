@@ -62,6 +62,11 @@ impl ActiveTurn {
         }
     }
 
+    /// Whether it waits for a decision, and goes on waiting.
+    pub(super) fn stays_parked(&self) -> bool {
+        self.is_parked && !self.is_ending
+    }
+
     /// Whether it has the message, or was offered it.
     pub(super) fn has_item(&self, id: &str) -> bool {
         self.items.iter().any(|(item, _)| item == id) || self.offered.iter().any(|item| item == id)
