@@ -3206,8 +3206,8 @@ export declare class Broker {
   /** The deliveries with a status, oldest first. */
   deliveries(options?: DeliveryListOptions): Promise<StoredDelivery[]>
   /**
-   * Begins no turn from now on, and waits for those that run; after `drainMs` they are aborted. Messages that wait are taken over by
-   * the next broker on the ledger. The engine stays open.
+   * Begins no turn from now on, and waits for those that run; after `drainMs` they are aborted. A turn that waits for an approval is left
+   * waiting. Messages that wait are taken over by the next broker on the ledger. The engine stays open.
    */
   close(options?: { drainMs?: number }): Promise<void>
 }

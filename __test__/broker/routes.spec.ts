@@ -67,6 +67,8 @@ test('a smart route is taken where it is sure and there, and the receipt has the
     await sent({ session: 'nowhere', confidence: 1 }),
     await sent({ confidence: 1 }),
     await sent({ session: 7, confidence: 1 }),
+    await sent({ session: 'agent:coder:main', confidence: Number.NaN }),
+    await sent('agent:coder:main'),
     await sent(null),
     await sent(new Error('no')),
     // It is left out after two seconds.
@@ -75,6 +77,8 @@ test('a smart route is taken where it is sure and there, and the receipt has the
     ['agent:coder:main', undefined],
     ['given', 'low_confidence'],
     ['given', 'unknown'],
+    ['given', 'invalid'],
+    ['given', 'invalid'],
     ['given', 'invalid'],
     ['given', 'invalid'],
     ['given', 'no_answer'],

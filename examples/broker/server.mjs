@@ -3,7 +3,8 @@
 //   ANTHROPIC_API_KEY=… node examples/broker/server.mjs claude-haiku-4-5
 //   node examples/broker/server.mjs          without a key a script answers
 //
-//   curl -d '{"id":"1","channel":"shop","from":"ann","text":"Where is my order?"}' http://127.0.0.1:8080/messages
+//   curl -H 'content-type: application/json' -d '{"id":"1","channel":"shop","from":"ann","text":"Where is my order?"}' \
+//     http://127.0.0.1:8080/messages
 //   curl -N 'http://127.0.0.1:8080/events?session=agent:support:shop:group:ann'
 
 import { once } from 'node:events'

@@ -212,11 +212,12 @@ class Broker implements Declared {
   }
 
   state(label: string): 'idle' | 'running' | 'streaming' | 'compacting' {
-    return this.#native.state(label) as 'idle' | 'running' | 'streaming' | 'compacting'
+    return this.#native.state(readLabel(label)) as 'idle' | 'running' | 'streaming' | 'compacting'
   }
 
   async queue(label: string): Promise<QueuedMessage[]> {
-    const items = await hub.request<TurnItem[]>((id) => this.#native.queue(id, label))
+    const named = readLabel(label)
+    const items = await hub.request<TurnItem[]>((id) => this.#native.queue(id, named))
     return items.map(publicItem)
   }
 
@@ -242,6 +243,7 @@ class Broker implements Declared {
   }
 
   async abort(label: string, options: { queue?: 'keep' | 'clear' } = {}): Promise<void> {
+    readLabel(label)
     const { queue = 'keep' } = readFields(options, 'options', 'invalid_options')
     if (queue !== 'keep' && queue !== 'clear') {
       throw refusal('invalid_options', 'queue', 'is not one of keep, clear')
@@ -261,12 +263,14 @@ class Broker implements Declared {
     }
   }
 
-  suspendQueue(label: string): Promise<void> {
-    return hub.request((id) => this.#native.suspend(id, label, true))
+  async suspendQueue(label: string): Promise<void> {
+    const named = readLabel(label)
+    return hub.request((id) => this.#native.suspend(id, named, true))
   }
 
-  resumeQueue(label: string): Promise<void> {
-    return hub.request((id) => this.#native.suspend(id, label, false))
+  async resumeQueue(label: string): Promise<void> {
+    const named = readLabel(label)
+    return hub.request((id) => this.#native.suspend(id, named, false))
   }
 
   async fork(
@@ -561,6 +565,11 @@ class Broker implements Declared {
     await Promise.race([this.#deliveries.drain(), late]).finally(() => clearTimeout(timer))
     this.#deliveries.abandon()
   }
+}
+
+/** A session's label: the native side reads what it has. */
+function readLabel(label: unknown): string {
+  return readName(label, 'label', 'invalid_label')
 }
 
 /** Whether a turn cannot begin because its engine closes. */

@@ -6,7 +6,7 @@ import * as addon from '../native/addon.ts'
 import { guarded, refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
 import { noted, type Problems } from '../values/problems.ts'
-import { readNamed } from '../values/reader.ts'
+import { isObject, readNamed } from '../values/reader.ts'
 import type { ReadOptions } from './options.ts'
 
 const CODE = 'invalid_target'
@@ -85,10 +85,11 @@ async function ask(
     try {
       const given = await decide(query)
       if (given === undefined || given === null) return { answer: null }
+      if (!isObject(given)) return { failed: 'invalid' }
       const answer = readNamed(given, [...TARGETS, 'confidence'], 'smartRoute', CODE)
       // What is no target or no number is invalid, as two targets are.
       const isRead =
-        typeof answer.confidence === 'number' &&
+        Number.isFinite(answer.confidence) &&
         TARGETS.every((name) => answer[name] == null || typeof answer[name] === 'string')
       return isRead ? { answer: answer as unknown as SmartRoute } : { failed: 'invalid' }
     } catch {

@@ -137,6 +137,21 @@ test('k wrong fields of a request are k problems, and nothing is queued', async 
   expect(server.seen).toEqual([])
 })
 
+test('a label that is no text is refused by each call that has one', async () => {
+  const server = await echoing()
+  const { broker } = brokerAt(server.url)
+  const wrong = 5 as never
+  const errors = [
+    thrown(() => broker.state(wrong)),
+    await refused(() => broker.queue(wrong)),
+    await refused(() => broker.abort(wrong)),
+    await refused(() => broker.suspendQueue(wrong)),
+    await refused(() => broker.resumeQueue(wrong)),
+  ]
+  const refusal = ['invalid_label', ['label']]
+  expect(errors.map((error) => [error.code, paths(error)])).toEqual(errors.map(() => refusal))
+})
+
 test('an event id of a schedule is refused, unless it is one of a channel', async () => {
   const server = await echoing()
   const { broker, engine } = brokerAt(server.url)
