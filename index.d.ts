@@ -3142,7 +3142,12 @@ export declare class Broker {
   execute(request: NexusRequest): MessageExecution
   /** The context of a message, as a turn would have it now. */
   assembleContext(request: NexusRequest): Promise<AssembledContext>
-  /** Runs an assembled context, past the queue. */
+  /**
+   * Runs an assembled context, past the queue: when its session has no turn. The events `run`, `session`, `usage` and `approval` have it as
+   * any turn. Messages of the queue wait for its end: its handle steers it, and {@link Broker.abort} ends it.
+   *
+   * @throws {AgentEngineError} `invalid_context`, `invalid_label`; `engine_closed` where the broker is closed
+   */
   runAgent(assembled: AssembledContext): BrokerExecution
   /** {@link Broker.runAgent}, in a session. */
   startBrokerExecution(

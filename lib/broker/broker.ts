@@ -38,6 +38,7 @@ import { AgentEngineError, guarded, messageOf, refusal } from '../values/errors.
 import { readFields, readName } from '../values/reader.ts'
 import { AgentStore } from './agents/store.ts'
 import { Approvals } from './approvals.ts'
+import { sessionScope } from './decisions.ts'
 import { Deliveries } from './deliveries.ts'
 import { Execution } from './execution.ts'
 import { type ReadOptions, readBrokerOptions } from './options.ts'
@@ -70,10 +71,14 @@ type Listeners = { [Name in keyof Emitted]: Set<(event: Emitted[Name]) => void> 
 interface Running {
   run: AgentRun
   about: { sessionLabel: string; agentId: string; turnId: string }
+  /** The state of its session where it was begun past the queue. Of a turn of the queue the native side has it. */
+  direct: SessionState | undefined
   /** Whether the session's states are emitted, and whether its usage is. */
   isWatched: boolean
   isCounted: boolean
 }
+
+type SessionState = BrokerEvents['session']['state']
 
 class Broker implements Declared {
   #engine: AgentEngine
@@ -190,7 +195,7 @@ class Broker implements Declared {
   }
 
   runAgent(assembled: AssembledContext): BrokerExecution {
-    return this.#engine.run(assembled)
+    return this.#runDirectly(assembled)
   }
 
   startBrokerExecution(
@@ -202,8 +207,30 @@ class Broker implements Declared {
       'options',
       'invalid_options',
     )
-    if (sessionLabel === undefined) return this.#engine.run(assembled)
-    return this.#engine.run({ ...assembled, sessionLabel: sessionLabel as string })
+    if (sessionLabel === undefined) return this.#runDirectly(assembled)
+    return this.#runDirectly({ ...assembled, sessionLabel: sessionLabel as string })
+  }
+
+  /** Runs a context past the queue. Listeners have the run as one of the queue, from the first event of its turn on. */
+  #runDirectly(context: AssembledContext): BrokerExecution {
+    this.#refuseClosed()
+    const run = this.#engine.run(context)
+    const { sessionLabel = `run:${run.id}` } = context
+    const { agentId } = sessionScope(this.#options.routes, sessionLabel)
+    const leave = run.stream.onEvent(() => {
+      const { turnId } = run
+      // It waits for its session.
+      if (turnId === undefined) return
+      leave()
+      this.#begun(turnId, sessionLabel, [], { run: run as never, agentId }, 'running')
+      const ended = () => {
+        const about = this.#runs.get(turnId)?.about
+        this.#runs.delete(turnId)
+        if (about !== undefined) this.#emit('session', { ...about, state: 'idle' })
+      }
+      run.result.then(ended, ended)
+    })
+    return run
   }
 
   route(target: RoutingTarget): { thread?: string; sessionLabel?: string; agentId?: string } {
@@ -211,8 +238,13 @@ class Broker implements Declared {
     return route(this.#options, given)
   }
 
-  state(label: string): 'idle' | 'running' | 'streaming' | 'compacting' {
-    return this.#native.state(readLabel(label)) as 'idle' | 'running' | 'streaming' | 'compacting'
+  state(label: string): SessionState {
+    const queued = this.#native.state(readLabel(label)) as SessionState
+    if (queued !== 'idle') return queued
+    for (const { about, direct } of this.#runs.values()) {
+      if (direct !== undefined && about.sessionLabel === label) return direct
+    }
+    return 'idle'
   }
 
   async queue(label: string): Promise<QueuedMessage[]> {
@@ -459,15 +491,21 @@ class Broker implements Declared {
     })
   }
 
-  #begun(turnId: string, sessionLabel: string, itemIds: string[], begun: BegunTurn): void {
+  #begun(
+    turnId: string,
+    sessionLabel: string,
+    itemIds: string[],
+    begun: BegunTurn,
+    direct?: SessionState,
+  ): void {
     const { run, agentId } = begun
     const about = { sessionLabel, agentId, turnId }
-    const running: Running = { run, about, isWatched: false, isCounted: false }
+    const running: Running = { run, about, direct, isWatched: false, isCounted: false }
     this.#runs.set(turnId, running)
     this.#follow(itemIds, run)
     this.#emit('run', { run, turnId, sessionLabel, agentId, itemIds })
     // Without a listener, nothing of the run crosses for it.
-    if (this.#listeners.session.size > 0) this.#watch(running)
+    if (direct !== undefined || this.#listeners.session.size > 0) this.#watch(running)
     if (this.#listeners.usage.size > 0) this.#countUsage(running)
   }
 
@@ -486,11 +524,16 @@ class Broker implements Declared {
     if (running.isWatched) return
     running.isWatched = true
     const { run, about } = running
-    const emit = (state: BrokerEvents['session']['state']) =>
+    const emit = (state: SessionState) => {
+      if (running.direct !== undefined) running.direct = state
       this.#emit('session', { ...about, state })
+    }
     emit('running')
     let isAnswering = false
     run.stream.onEvent((event) => {
+      if (event.type === 'approval' && running.direct !== undefined) {
+        this.#approvalsChanged(about.turnId)
+      }
       if (event.type === 'compaction') emit(event.phase === 'start' ? 'compacting' : 'running')
       else if (event.type === 'token' && !isAnswering) emit('streaming')
       else if (event.type !== 'token' && isAnswering) emit('running')

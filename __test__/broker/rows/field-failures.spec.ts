@@ -28,7 +28,8 @@ const to = { session: label }
 const model = { model: 'test-model', provider: 'test' }
 
 const endings = {
-  'its time is over': { timeoutMs: 300 },
+  // Enough for the next turn, which has the same limit, on a busy machine.
+  'its time is over': { timeoutMs: 2_000 },
   'it is aborted': {},
   'the model refuses it': {},
 }

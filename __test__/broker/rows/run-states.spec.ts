@@ -116,6 +116,64 @@ test('a listener that comes while a turn runs has what the turn has used, and on
   expect(heard).toBe(1)
 })
 
+test('a context that runs past the queue has the states, the usage and the run of a turn', async () => {
+  const { wait, begun, finish } = waitingTool()
+  const call = { toolCalls: [{ name: 'wait', arguments: {} }] }
+  const { broker, provider, states, reaches } = scripted(
+    [call, { steps: [{ text: 'It ' }, { gate: 'end' }, { text: 'is.' }] }, 'Again.'],
+    [wait],
+  )
+  const runs: unknown[] = []
+  broker.on('run', ({ run, ...about }) => runs.push({ runId: run.id, ...about }))
+  const used: BrokerEvents['usage'][] = []
+  broker.on('usage', (event) => used.push(event))
+  const streams = reaches('streaming')
+  const { result } = broker.runAgent(await broker.assembleContext({ to, message: 'Hi' }))
+  await begun
+  expect(broker.state(label)).toBe('running')
+  finish()
+  await streams
+  expect(broker.state(label)).toBe('streaming')
+  const idle = reaches('idle')
+  provider.open('end')
+  const { runId, turnId, usage, cost } = await result
+  await idle
+  expect(broker.state(label)).toBe('idle')
+  expect([states[0], states.at(-1), states.includes('streaming')]).toEqual([
+    'running',
+    'idle',
+    true,
+  ])
+  const about = { sessionLabel: label, agentId: 'main', turnId }
+  expect(runs).toEqual([{ ...about, runId, itemIds: [] }])
+  expect(used).toEqual([{ ...about, usage, cost: cost ?? null }])
+  // In a session of another agent than the context's.
+  const assembled = await broker.assembleContext({ to, message: 'Hi' })
+  const other = broker.startBrokerExecution(assembled, { sessionKey: 'agent:main:other' })
+  expect((await other.result).text).toBe('Again.')
+  expect(runs[1]).toMatchObject({ sessionLabel: 'agent:main:other', agentId: 'main' })
+  await broker.close()
+  expect(() => broker.runAgent(assembled)).toThrow(
+    expect.objectContaining({ code: 'engine_closed' }),
+  )
+})
+
+test('a context that runs past the queue waits for the turn of its session', async () => {
+  const { server, next } = await askedServer()
+  const { broker } = brokerAt(server.url)
+  const runs: string[] = []
+  broker.on('run', ({ run }) => runs.push(run.id))
+  const first = broker.execute({ to, message: 'one' })
+  const asked = await next()
+  const waiting = broker.runAgent(await broker.assembleContext({ to, message: 'two' }))
+  expect(runs).toEqual([first.runId])
+  asked.answer('One.')
+  expect((await first.result).text).toBe('One.')
+  ;(await next()).answer('Two.')
+  const { runId } = await waiting.result
+  expect(runs).toEqual([first.runId, runId])
+})
+
 test('compacting: while the history is summarised', async () => {
   const overflow = {
     error: { kind: 'context_overflow', message: 'prompt is too long' },

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use rusqlite::Connection;
@@ -44,6 +44,10 @@ pub(crate) struct RunEntry {
     ended: AtomicBool,
     /// The entry of the journal that was written last, perhaps in a transaction that was rolled back; 0 before the first.
     newest: AtomicI64,
+    /// Jobs of commit points that are submitted and have not ended: later events may refer to the rows that they write.
+    commit_points: AtomicUsize,
+    /// Events were left to one of them.
+    left: AtomicBool,
     /// The run has a follower in this process.
     followed: AtomicBool,
     recent: Mutex<VecDeque<RunEvent>>,
@@ -81,6 +85,8 @@ impl RunEntry {
             taken_over: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             newest: AtomicI64::new(0),
+            commit_points: AtomicUsize::new(0),
+            left: AtomicBool::new(false),
             followed: AtomicBool::new(false),
             recent: Mutex::default(),
             stored: watch::Sender::new(0),
@@ -137,12 +143,38 @@ impl RunEntry {
             && (self.epoch() != 0 || !self.names.resumes)
     }
 
-    /// Writes the new events, then those of `added`. `checked` is the run's row if its lease was checked in this transaction.
+    /// A commit point of the run is submitted.
+    pub(super) fn begin_commit_point(&self) {
+        self.commit_points.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// A commit point of the run has ended. True if no other one follows, and some of the events that were left to it are not stored:
+    /// they came after its write.
+    pub(super) fn end_commit_point(&self) -> bool {
+        let was_last = self.commit_points.fetch_sub(1, Ordering::SeqCst) == 1;
+        let were_left = was_last && self.left.swap(false, Ordering::SeqCst);
+        let run = self.run.upgrade().filter(|_| were_left);
+        run.is_some_and(|run| !run.unstored(*self.stored.borrow()).is_empty())
+    }
+
+    /// Whether the new events are left to the commit points that follow the caller's `own` ones: an event must not be in the file
+    /// before the row that it refers to.
+    fn leaves(&self, own: usize) -> bool {
+        if self.commit_points.load(Ordering::SeqCst) <= own {
+            return false;
+        }
+        self.left.store(true, Ordering::SeqCst);
+        // One that ended meanwhile has not seen that.
+        self.commit_points.load(Ordering::SeqCst) > own
+    }
+
+    /// Writes the new events, then those of `added`; a job of the writer whose run has `own` commit points in it leaves them to
+    /// later ones. `checked` is the run's row if its lease was checked in this transaction.
     pub(super) fn write(
         &self,
         connection: &Connection,
         claim: &Claim,
-        checked: Option<&RunRow>,
+        (checked, own): (Option<&RunRow>, usize),
         added: Added<'_>,
     ) -> Stored<Written> {
         let ends = matches!(added, Added::End(_));
@@ -172,6 +204,10 @@ impl RunEntry {
         // Later events mark the entry again.
         self.unmark();
         let mut events = run.unstored(before);
+        // After they were read: who emits an event has submitted the commit point before.
+        if matches!(added, Added::Nothing) && self.leaves(own) {
+            return Ok(Written::default());
+        }
         let mut upto = events.last().map_or(before, |event| event.seq);
         let added = match added {
             Added::Nothing => &[],
@@ -285,17 +321,22 @@ impl RunEntry {
     }
 }
 
-/// The write of a run's new events by a job of the writer that also does other work.
+/// A commit point of a run, from its submission until its job is answered or dropped.
+pub(super) trait CommitPoint: Send + Sync {
+    fn entry(&self) -> &RunEntry;
+}
+
+/// The write of a run's new events by the job of a commit point.
 #[derive(Clone)]
 pub(crate) struct EventWrite {
-    entry: Arc<RunEntry>,
+    point: Arc<dyn CommitPoint>,
     claim: Claim,
     written: Arc<Mutex<Written>>,
 }
 
 impl EventWrite {
-    pub(super) fn new(entry: Arc<RunEntry>, claim: Claim) -> Self {
-        Self { entry, claim, written: Arc::default() }
+    pub(super) fn new(point: Arc<dyn CommitPoint>, claim: Claim) -> Self {
+        Self { point, claim, written: Arc::default() }
     }
 
     /// The owner that the run's row names: the process that stores its events.
@@ -311,21 +352,22 @@ impl EventWrite {
         run: Option<&RunRow>,
         added: Added<'_>,
     ) -> Stored<()> {
-        let written = self.entry.write(connection, &self.claim, run, added)?;
+        let written = self.point.entry().write(connection, &self.claim, (run, 1), added)?;
         *self.written.lock().unwrap_or_else(PoisonError::into_inner) = written;
         Ok(())
     }
 
     /// Reports the end of the job's transaction; `stored` if it is in the file.
     pub(crate) fn done(self, stored: bool) {
+        let entry = self.point.entry();
         if !stored {
             // A terminal event of this transaction is not in the file: the run's events are still to be written.
-            self.entry.ended.store(false, Ordering::Release);
-            self.entry.delayed();
+            entry.ended.store(false, Ordering::Release);
+            entry.delayed();
             return;
         }
         let written =
             std::mem::take(&mut *self.written.lock().unwrap_or_else(PoisonError::into_inner));
-        self.entry.done(written);
+        entry.done(written);
     }
 }

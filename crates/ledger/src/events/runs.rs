@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::events::archive::Archive;
 use crate::events::poller::Poller;
-use crate::events::run_entry::{Added, EventWrite, RunEntry, Written};
+use crate::events::run_entry::{Added, CommitPoint, EventWrite, RunEntry, Written};
 use crate::lease::claim::Claim;
 use crate::sqlite::writer::{Job, Writer, caught};
 use model::{LiveRun, Retention, RunNames, RunRegistration, StorageError, StorageErrorKind};
@@ -97,9 +97,11 @@ impl Runs {
     }
 
     /// The write of the turn's new events by a job that is submitted for the turn; `None` where events are not stored.
-    pub(crate) fn event_write(&self, turn_id: &str) -> Option<EventWrite> {
+    pub(crate) fn event_write(self: &Arc<Self>, turn_id: &str) -> Option<EventWrite> {
         let entry = self.entry(turn_id).filter(|entry| entry.stores)?;
-        Some(EventWrite::new(entry, self.claim.clone()))
+        entry.begin_commit_point();
+        let point = Submitted { runs: Arc::clone(self), entry };
+        Some(EventWrite::new(Arc::new(point), self.claim.clone()))
     }
 
     fn notify(self: &Arc<Self>, entry: &Arc<RunEntry>, urgent: bool) {
@@ -179,6 +181,29 @@ impl Runs {
     }
 }
 
+/// A submitted commit point of a run. When it ends, the events that were left to it and that it has not written are written.
+struct Submitted {
+    runs: Arc<Runs>,
+    entry: Arc<RunEntry>,
+}
+
+impl CommitPoint for Submitted {
+    fn entry(&self) -> &RunEntry {
+        &self.entry
+    }
+}
+
+impl Drop for Submitted {
+    fn drop(&mut self) {
+        // A panic of the run's code must not leave a destructor.
+        let _ = caught(|| {
+            if self.entry.end_commit_point() {
+                self.runs.notify(&self.entry, true);
+            }
+        });
+    }
+}
+
 /// A run as it is registered with [`Runs`].
 struct Registered {
     runs: Arc<Runs>,
@@ -234,7 +259,7 @@ impl Job for EventFlush {
         self.take(&runs);
         self.failed = None;
         for (entry, written) in &mut self.entries {
-            match entry.write(connection, &runs.claim, None, Added::Nothing) {
+            match entry.write(connection, &runs.claim, (None, 0), Added::Nothing) {
                 Ok(now) => *written = now,
                 // Nothing of this run was written; the other runs are still written.
                 Err(error)

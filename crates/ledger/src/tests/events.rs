@@ -251,6 +251,90 @@ async fn events_of_a_turn_whose_end_was_refused_are_written_by_its_next_step() {
     assert_eq!(fixture.ledger.last_event("t0").await.unwrap(), 2);
 }
 
+/// A job that holds the writer's thread until it is released.
+struct Hold {
+    began: tokio::sync::oneshot::Receiver<()>,
+    release: std::sync::mpsc::Sender<()>,
+}
+
+fn hold(ledger: &Ledger) -> Hold {
+    let (begins, began) = tokio::sync::oneshot::channel();
+    let (release, released) = std::sync::mpsc::channel();
+    let mut begins = Some(begins);
+    drop(ledger.core().unwrap().writer.submit(move |_| {
+        if let Some(begins) = begins.take() {
+            begins.send(()).unwrap();
+            released.recv().unwrap();
+        }
+        Ok(())
+    }));
+    Hold { began, release }
+}
+
+#[tokio::test]
+async fn a_flush_that_precedes_a_commit_point_writes_no_event_that_refers_to_its_rows() {
+    let fixture = Fixture::new();
+    let ledger = &fixture.ledger;
+    let core = ledger.core().unwrap();
+    let (run, registration) = registered(ledger, "t0");
+    let turn = turn("t0", "main", None);
+    let epoch = super::journal::begin(ledger, &turn).await;
+    emit(&run, &*registration, "a").await;
+    // The last flush has ended, so that the next event submits one.
+    core.writer.submit(|_| Ok(())).await.unwrap();
+    let first = hold(ledger);
+    first.began.await.unwrap();
+    let second = hold(ledger);
+    run.emitted.lock().unwrap().push(run_event(2, RunEventKind::Token, "m", "b"));
+    registration.notify(true);
+    first.release.send(()).unwrap();
+    second.began.await.unwrap();
+    // The flush is in the transaction of the second one, and the commit point is in a later one.
+    let third = hold(ledger);
+    let recorded = ledger.record(super::step(&turn, epoch, 1..2, ToolCallStatus::Pending));
+    let message = &turn.messages[1];
+    let refers = format!(r#"{{"type":"user_message","messageId":"{}","seq":3}}"#, message.id);
+    run.emitted.lock().unwrap().push(run_event(3, RunEventKind::Event, "", &refers));
+    registration.notify(true);
+    second.release.send(()).unwrap();
+    third.began.await.unwrap();
+    let file = reader(&fixture.path());
+    let of = || Follows::Turn("t0".to_owned());
+    let between = follow::events_after(&core.claim, &core.runs, of(), 0)(&file).unwrap();
+    assert_eq!(between.page.last, 1, "{:?}", between.page.events);
+    third.release.send(()).unwrap();
+    recorded.await.unwrap();
+    let file = reader(&fixture.path());
+    let after = follow::events_after(&core.claim, &core.runs, of(), 2)(&file).unwrap();
+    let text = serde_json::to_string(&model::EventRows::text_of(message)).unwrap();
+    assert_eq!(after.page.last, 3);
+    assert!(after.page.events[0].contains(&format!(r#""text":{text}"#)), "{:?}", after.page.events);
+    assert_eq!(*run.acknowledged.borrow(), 3);
+}
+
+#[tokio::test]
+async fn events_that_come_after_the_write_of_a_commit_point_are_written_when_it_ends() {
+    let fixture = Fixture::new();
+    let ledger = &fixture.ledger;
+    let (run, registration) = registered(ledger, "t0");
+    let turn = turn("t0", "main", None);
+    let epoch = super::journal::begin(ledger, &turn).await;
+    emit(&run, &*registration, "a").await;
+    let first = hold(ledger);
+    first.began.await.unwrap();
+    let recorded = ledger.record(super::step(&turn, epoch, 1..2, ToolCallStatus::Pending));
+    let second = hold(ledger);
+    first.release.send(()).unwrap();
+    // The commit point has written, in a transaction that has not ended.
+    second.began.await.unwrap();
+    run.emitted.lock().unwrap().push(run_event(2, RunEventKind::Token, "m", "b"));
+    registration.notify(true);
+    second.release.send(()).unwrap();
+    recorded.await.unwrap();
+    run.acknowledged.subscribe().wait_for(|acknowledged| *acknowledged == 2).await.unwrap();
+    assert_eq!(ledger.last_event("t0").await.unwrap(), 2);
+}
+
 #[expect(clippy::disallowed_methods, reason = "a reader that stays at what it has seen")]
 fn reader(path: &std::path::Path) -> rusqlite::Connection {
     let connection = rusqlite::Connection::open(path).unwrap();

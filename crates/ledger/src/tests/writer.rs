@@ -74,6 +74,30 @@ async fn a_failed_job_affects_no_other_job() {
     );
 }
 
+#[tokio::test]
+async fn a_job_that_finds_the_queue_full_is_done_although_nobody_polls_its_answer() {
+    let fixture = Fixture::new();
+    let core = fixture.ledger.core().unwrap();
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    let gate = core.writer.submit(move |_| {
+        let _ = held.recv();
+        Ok(())
+    });
+    // More than the queue has room for.
+    let (done, mut all) = tokio::sync::mpsc::unbounded_channel();
+    let mut answers = Vec::new();
+    for n in 0..1_500 {
+        let done = done.clone();
+        answers.push(core.writer.submit(move |_| done.send(n).map_err(|_| error::closed())));
+    }
+    drop(release);
+    for n in 0..1_500 {
+        assert_eq!(all.recv().await, Some(n));
+    }
+    gate.await.unwrap();
+    assert!(join_all(answers).await.into_iter().all(|answer| answer.is_ok()));
+}
+
 /// A job that panics in a chosen method, and reports its answer.
 struct Panicking {
     runs: bool,

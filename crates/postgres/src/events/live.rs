@@ -51,12 +51,12 @@ impl Entry {
             0 => self.waits.load(Ordering::Acquire) && !self.names.resumes,
             _ => true,
         };
-        is_known && self.pending.load(Ordering::Acquire) == 0
+        is_known && self.commit_points() == 0
     }
 
-    /// Whether other commit points follow the one that runs.
-    pub(crate) fn has_more(&self) -> bool {
-        self.pending.load(Ordering::Acquire) > 1
+    /// The number of its commit points that are submitted and have not ended.
+    pub(crate) fn commit_points(&self) -> usize {
+        self.pending.load(Ordering::SeqCst)
     }
 
     /// The label of its session.
@@ -95,7 +95,7 @@ pub(crate) struct CommitPoint(Option<Arc<Entry>>);
 impl Drop for CommitPoint {
     fn drop(&mut self) {
         if let Some(entry) = &self.0 {
-            entry.pending.fetch_sub(1, Ordering::AcqRel);
+            entry.pending.fetch_sub(1, Ordering::SeqCst);
         }
     }
 }
@@ -214,7 +214,7 @@ impl Live {
     pub(crate) fn commit_point(&self, turn_id: &str) -> CommitPoint {
         let entry = self.entry(turn_id);
         if let Some(entry) = &entry {
-            entry.pending.fetch_add(1, Ordering::AcqRel);
+            entry.pending.fetch_add(1, Ordering::SeqCst);
         }
         CommitPoint(entry)
     }

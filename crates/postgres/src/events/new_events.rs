@@ -40,38 +40,42 @@ impl NewEvents {
     pub(crate) async fn of(server: &Server, turn_id: &str) -> Option<Self> {
         let entry = server.live.entry(turn_id)?;
         let stored = Arc::clone(&entry.stored).lock_owned().await;
-        Self::taken(server, entry, stored, true)
+        Self::taken(server, entry, stored, usize::MAX)
     }
 
     /// Like [`NewEvents::of`], for a step: without events that may refer to what later commit points write.
     pub(crate) async fn of_step(server: &Server, turn_id: &str) -> Option<Self> {
         let entry = server.live.entry(turn_id)?;
         let stored = Arc::clone(&entry.stored).lock_owned().await;
-        let is_last = !entry.has_more();
-        Self::taken(server, entry, stored, is_last)
+        Self::taken(server, entry, stored, 1)
     }
 
     /// Like [`NewEvents::of`]; `None` also while another statement writes them.
     pub(crate) fn now(server: &Server, entry: Arc<Entry>) -> Option<Self> {
         let stored = Arc::clone(&entry.stored).try_lock_owned().ok()?;
-        Self::taken(server, entry, stored, true)
+        Self::taken(server, entry, stored, 0)
     }
 
+    /// No events where more than `own` commit points of the run are under way: the last of them writes them.
     fn taken(
         server: &Server,
         entry: Arc<Entry>,
         stored: OwnedMutexGuard<u64>,
-        takes: bool,
+        own: usize,
     ) -> Option<Self> {
         let run = entry.run.upgrade()?;
         let stores = server.live.retention.is_some() && !entry.over.load(Ordering::Acquire);
-        let events = if stores && takes {
+        let mut events = Vec::new();
+        if stores {
             // Later events mark the entry again.
-            entry.dirty.store(false, Ordering::Release);
-            run.unstored(*stored)
-        } else {
-            Vec::new()
-        };
+            entry.dirty.store(false, Ordering::SeqCst);
+            events = run.unstored(*stored);
+            // After they were read: who emits an event has submitted the commit point before.
+            if entry.commit_points() > own {
+                events.clear();
+                entry.dirty.store(true, Ordering::SeqCst);
+            }
+        }
         let tail = Tail { stored: *stored, events, ..Tail::default() };
         Some(Self { entry, stored, stores, tail })
     }

@@ -21,6 +21,21 @@ use crate::sqlite::synchronous::Synchronous;
 
 /// The length of the queue; callers wait while it is full.
 const QUEUE: usize = 1_024;
+/// A job that waits for the queue, which is full.
+type Waiting = (Box<dyn Job>, mpsc::Sender<Box<dyn Job>>);
+
+/// Submits a job when the queue has room again; returns it where no runtime can do that. If the writer stops before, the job is
+/// dropped, and with it the channel of its answer.
+fn send_when_free((job, sender): Waiting) -> Option<Waiting> {
+    match tokio::runtime::Handle::try_current() {
+        Ok(runtime) => {
+            runtime.spawn(async move { drop(sender.send(job).await) });
+            None
+        }
+        Err(_) => Some((job, sender)),
+    }
+}
+
 /// The handle to the writer's thread.
 pub(crate) struct Writer {
     sender: Mutex<Option<mpsc::Sender<Box<dyn Job>>>>,
@@ -124,7 +139,8 @@ impl Writer {
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let (reply, answer) = oneshot::channel();
         let job: Box<dyn Job> = Box::new(Task { work, how, outcome: None, reply, then });
-        // If the queue is full, the future submits the job.
+        // If the queue is full, a task submits the job, because nobody polls the answer of work in the background. Outside of a
+        // runtime the future does.
         let left = match &sender {
             None => Err(closed()),
             Some(sender) => match sender.try_send(job) {
@@ -133,7 +149,7 @@ impl Writer {
                 Err(mpsc::error::TrySendError::Closed(_)) => Err(closed()),
             },
         };
-        let waiting = left.map(|left| left.zip(sender));
+        let waiting = left.map(|left| left.zip(sender).and_then(send_when_free));
         async move {
             if let Some((job, sender)) = waiting? {
                 sender.send(job).await.map_err(|_| closed())?;
