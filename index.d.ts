@@ -3033,7 +3033,7 @@ export interface ScheduleOptions {
   at?: Date | string | number | undefined
   /** An interval in milliseconds, from 1,000 on. */
   every?: number | undefined
-  /** A time from which intervals are counted. Default 1970, so that `3_600_000` is every full hour of UTC. */
+  /** A time from which intervals are counted; the first due time, where it is yet to come. Default 1970, so that `3_600_000` is every full hour of UTC. */
   from?: Date | string | number | undefined
   /** Default `once`. A time is missed when it is a minute late. */
   misfire?: MisfirePolicy | undefined
