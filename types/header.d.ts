@@ -3079,7 +3079,10 @@ export interface SubscribeOptions {
 export interface BrokerEvents {
   /** A turn has begun here. */
   run: { run: AgentRun; turnId: string; sessionLabel: string; agentId: string; itemIds: string[] }
-  /** Messages have ended, wait for another try, or have failed without a turn (`turnId` null). */
+  /**
+   * Messages have ended, wait for another try, or have failed without a turn (`turnId` null, as where the turn was another process's).
+   * The end of a message is in one event.
+   */
   queue: { turnId: string | null; items: QueuedMessage[] }
   /**
    * The answer of a turn, to be passed on. It is acknowledged when the function's promise resolves; after a throw it is handed

@@ -180,15 +180,15 @@ test('a clock that was set back fires nothing again', () => {
   expect(next).toBe(660_000)
 })
 
-/** The messages that a broker's schedules have sent, as they are delivered: a message's end may be reported again. */
+/** The messages that a broker's schedules have sent, as they are delivered, each once. */
 function sentBy(broker: Broker, count: number): Promise<string[]> {
-  const found = new Set<string>()
+  const found: string[] = []
   return new Promise((resolve) => {
     broker.on('queue', ({ items }) => {
       for (const { eventId, status } of items) {
-        if (status === 'delivered' && eventId !== null) found.add(eventId)
+        if (status === 'delivered' && eventId !== null) found.push(eventId)
       }
-      if (found.size >= count) resolve([...found])
+      if (found.length >= count) resolve(found)
     })
   })
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::{Notify, oneshot};
 
+use super::ends::Ends;
 use super::lanes::{LaneLimits, Lanes, Next};
 use crate::engine::RunControl;
 
@@ -120,6 +121,7 @@ pub(crate) enum SessionState {
 pub(super) struct State {
     pub(super) sessions: HashMap<String, Session>,
     pub(super) lanes: Lanes,
+    pub(super) ends: Ends,
     pub(super) is_closing: bool,
     /// The sessions for which turns that run here wait, and how many: they may begin while the dispatcher closes.
     pub(super) awaited: HashMap<String, usize>,
@@ -130,6 +132,7 @@ impl State {
         Self {
             sessions: HashMap::new(),
             lanes: Lanes::new(limits),
+            ends: Ends::default(),
             is_closing: false,
             awaited: HashMap::new(),
         }
