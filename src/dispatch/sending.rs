@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::agents::ended_task;
 use super::dispatcher::Dispatcher;
 use super::ends::EndWatch;
-use broker::queue::follows;
 use model::{Enqueued, ItemStatus, NewItem, QueueMode, QueueStore, StorageError, StoredItem};
 
 /// What became of a message that was sent.
@@ -68,17 +67,16 @@ impl Dispatcher {
                 receipt(Disposition::Rejected, id, session_label, false)
             }
             Enqueued::Queued { session_label, is_fork, dropped } => {
-                let (has_turn, follows) = {
+                let is_settled = {
                     let mut state = self.lock();
                     state.arrive(&session_label, &id);
-                    (state.session(&session_label).turn.is_some(), follows(mode))
+                    state.is_settled(&session_label, mode)
                 };
                 if !dropped.is_empty() {
                     self.report_failed(&dropped, &watch).await;
                 }
                 drop(watch);
-                // Nothing of a running turn depends on a message that follows it, and its end looks at the queue.
-                if !(has_turn && follows) {
+                if !is_settled {
                     if self.begin_stepping(&session_label) {
                         self.steps(&session_label).await;
                     } else {

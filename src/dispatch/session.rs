@@ -15,8 +15,8 @@ use super::host::{StartTurn, SteeredItems};
 use super::state::{ActiveTurn, Session};
 use crate::engine::Steered;
 use model::{
-    Block, BlockOrigin, ItemStatus, LayerName, QueueItem, QueueLease, RecordedLayer, SessionQueue,
-    StorageError, StoredItem,
+    Block, BlockOrigin, ItemStatus, LayerName, QueueItem, QueueLease, QueueView, RecordedLayer,
+    SessionQueue, StorageError, StoredItem,
 };
 
 /// A message that was offered to a running turn.
@@ -35,7 +35,12 @@ impl Dispatcher {
         let turn_of = |session: &Session| session.turn.as_ref().map(|turn| turn.turn_id.clone());
         let watch = EndWatch::begin(self);
         let before = turn_of(self.lock().session(label));
-        let queue = self.parts.store.queue(label).await?;
+        // With a turn, the others wait for its end.
+        let view = match before {
+            Some(_) => QueueView::OfRunningTurn,
+            None => QueueView::Whole,
+        };
+        let queue = self.parts.store.queue(label, view).await?;
         let now = self.now();
         let has_turn = {
             let mut state = self.lock();
@@ -49,6 +54,7 @@ impl Dispatcher {
                 session.has_changed = true;
                 return Ok(());
             }
+            session.is_suspended = queue.is_suspended;
             current.is_some()
         };
         if !has_turn {
