@@ -234,6 +234,16 @@ test('k wrong members of the filter of deliveries are k problems', async () => {
   expect([error.code, paths(error)]).toEqual(['invalid_options', Object.keys(filter).sort()])
 })
 
+test('a target that names nothing that is known is one problem', async () => {
+  const server = await echoing()
+  const { broker } = brokerAt(server.url)
+  const asked = [{ persona: 'nobody' }, { session: '' }, { sesion: 'x' }, {}]
+  const errors = await Promise.all(
+    asked.map((given) => refused(() => broker.send({ to: given as never, message: 'Hi' }))),
+  )
+  expect(errors.map(paths)).toEqual([['to.persona'], ['to.session'], ['to.sesion'], ['to']])
+})
+
 test('a schedule names what it has none or too many of', async () => {
   const server = await echoing()
   const { broker } = brokerAt(server.url)

@@ -43,6 +43,10 @@ impl NativeEngine {
     pub fn build_session_key(args: String) -> Result<String> {
         let SessionKeyArgs { event, options } = checked(&args)?;
         let agent = options.agent_id.as_deref().unwrap_or("main");
+        if agent.is_empty() {
+            let error = InputError::new("options.agentId", "is empty");
+            return Err(js_error(&EngineError::option(error)));
+        }
         Ok(build_session_key(agent, &event, options.dm_scope))
     }
 
