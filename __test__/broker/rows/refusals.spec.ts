@@ -206,6 +206,7 @@ test('an empty id is refused by each call that has one', async () => {
     await refused(() => broker.redeliver('')),
     await refused(() => broker.unschedule('')),
     thrown(() => broker.state('')),
+    thrown(() => broker.route({ event: { peer: { kind: 'group', id: '' } } })),
     thrown(() => new Broker(engine, { agents: { main: agent, '': agent } })),
     thrown(
       () => new Broker(engine, { agents: { main: agent }, personas: { '': { agentId: 'main' } } }),
@@ -222,7 +223,7 @@ test('an empty id is refused by each call that has one', async () => {
       ['id'],
       ['turnId'],
     ],
-    ...[['turnId'], ['id'], ['label'], ['agents'], ['personas']],
+    ...[['turnId'], ['id'], ['label'], ['to.event.peer.id'], ['agents'], ['personas']],
   ])
 })
 

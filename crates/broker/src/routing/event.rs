@@ -1,7 +1,6 @@
 //! What of an event decides its route.
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 /// What kind of conversation it is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,14 +23,7 @@ pub struct Peer {
     /// What kind of conversation it is.
     pub kind: PeerKind,
     /// The person, the group or the channel.
-    #[serde(deserialize_with = "filled")]
     pub id: String,
-}
-
-/// An id that is not empty: it is a part of a label.
-fn filled<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    let id = String::deserialize(deserializer)?;
-    if id.is_empty() { Err(D::Error::custom("is empty")) } else { Ok(id) }
 }
 
 /// Where an event came from.
