@@ -3031,7 +3031,7 @@ export interface ScheduleOptions {
   at?: Date | string | number | undefined
   /** An interval in milliseconds, from 1,000 on. */
   every?: number | undefined
-  /** A time from which intervals are counted. Default 1970, so that `3_600_000` is every full hour of UTC. */
+  /** A time from which intervals are counted; the first due time, where it is yet to come. Default 1970, so that `3_600_000` is every full hour of UTC. */
   from?: Date | string | number | undefined
   /** Default `once`. A time is missed when it is a minute late. */
   misfire?: MisfirePolicy | undefined
@@ -3079,7 +3079,10 @@ export interface SubscribeOptions {
 export interface BrokerEvents {
   /** A turn has begun here. */
   run: { run: AgentRun; turnId: string; sessionLabel: string; agentId: string; itemIds: string[] }
-  /** Messages have ended, wait for another try, or have failed without a turn (`turnId` null). */
+  /**
+   * Messages have ended, wait for another try, or have failed without a turn (`turnId` null, as where the turn was another process's).
+   * The end of a message is in one event.
+   */
   queue: { turnId: string | null; items: QueuedMessage[] }
   /**
    * The answer of a turn, to be passed on. It is acknowledged when the function's promise resolves; after a throw it is handed

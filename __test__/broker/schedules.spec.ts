@@ -125,6 +125,11 @@ test('an interval is counted from a time, and a single time comes once', () => {
     '1970-01-01T00:02:00Z',
     '1970-01-01T00:03:30Z',
   ])
+  // The first is that time itself.
+  expect(times({ every: 90_000, from: 600_000 }, '1970-01-01T00:00:30Z', 2)).toEqual([
+    '1970-01-01T00:10:00Z',
+    '1970-01-01T00:11:30Z',
+  ])
   expect(times({ at: 60_000 }, '1970-01-01T00:00:00Z', 2)).toEqual([
     '1970-01-01T00:01:00Z',
     'never',
@@ -175,15 +180,15 @@ test('a clock that was set back fires nothing again', () => {
   expect(next).toBe(660_000)
 })
 
-/** The messages that a broker's schedules have sent, as they are delivered: a message's end may be reported again. */
+/** The messages that a broker's schedules have sent, as they are delivered, each once. */
 function sentBy(broker: Broker, count: number): Promise<string[]> {
-  const found = new Set<string>()
+  const found: string[] = []
   return new Promise((resolve) => {
     broker.on('queue', ({ items }) => {
       for (const { eventId, status } of items) {
-        if (status === 'delivered' && eventId !== null) found.add(eventId)
+        if (status === 'delivered' && eventId !== null) found.push(eventId)
       }
-      if (found.size >= count) resolve([...found])
+      if (found.length >= count) resolve(found)
     })
   })
 }
@@ -281,6 +286,8 @@ test('wrong schedules are refused by name', async () => {
     [{ id: 7 }, 'id'],
     [{ cron: undefined }, 'cron'],
     [{ every: 1_000 }, 'at', 'every'],
+    [{ cron: undefined, at: 8.64e15 + 1 }, 'at'],
+    [{ cron: undefined, every: 1_000, from: -8.64e15 - 2 }, 'from'],
     [{ cron: 'daily' }, 'cron'],
     [{ cron: '0 0 31 2 *' }, 'cron'],
     [{ zone: 'Mars/Base' }, 'zone'],

@@ -18,7 +18,7 @@ import {
 } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
-import { delimiter, dirname, join, relative } from 'node:path'
+import { delimiter, dirname, join, posix, relative } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -161,6 +161,19 @@ test('the main package has its files of code with their types, and nothing else'
     ...(existsSync(join(root, 'README.md')) ? ['README.md'] : []),
   ]
   expect(main.files.map((file) => file.path).sort()).toEqual([...expected, ...always].sort())
+})
+
+test('each link of a packed guide leads to a packed file', () => {
+  const packed = new Set(main.files.map(({ path }) => path))
+  const pages = [...packed].filter((path) => path.startsWith('docs/') && path.endsWith('.md'))
+  const broken = pages.flatMap((page) => {
+    const links = readFileSync(join(root, page), 'utf8').matchAll(/\]\((?![a-z]+:)([^)#\s]+)/g)
+    return [...links].flatMap(([, link = '']) => {
+      const path = posix.join(dirname(page), link)
+      return packed.has(path) ? [] : [`${page}: ${link}`]
+    })
+  })
+  expect(broken).toEqual([])
 })
 
 test('the platform package has the binary, and nothing else', () => {

@@ -35,7 +35,7 @@ import { type AgentEngine, type EngineParts, enginePartsOf } from '../engine/eng
 import * as addon from '../native/addon.ts'
 import * as hub from '../native/hub.ts'
 import { AgentEngineError, guarded, messageOf, refusal } from '../values/errors.ts'
-import { readFields, readName } from '../values/reader.ts'
+import { readFields, readId, readName } from '../values/reader.ts'
 import { AgentStore } from './agents/store.ts'
 import { Approvals } from './approvals.ts'
 import { sessionScope } from './decisions.ts'
@@ -254,20 +254,20 @@ class Broker implements Declared {
   }
 
   async cancel(itemId: string): Promise<boolean> {
-    readName(itemId, 'itemId', 'invalid_options')
+    readId(itemId, 'itemId', 'invalid_options')
     return hub.request((id) => this.#native.cancel(id, itemId))
   }
 
   async dispatch(id: string): Promise<Dispatch | null> {
-    return this.#agents.dispatch(readName(id, 'id', 'invalid_options'))
+    return this.#agents.dispatch(readId(id, 'id', 'invalid_options'))
   }
 
   async dispatches(label: string): Promise<Dispatch[]> {
-    return this.#agents.madeBy(readName(label, 'label', 'invalid_options'))
+    return this.#agents.madeBy(readId(label, 'label', 'invalid_options'))
   }
 
   async cancelDispatch(id: string): Promise<Dispatch | null> {
-    return this.#agents.cancel(readName(id, 'id', 'invalid_options'))
+    return this.#agents.cancel(readId(id, 'id', 'invalid_options'))
   }
 
   #cancelFollowed(itemId: string): void {
@@ -310,9 +310,12 @@ class Broker implements Declared {
     message?: string | NexusRequest['message'],
   ): Promise<{ sessionLabel: string; receipt: SendReceipt | null }> {
     this.#refuseClosed()
+    const requestOf = (session: string) => ({ to: { session }, message }) as NexusRequest
+    // A message that is refused makes no fork.
+    if (message !== undefined) readRequest(requestOf('fork'), this.#options, true)
     const { label: sessionLabel } = await this.#engine.ledger.fork(turnId)
-    const request = { to: { session: sessionLabel }, message } as NexusRequest
-    return { sessionLabel, receipt: message === undefined ? null : await this.send(request) }
+    const receipt = message === undefined ? null : await this.send(requestOf(sessionLabel))
+    return { sessionLabel, receipt }
   }
 
   approvals(filter?: ApprovalFilter & CallOptions): Promise<Page<Approval>> {
@@ -612,7 +615,9 @@ class Broker implements Declared {
 
 /** A session's label: the native side reads what it has. */
 function readLabel(label: unknown): string {
-  return readName(label, 'label', 'invalid_label')
+  const named = readName(label, 'label', 'invalid_label')
+  if (named === '') throw refusal('invalid_label', 'label', 'is empty; pass a session label')
+  return named
 }
 
 /** Whether a turn cannot begin because its engine closes. */

@@ -11,7 +11,7 @@ import type {
 import * as addon from '../native/addon.ts'
 import { guarded, refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
-import { type Fields, readFields, readNamed, withoutUndefined } from '../values/reader.ts'
+import { type Fields, isObject, readFields, readNamed, withoutUndefined } from '../values/reader.ts'
 
 const CODE = 'invalid_options'
 
@@ -29,6 +29,7 @@ const CONFIG_FIELDS = [
 
 /** The label of an event's session. */
 function buildSessionKey(event: RoutedEvent, options: SessionKeyOptions = {}): string {
+  if (event !== undefined && !isObject(event)) throw refusal(CODE, 'event', 'is not an object')
   const args = json({ event, options }, 'event')
   return guarded(() => addon.NativeEngine.buildSessionKey(args))
 }

@@ -6,7 +6,8 @@ import type { Delivery, DeliveryListOptions, StoredDelivery, TurnRow } from '../
 import type { AgentEngine } from '../engine/engine.ts'
 import * as hub from '../native/hub.ts'
 import { AgentEngineError, messageOf, refusal } from '../values/errors.ts'
-import { readFields, readName } from '../values/reader.ts'
+import { listing, noted, type Refuse, throwing } from '../values/problems.ts'
+import { readFields, readId } from '../values/reader.ts'
 import { answerOf } from './silence.ts'
 
 const CODE = 'invalid_options'
@@ -101,32 +102,20 @@ class Deliveries {
   }
 
   async delivered(turnId: string): Promise<boolean> {
-    readName(turnId, 'turnId', CODE)
+    readId(turnId, 'turnId', CODE)
     return hub.request((id) => this.#native().delivered(id, turnId))
   }
 
   async redeliver(turnId: string): Promise<boolean> {
-    readName(turnId, 'turnId', CODE)
+    readId(turnId, 'turnId', CODE)
     return hub.request((id) => this.#native().redeliver(id, turnId))
   }
 
   async list(options: DeliveryListOptions = {}): Promise<StoredDelivery[]> {
-    const fields = readFields(options, 'options', CODE)
-    for (const name of Object.keys(fields)) {
-      if (!(LIST as string[]).includes(name)) {
-        throw refusal(CODE, name, `is not an option; the options are ${LIST.join(', ')}`)
-      }
-    }
-    const { status = 'pending', session, after, limit = 100 } = fields
-    if (!STATUSES.includes(status)) {
-      throw refusal(CODE, 'status', `is not one of ${STATUSES.join(', ')}`)
-    }
-    if (session !== undefined) readName(session, 'session', CODE)
-    if (after !== undefined) readName(after, 'after', CODE)
-    if (!(typeof limit === 'number' && Number.isInteger(limit) && limit >= 1 && limit <= 1_000)) {
-      throw refusal(CODE, 'limit', 'is not a whole number from 1 to 1,000')
-    }
-    const filter = JSON.stringify({ status, session, after, limit })
+    const filter = listing(
+      () => readFilter(options, throwing),
+      (problems) => void readFilter(options, problems.note),
+    )
     return hub.request((id) => this.#native().deliveries(id, filter))
   }
 
@@ -140,6 +129,25 @@ class Deliveries {
   abandon(): void {
     this.#native().abandonDeliveries()
   }
+}
+
+/** The JSON of the filter of a list. */
+function readFilter(options: DeliveryListOptions, refuse: Refuse): string {
+  const fields = readFields(options, 'options', CODE)
+  for (const name of Object.keys(fields)) {
+    if ((LIST as string[]).includes(name)) continue
+    refuse(refusal(CODE, name, `is not an option; the options are ${LIST.join(', ')}`))
+  }
+  const { status = 'pending', session, after, limit = 100 } = fields
+  if (!STATUSES.includes(status)) {
+    refuse(refusal(CODE, 'status', `is not one of ${STATUSES.join(', ')}`))
+  }
+  if (session !== undefined) noted(refuse, () => readId(session, 'session', CODE))
+  if (after !== undefined) noted(refuse, () => readId(after, 'after', CODE))
+  if (!(typeof limit === 'number' && Number.isInteger(limit) && limit >= 1 && limit <= 1_000)) {
+    refuse(refusal(CODE, 'limit', 'is not a whole number from 1 to 1,000'))
+  }
+  return JSON.stringify({ status, session, after, limit })
 }
 
 /** A delivery with its turn's answer. */

@@ -136,6 +136,10 @@ function read(
   // Reads everything that routes depend on, and refuses what is wrong in it.
   const ids = noted(refuse, () => agentIds(config), isObject(agents) ? Object.keys(agents) : [])
   if (ids.length === 0) refuse(refusal(CODE, 'agents', 'has no agent'))
+  if (ids.includes('')) refuse(refusal(CODE, 'agents', 'has an agent whose id is empty'))
+  if (isObject(personas) && Object.hasOwn(personas, '')) {
+    refuse(refusal(CODE, 'personas', 'has a persona whose id is empty'))
+  }
   if (defaultAgent !== undefined && !ids.includes(defaultAgent as string)) {
     refuse(refusal(CODE, 'defaultAgent', `is not one of ${ids.join(', ')}`))
   }

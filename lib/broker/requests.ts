@@ -1,12 +1,14 @@
 // What a message is sent with: read once, and made the row that the native side stores. It must never store anything.
 
 import type { Message, NexusRequest, Route, RoutingTarget } from '../../index.d.ts'
+import { NativeEngine } from '../native/addon.ts'
+import { SMALLEST } from '../run/smallest-context.ts'
 import { refusal } from '../values/errors.ts'
 import { unknownField } from '../values/field-names.ts'
 import { toJson } from '../values/json.ts'
-import { listing, noted, type Problems, type Refuse, throwing } from '../values/problems.ts'
-import { givenFields, isObject, readFields, readName } from '../values/reader.ts'
-import { withEvent } from './event.ts'
+import { listing, noted, Problems, type Refuse, throwing } from '../values/problems.ts'
+import { givenFields, isObject, readFields, readId, refuseLost } from '../values/reader.ts'
+import { partsOf, withEvent } from './event.ts'
 import { type ReadOptions, readMode } from './options.ts'
 import { noteTarget, type Routed, refuseSmart, route } from './routes.ts'
 
@@ -24,6 +26,10 @@ const FIELDS = [
   'target',
   'outbox',
 ] satisfies (keyof NexusRequest)[]
+
+/** The JSON of what a context has beside its message, without the brace before it. */
+const { currentMessage: _, ...OTHERS } = SMALLEST
+const BESIDE = JSON.stringify(OTHERS).slice(1)
 
 /** The part of a request that is stored beside its message. */
 interface StoredRequest {
@@ -94,7 +100,7 @@ function read(
   const name = (field: 'source' | 'eventId') =>
     fields[field] === undefined
       ? undefined
-      : noted(refuse, () => readName(fields[field], field, CODE))
+      : noted(refuse, () => readId(fields[field], field, CODE))
   const source = name('source') ?? 'user'
   const asked = noted(refuse, () => readMode(fields.mode, 'mode'))
   const wanted = asked ?? options.bySource[source] ?? options.mode
@@ -102,6 +108,9 @@ function read(
   const eventId = name('eventId')
   const { identity, permissions, target, outbox = delivers } = fields
   if (typeof outbox !== 'boolean') refuse(refusal(CODE, 'outbox', 'is not a boolean'))
+  for (const [field, value] of Object.entries({ identity, permissions, target })) {
+    noted(refuse, () => refuseLost(value, field, CODE))
+  }
   const isDelivered = outbox === true && target !== undefined && target !== null
   const stored: StoredRequest = {
     identity,
@@ -115,6 +124,14 @@ function read(
     () => withEvent(given, fields.event, to as RoutingTarget, eventId, timeZone, refuse),
     given,
   )
+  const isBlank = (part: unknown) =>
+    isObject(part) &&
+    part.type === 'text' &&
+    typeof part.text === 'string' &&
+    part.text.trim() === ''
+  if (given !== empty && partsOf(message).parts.every(isBlank)) {
+    refuse(refusal(CODE, 'message.content', 'is empty; pass a text or an image'))
+  }
   const origin = noted(
     refuse,
     () =>
@@ -187,7 +204,28 @@ function readMessage(given: unknown, refuse: Refuse): Message {
   if (content === undefined && blocks === undefined) {
     throw refusal(CODE, 'message.content', 'is missing')
   }
-  return { ...fields, role: 'user' } as Message
+  const message = { ...fields, role: 'user' } as Message
+  noteMessage(message, refuse)
+  return message
+}
+
+/** Refuses what a run refuses in a message: each problem is noted at once, and not as that of its turn. */
+function noteMessage(message: Message, refuse: Refuse): void {
+  const given = toJson(
+    { message },
+    'message',
+    () => CODE,
+    () => true,
+  )
+  const found = new Problems()
+  found.add(
+    NativeEngine.fieldProblems(
+      `{"currentMessage":${given.slice('{"message":'.length, -1)},${BESIDE}`,
+    ),
+  )
+  for (const { path, message: why } of found.list) {
+    refuse(refusal(CODE, path.replace(/^currentMessage/, 'message'), why))
+  }
 }
 
 function textOf(message: Message): string {
@@ -215,7 +253,7 @@ function readRoute(given: unknown, refuse: Refuse): Route {
     if (!['channel', 'account', 'thread'].includes(name)) {
       refuse(refusal(CODE, `route.${name}`, 'is not one of channel, account, thread'))
     } else if (value !== undefined) {
-      noted(refuse, () => readName(value, `route.${name}`, CODE))
+      noted(refuse, () => readId(value, `route.${name}`, CODE))
     }
   }
   return givenFields(route) as Route

@@ -45,6 +45,7 @@ const OPTIONAL: ReadonlySet<string> = new Set<keyof AssembledContext>([
   'timeoutMs',
   'parentTurnId',
   'sourceEventId',
+  'target',
   'maxIterations',
   'toolTimeoutMs',
   'maxParallelTools',

@@ -145,7 +145,7 @@ function readDefaults(given: unknown, refuse: Refuse = throwing): Readonly<Field
 }
 
 /**
- * Reads what a run is called with. A text, or an object with `content` and without `currentMessage`, is the message of the short
+ * Reads what a run is called with. A text, or an object with `content` or `blocks` and without `currentMessage`, is the message of the short
  * form, and `second` its options; everything else is a whole context, and `second` its callbacks.
  */
 function readInput(
@@ -180,7 +180,7 @@ function readForm(
     return short({ role: 'user', content: first }, second, defaults, refuse)
   }
   const fields = readFields(first, 'context', CODE)
-  if ('content' in fields && !('currentMessage' in fields)) {
+  if (('content' in fields || 'blocks' in fields) && !('currentMessage' in fields)) {
     return short(fields, second, defaults, refuse)
   }
   dropUnknown(fields, first as object)

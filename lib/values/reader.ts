@@ -123,6 +123,13 @@ function readName(value: unknown, path: string, code: Code): string {
   return value
 }
 
+/** The id of something: a name that is not empty. */
+function readId(value: unknown, path: string, code: Code): string {
+  const id = readName(value, path, code)
+  if (id === '') throw refusal(code, path, 'is empty')
+  return id
+}
+
 /** Refuses a value that JSON would lose. */
 function refuseLost(value: unknown, field: string, code: Code): void {
   const type = typeof value
@@ -153,6 +160,7 @@ export {
   isGiven,
   isObject,
   readFields,
+  readId,
   readList,
   readName,
   readNamed,

@@ -7,6 +7,7 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use super::dispatcher::Dispatcher;
+use super::ends::EndWatch;
 use super::host::TaskLimits;
 use super::state::Entrance;
 use crate::engine::RunControl;
@@ -128,10 +129,11 @@ impl Dispatcher {
     ) -> Result<AgentSent, StorageError> {
         let id = message.id.clone();
         self.has_children(&message.from_session, &message.from_turn);
+        let watch = EndWatch::of_arriving(self, &id);
         let sent = self.dispatches().send(Box::new(message), self.parts.limits).await?;
         if let AgentSent::Stored { session_label, dropped } = &sent {
-            self.lock().session(session_label).own.insert(id);
-            self.report_failed(dropped).await;
+            self.lock().arrive(session_label, &id);
+            self.report_failed(dropped, &watch).await;
             self.wake(session_label);
         }
         Ok(sent)
@@ -211,12 +213,13 @@ impl Dispatcher {
         if !is_active(&before) {
             return Ok(before);
         }
+        let watch = EndWatch::begin(self);
         let cancelled = self.dispatches().cancel_dispatch(id.to_owned(), why).await?;
         match &cancelled {
             Some(dispatch) if dispatch.status == DispatchStatus::Active => {
                 self.stop(dispatch).await?
             }
-            Some(_) => self.report_failed(&[id.to_owned()]).await,
+            Some(_) => self.report_failed(&[id.to_owned()], &watch).await,
             None => {}
         }
         Ok(cancelled)
@@ -227,7 +230,7 @@ impl Dispatcher {
         if let Some(dispatch) = self.dispatches().dispatch(id).await?
             && let Some(result) = dispatch.result_item_id
         {
-            self.lock().session(&dispatch.parent_session).own.insert(result);
+            self.adopt(&dispatch.parent_session, vec![result]).await?;
             self.wake(&dispatch.parent_session);
         }
         self.changed.notify_waiters();
@@ -237,8 +240,9 @@ impl Dispatcher {
     /// Ends the dispatches whose time is over, and aborts the turns of those that are cancelled.
     pub(super) async fn tend_dispatches(self: &Arc<Self>) -> Result<(), StorageError> {
         if self.dispatches().has_overdue().await? {
+            let watch = EndWatch::begin(self);
             let ended = self.dispatches().end_overdue().await?;
-            self.report_failed(&ended).await;
+            self.report_failed(&ended, &watch).await;
         }
         self.stop_dispatches().await
     }

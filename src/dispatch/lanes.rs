@@ -72,6 +72,11 @@ impl Lanes {
         }
     }
 
+    /// Whether the session waits for a slot.
+    pub(crate) fn has_waiting(&mut self, label: &str) -> bool {
+        self.of(label).waiting.iter().any(|other| other == label)
+    }
+
     /// Takes a slot for a turn of the session; false where it waits for one from now on.
     pub(crate) fn enter(&mut self, label: &str) -> bool {
         let lane = self.of(label);

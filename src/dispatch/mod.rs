@@ -5,6 +5,7 @@
 mod agents;
 mod claims;
 mod dispatcher;
+mod ends;
 mod host;
 mod lanes;
 mod outbox;

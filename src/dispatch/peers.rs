@@ -66,6 +66,17 @@ impl Dispatcher {
         first == Some(false)
     }
 
+    /// Whether another dispatcher of this process has the turn. One that closes may leave it as it is.
+    pub(super) fn is_at_peer(&self, label: &str, turn_id: &str) -> bool {
+        of_ledger(self).iter().any(|peer| {
+            if std::ptr::eq(Arc::as_ptr(peer), self) {
+                return false;
+            }
+            let mut state = peer.lock();
+            !state.is_closing && state.turn(label, turn_id).is_some()
+        })
+    }
+
     /// A turn of the session has ended here: the messages that another dispatcher of this process has queued may be next.
     pub(super) fn wake_peers(&self, label: &str) {
         for peer in of_ledger(self) {

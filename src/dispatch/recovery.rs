@@ -15,6 +15,10 @@ impl Dispatcher {
         label: &str,
         turn_id: &str,
     ) -> Result<bool, StorageError> {
+        // The queue may have been read before the end of a turn that another dispatcher runs: that one wakes this one.
+        if self.is_at_peer(label, turn_id) {
+            return Ok(false);
+        }
         // One that the host resumes is not interrupted; the next pulse looks again.
         let Some(turn) = self.parts.journal.interrupted(Some(turn_id)).await?.pop() else {
             return Ok(false);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::dispatcher::Dispatcher;
+use super::ends::EndWatch;
 use super::sending::Receipt;
 use model::{Firing, StorageError, StoredSchedule};
 
@@ -70,10 +71,13 @@ impl Dispatcher {
         firing: Firing,
     ) -> Result<Option<Receipt>, StorageError> {
         let item = firing.message.as_ref().map(|(new, _)| (new.item.id.clone(), new.item.mode));
+        let arriving = item.as_ref().map(|(id, _)| EndWatch::of_arriving(self, id));
         let enqueued = self.parts.schedules.fire(firing, self.parts.limits).await?;
         self.schedules_changed.notify_one();
-        match enqueued.zip(item) {
-            Some((enqueued, (id, mode))) => Ok(Some(self.queued(id, mode, enqueued).await)),
+        match enqueued.zip(item).zip(arriving) {
+            Some(((enqueued, (id, mode)), watch)) => {
+                Ok(Some(self.queued(id, mode, enqueued, watch).await))
+            }
             None => Ok(None),
         }
     }

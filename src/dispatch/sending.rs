@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::agents::ended_task;
 use super::dispatcher::Dispatcher;
-use broker::queue::follows;
+use super::ends::EndWatch;
 use model::{Enqueued, ItemStatus, NewItem, QueueMode, QueueStore, StorageError, StoredItem};
 
 /// What became of a message that was sent.
@@ -39,9 +39,10 @@ impl Dispatcher {
         new: NewItem,
     ) -> impl Future<Output = Result<Receipt, StorageError>> + Send + use<> {
         let (id, mode) = (new.item.id.clone(), new.item.mode);
+        let watch = EndWatch::of_arriving(self, &id);
         let enqueued = self.parts.store.enqueue(Box::new(new), self.parts.limits);
         let dispatcher = Arc::clone(self);
-        async move { Ok(dispatcher.queued(id, mode, enqueued.await?).await) }
+        async move { Ok(dispatcher.queued(id, mode, enqueued.await?, watch).await) }
     }
 
     /// A message is stored: takes its session's next step.
@@ -50,6 +51,7 @@ impl Dispatcher {
         id: String,
         mode: QueueMode,
         enqueued: Enqueued,
+        watch: EndWatch,
     ) -> Receipt {
         let receipt = |disposition, item_id, session_label, is_fork| Receipt {
             disposition,
@@ -65,17 +67,16 @@ impl Dispatcher {
                 receipt(Disposition::Rejected, id, session_label, false)
             }
             Enqueued::Queued { session_label, is_fork, dropped } => {
-                let (has_turn, follows) = {
+                let is_settled = {
                     let mut state = self.lock();
-                    let session = state.session(&session_label);
-                    session.own.insert(id.clone());
-                    (session.turn.is_some(), follows(mode))
+                    state.arrive(&session_label, &id);
+                    state.is_settled(&session_label, mode)
                 };
                 if !dropped.is_empty() {
-                    self.report_failed(&dropped).await;
+                    self.report_failed(&dropped, &watch).await;
                 }
-                // Nothing of a running turn depends on a message that follows it, and its end looks at the queue.
-                if !(has_turn && follows) {
+                drop(watch);
+                if !is_settled {
                     if self.begin_stepping(&session_label) {
                         self.steps(&session_label).await;
                     } else {
@@ -102,9 +103,10 @@ impl Dispatcher {
     /// # Errors
     /// Any of storage.
     pub(crate) async fn cancel(self: &Arc<Self>, id: String) -> Result<bool, StorageError> {
+        let watch = EndWatch::begin(self);
         let is_cancelled = self.store().cancel(id.clone()).await?;
         if is_cancelled {
-            self.report_failed(&[id]).await;
+            self.report_failed(&[id], &watch).await;
         }
         Ok(is_cancelled)
     }
@@ -114,8 +116,9 @@ impl Dispatcher {
     /// # Errors
     /// Any of storage.
     pub(crate) async fn clear(self: &Arc<Self>, label: String) -> Result<(), StorageError> {
+        let watch = EndWatch::begin(self);
         let cancelled = self.store().clear(label).await?;
-        self.report_failed(&cancelled).await;
+        self.report_failed(&cancelled, &watch).await;
         Ok(())
     }
 
@@ -131,7 +134,7 @@ impl Dispatcher {
         self.store().suspend(label.clone(), is_suspended).await?;
         if !is_suspended {
             let waiting = self.store().waiting_items(&label).await?;
-            self.lock().session(&label).own.extend(waiting.into_iter().map(|it| it.item.id));
+            self.adopt(&label, waiting.into_iter().map(|it| it.item.id).collect()).await?;
             self.wake(&label);
         }
         Ok(())
@@ -142,7 +145,8 @@ impl Dispatcher {
         &self.parts.store
     }
 
-    pub(super) async fn report_failed(self: &Arc<Self>, ids: &[String]) {
+    /// Reports messages that a call has ended, or whose turn could not begin. `watch` began before that.
+    pub(super) async fn report_failed(self: &Arc<Self>, ids: &[String], watch: &EndWatch) {
         let mut items: Vec<StoredItem> = Vec::new();
         for id in ids {
             match self.parts.store.queue_item(id).await {
@@ -151,10 +155,12 @@ impl Dispatcher {
                 Err(error) => self.report(&error),
             }
         }
-        for stored in &items {
-            self.lock().session(&stored.session_label).own.remove(&stored.item.id);
-        }
         let tasks: Vec<String> = items.iter().filter_map(ended_task).collect();
+        {
+            let mut state = self.lock();
+            items.retain(|it| !state.was_reported(&it.item.id, watch));
+            items.iter().for_each(|it| state.take_end(&it.session_label, &it.item.id));
+        }
         if !items.is_empty() {
             self.parts.host.failed(items);
         }

@@ -2,6 +2,7 @@
 //!
 //! It must never begin a turn while another one of the session is open.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use broker::prompt::{GivenLayer, Layer};
@@ -9,12 +10,13 @@ use broker::queue::{Decision, SessionRun, decide, overflow_note};
 use serde::Deserialize;
 
 use super::dispatcher::{Dispatcher, millis};
+use super::ends::EndWatch;
 use super::host::{StartTurn, SteeredItems};
-use super::state::ActiveTurn;
+use super::state::{ActiveTurn, Session};
 use crate::engine::Steered;
 use model::{
-    Block, BlockOrigin, ItemStatus, LayerName, QueueItem, QueueLease, RecordedLayer, SessionQueue,
-    StorageError, StoredItem,
+    Block, BlockOrigin, ItemStatus, LayerName, QueueItem, QueueLease, QueueView, RecordedLayer,
+    SessionQueue, StorageError, StoredItem,
 };
 
 /// A message that was offered to a running turn.
@@ -30,14 +32,30 @@ pub(crate) struct EnteringMessage {
 impl Dispatcher {
     /// Does what is next for a session.
     pub(super) async fn step(self: &Arc<Self>, label: &str) -> Result<(), StorageError> {
-        let queue = self.parts.store.queue(label).await?;
+        let turn_of = |session: &Session| session.turn.as_ref().map(|turn| turn.turn_id.clone());
+        let watch = EndWatch::begin(self);
+        let before = turn_of(self.lock().session(label));
+        // With a turn, the others wait for its end.
+        let view = match before {
+            Some(_) => QueueView::OfRunningTurn,
+            None => QueueView::Whole,
+        };
+        let queue = self.parts.store.queue(label, view).await?;
         let now = self.now();
         let has_turn = {
             let mut state = self.lock();
             if state.refuses(label) {
                 return Ok(());
             }
-            state.session(label).turn.is_some()
+            let session = state.session(label);
+            let current = turn_of(session);
+            if before.is_some() && current != before {
+                // The queue may be that of before its end.
+                session.has_changed = true;
+                return Ok(());
+            }
+            session.is_suspended = queue.is_suspended;
+            current.is_some()
         };
         if !has_turn {
             self.end_own(label, &queue).await?;
@@ -93,7 +111,7 @@ impl Dispatcher {
             self.pass_lane(label);
         }
         match decision {
-            Decision::Start(ids) => self.begin(label, &ids, &queue).await?,
+            Decision::Start(ids) => self.begin(label, &ids, &queue, &watch).await?,
             Decision::Steer(ids) => self.steer(label, &ids, &queue.pending).await?,
             Decision::Abort => self.interrupt_turn(label),
             Decision::Wait(Some(at)) => self.wake_at(label, at),
@@ -104,10 +122,11 @@ impl Dispatcher {
 
     /// Reports the messages that were queued here and have ended in another process.
     async fn end_own(&self, label: &str, queue: &SessionQueue) -> Result<(), StorageError> {
-        let waits = |id: &&String| queue.pending.iter().any(|it| it.item.id == **id);
+        let waiting: HashSet<&str> = queue.pending.iter().map(|it| it.item.id.as_str()).collect();
         let gone: Vec<String> = {
             let mut state = self.lock();
-            state.session(label).own.iter().filter(|id| !waits(id)).cloned().collect()
+            let own = &state.session(label).own;
+            own.iter().filter(|id| !waiting.contains(id.as_str())).cloned().collect()
         };
         let mut ended = Vec::new();
         for id in gone {
@@ -119,7 +138,9 @@ impl Dispatcher {
                 continue;
             }
             // Another task may have reported it meanwhile.
-            if self.lock().session(label).own.remove(&id) {
+            let mut state = self.lock();
+            if state.session(label).own.contains(&id) {
+                state.take_end(label, &id);
                 ended.extend(stored);
             }
         }
@@ -205,6 +226,7 @@ impl Dispatcher {
         label: &str,
         ids: &[String],
         queue: &SessionQueue,
+        watch: &EndWatch,
     ) -> Result<(), StorageError> {
         let items: Vec<StoredItem> = ids
             .iter()
@@ -235,13 +257,16 @@ impl Dispatcher {
         );
         {
             let mut state = self.lock();
+            if ids.iter().any(|id| state.was_reported(id, watch)) {
+                // Cancelled or dropped since the queue was read.
+                state.session(label).has_changed = true;
+                return Ok(());
+            }
             if state.refuses(label) || !state.lanes.enter(label) {
                 return Ok(());
             }
-            let session = state.session(label);
-            // They are the turn's.
-            session.own.retain(|id| !active.items.iter().any(|(of, _)| of == id));
-            session.turn = Some(active);
+            ids.iter().for_each(|id| state.leave_to_turn(label, id));
+            state.session(label).turn = Some(active);
         }
         self.parts.host.start(turn);
         Ok(())
@@ -267,7 +292,7 @@ impl Dispatcher {
             let mut state = self.lock();
             if let Some(turn) = state.turn(label, &turn_id) {
                 turn.offered.extend(offered.iter().cloned());
-                state.session(label).own.retain(|id| !offered.contains(id));
+                offered.iter().for_each(|id| state.leave_to_turn(label, id));
             }
         }
         let is_offered = |it: &&StoredItem| offered.contains(&it.item.id);

@@ -5,8 +5,11 @@ use std::sync::Arc;
 
 use tokio::sync::{Notify, oneshot};
 
+use super::ends::Ends;
 use super::lanes::{LaneLimits, Lanes, Next};
 use crate::engine::RunControl;
+use broker::queue::follows;
+use model::QueueMode;
 
 /// A turn that runs here, or is about to.
 pub(super) struct ActiveTurn {
@@ -87,6 +90,8 @@ pub(super) struct Session {
     pub(super) own: HashSet<String>,
     /// When it is looked at again, in Unix milliseconds.
     pub(super) timer: Option<i64>,
+    /// Its queue was suspended when it was last read. That another process has resumed it is seen at the next pulse, if not before.
+    pub(super) is_suspended: bool,
     /// No turn begins before this time: the last one could not be stored.
     pub(super) held_until: i64,
 }
@@ -120,6 +125,7 @@ pub(crate) enum SessionState {
 pub(super) struct State {
     pub(super) sessions: HashMap<String, Session>,
     pub(super) lanes: Lanes,
+    pub(super) ends: Ends,
     pub(super) is_closing: bool,
     /// The sessions for which turns that run here wait, and how many: they may begin while the dispatcher closes.
     pub(super) awaited: HashMap<String, usize>,
@@ -130,6 +136,7 @@ impl State {
         Self {
             sessions: HashMap::new(),
             lanes: Lanes::new(limits),
+            ends: Ends::default(),
             is_closing: false,
             awaited: HashMap::new(),
         }
@@ -149,6 +156,20 @@ impl State {
     pub(super) fn forget_idle(&mut self, label: &str) {
         if self.sessions.get(label).is_some_and(Session::is_idle) {
             self.sessions.remove(label);
+        }
+    }
+
+    /// Whether a new message of this mode changes nothing of what the session does next: a turn runs that the message follows, and
+    /// its end looks at the queue; it waits for a slot, with which it looks at the queue; or its queue is suspended.
+    pub(super) fn is_settled(&mut self, label: &str, mode: QueueMode) -> bool {
+        let session = self.session(label);
+        match &session.turn {
+            Some(_) => follows(mode),
+            None => {
+                // A step under way may have read the queue before.
+                session.has_changed = true;
+                session.is_suspended || self.lanes.has_waiting(label)
+            }
         }
     }
 
@@ -238,5 +259,26 @@ impl State {
                 },
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ActiveTurn, LaneLimits, QueueMode, State};
+
+    #[test]
+    fn a_message_changes_nothing_for_a_session_that_waits_for_its_slot_or_is_suspended() {
+        let mut state = State::new(LaneLimits { main: 1, worker: 1 });
+        assert!(!state.is_settled("idle", QueueMode::Queue));
+        assert!(state.session("idle").has_changed, "a step under way looks again");
+        state.session("suspended").is_suspended = true;
+        assert!(state.is_settled("suspended", QueueMode::Interrupt));
+        assert!(state.lanes.enter("running"));
+        assert!(!state.lanes.enter("waiting"));
+        assert!(state.is_settled("waiting", QueueMode::Interrupt));
+        let turn = ActiveTurn::new("t".to_owned(), String::new(), Vec::new());
+        state.session("running").turn = Some(turn);
+        assert!(state.is_settled("running", QueueMode::Collect));
+        assert!(!state.is_settled("running", QueueMode::Steer));
     }
 }

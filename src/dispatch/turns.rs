@@ -209,15 +209,29 @@ impl Dispatcher {
             is_stored &= !unchanged;
             items.push(stored);
         }
-        let ends_later = |it: &&StoredItem| match it.status {
-            ItemStatus::Pending => true,
-            // Another process was first.
-            ItemStatus::Processing => it.turn_id.as_deref() != Some(turn_id),
-            ItemStatus::Delivered | ItemStatus::Failed => false,
-        };
-        let waits: Vec<String> =
-            items.iter().filter(ends_later).map(|it| it.item.id.clone()).collect();
-        self.lock().session(label).own.extend(waits);
+        {
+            let mut state = self.lock();
+            let is_of_turn = |it: &StoredItem| it.turn_id.as_deref() == Some(turn_id);
+            // Others are the turn's until a call has reported that it has ended them.
+            items.retain(|it| {
+                is_of_turn(it)
+                    || state.turn(label, turn_id).is_some_and(|turn| turn.has_item(&it.item.id))
+            });
+            for stored in &items {
+                let id = &stored.item.id;
+                state.leave_to_turn(label, id);
+                match stored.status {
+                    ItemStatus::Delivered | ItemStatus::Failed if is_of_turn(stored) => {}
+                    ItemStatus::Delivered | ItemStatus::Failed => state.take_end(label, id),
+                    // Its turn was not stored.
+                    ItemStatus::Processing if is_of_turn(stored) => {}
+                    // It ends later; another process may have been first.
+                    ItemStatus::Pending | ItemStatus::Processing => {
+                        state.session(label).own.insert(id.clone());
+                    }
+                }
+            }
+        }
         if !is_stored {
             self.hold(label);
         }

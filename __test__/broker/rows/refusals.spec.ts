@@ -120,7 +120,8 @@ const ofRequests: [string, unknown, string?][] = [
   ['route.channl', 'x'],
   ['route.account', 7],
   ['outbox', 'yes'],
-  ['target.deep', 5n],
+  ['target', () => 1],
+  ['identity', Number.NaN],
   ['sorce', 'x'],
 ]
 
@@ -135,6 +136,125 @@ test('k wrong fields of a request are k problems, and nothing is queued', async 
   }
   expect(await broker.queue(to.session)).toEqual([])
   expect(server.seen).toEqual([])
+})
+
+const text = (given: unknown) => ({ type: 'text', text: given })
+
+test.each<[object, string[]]>([
+  [{ content: 5 }, ['message.content']],
+  [{ content: [] }, ['message.content']],
+  [{ content: ' ' }, ['message.content']],
+  [{ content: [text('\n')] }, ['message.content']],
+  [{ content: [text(5), { type: 'image' }, 7] }, [0, 1, 2].map((at) => `message.content[${at}]`)],
+  [{ blocks: [text('Hi'), text(5)] }, ['message.blocks[1].text']],
+  [{ content: 'Hi', id: 5, createdAt: 'now' }, ['message.createdAt', 'message.id']],
+  [{ content: 'Hi', role: 'assistant' }, ['message.role']],
+])('a message that a run refuses is refused as it is sent: %j', async (message, expected) => {
+  const server = await echoing()
+  const { broker, engine } = brokerAt(server.url)
+  const { turnId } = await broker.execute({ to, message: 'first' }).result
+  const whole = { id: 's', every: 1_000, to, message } as never
+  const errors = [
+    await refused(() => broker.send({ to, message } as never)),
+    thrown(() => broker.execute({ to, message } as never)),
+    await refused(() => broker.schedule(whole)),
+    await refused(() => broker.assembleContext({ to, message } as never)),
+    await refused(() => broker.fork(turnId, message as never)),
+  ]
+  for (const error of errors) {
+    expect(error.code).toBe('invalid_options')
+    // Of a block the first wrong field.
+    const found = paths(error).map((path) => path.replace(/(content\[\d\]).*/, '$1'))
+    expect([...new Set(found)]).toEqual(expected)
+  }
+  expect([await broker.queue(to.session), await broker.schedules()]).toEqual([[], []])
+  const { rows } = await engine.ledger.query('SELECT label FROM sessions')
+  expect(rows).toEqual([{ label: to.session }])
+  expect(server.seen).toHaveLength(1)
+})
+
+test('a message with blocks is sent, and is run, like one with content', async () => {
+  const server = await echoing()
+  const { broker, engine } = brokerAt(server.url)
+  const message = { role: 'user', blocks: [text('Hi')] } as never
+  expect((await broker.execute({ to, message }).result).text).toBe('to Hi')
+  const { text: answer } = await engine.run(message, { model: 'test-model', provider: 'test' })
+    .result
+  expect(answer).toBe('to Hi')
+})
+
+test('a value that JSON has no text for is refused by its path', async () => {
+  const server = await echoing()
+  const { broker } = brokerAt(server.url)
+  const error = await refused(() => broker.send({ to, message: 'Hi', target: { deep: 5n } }))
+  expect([error.code, paths(error)]).toEqual(['invalid_options', ['target.deep']])
+})
+
+test('an empty id is refused by each call that has one', async () => {
+  const server = await echoing()
+  const { broker, engine } = brokerAt(server.url)
+  const message = 'Hi'
+  const errors = [
+    await refused(() => broker.send({ to, message, eventId: '' })),
+    await refused(() => broker.send({ to, message, source: '' })),
+    await refused(() => broker.send({ to, message, route: { thread: '' } })),
+    await refused(() => broker.cancel('')),
+    await refused(() => broker.dispatch('')),
+    await refused(() => broker.dispatches('')),
+    await refused(() => broker.cancelDispatch('')),
+    await refused(() => broker.delivered('')),
+    await refused(() => broker.redeliver('')),
+    await refused(() => broker.unschedule('')),
+    thrown(() => broker.state('')),
+    thrown(() => broker.route({ event: { peer: { kind: 'group', id: '' } } })),
+    thrown(() => new Broker(engine, { agents: { main: agent, '': agent } })),
+    thrown(
+      () => new Broker(engine, { agents: { main: agent }, personas: { '': { agentId: 'main' } } }),
+    ),
+  ]
+  expect(errors.map(paths)).toEqual([
+    ...[
+      ['eventId'],
+      ['source'],
+      ['route.thread'],
+      ['itemId'],
+      ['id'],
+      ['label'],
+      ['id'],
+      ['turnId'],
+    ],
+    ...[['turnId'], ['id'], ['label'], ['to.event.peer.id'], ['agents'], ['personas']],
+  ])
+})
+
+test('k wrong members of the filter of deliveries are k problems', async () => {
+  const server = await echoing()
+  const { broker } = brokerAt(server.url)
+  const filter = { status: 'lost', limit: 0, session: 5, after: '', untill: 7 }
+  const error = await refused(() => broker.deliveries(filter as never))
+  expect([error.code, paths(error)]).toEqual(['invalid_options', Object.keys(filter).sort()])
+})
+
+test('a target that names nothing that is known is one problem', async () => {
+  const server = await echoing()
+  const { broker } = brokerAt(server.url)
+  const asked = [{ persona: 'nobody' }, { session: '' }, { sesion: 'x' }, {}]
+  const errors = await Promise.all(
+    asked.map((given) => refused(() => broker.send({ to: given as never, message: 'Hi' }))),
+  )
+  expect(errors.map(paths)).toEqual([['to.persona'], ['to.session'], ['to.sesion'], ['to']])
+})
+
+test('a schedule names what it has none or too many of', async () => {
+  const server = await echoing()
+  const { broker } = brokerAt(server.url)
+  const whole = { id: 's', to, message: 'Hi' }
+  const none = await refused(() => broker.schedule(whole))
+  const two = await refused(() => broker.schedule({ ...whole, at: 5, every: 1_000 }))
+  expect([none, two].map(({ issues }) => issues)).toEqual([
+    [{ path: 'cron', message: 'is missing; pass one of cron, at, every' }],
+    [{ path: 'every', message: 'is there beside `at`; pass one of cron, at, every' }],
+  ])
 })
 
 test('a label that is no text is refused by each call that has one', async () => {

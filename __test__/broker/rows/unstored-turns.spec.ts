@@ -148,6 +148,29 @@ live(
 )
 
 live(
+  'a turn whose delivery cannot be stored asks the model no more, and is answered once that works again',
+  async () => {
+    const { server, next } = await askedServer()
+    const { broker, engine, file } = brokerAt(server.url, { queue: { pulseMs: 20 } })
+    const { errors, failure } = watched(broker)
+    const execution = broker.execute({ to, message: 'a', target, outbox: true })
+    const asked = await next()
+    const mend = failing(file, 'INSERT', 'deliveries')
+    asked.answer('to a')
+    ;(await next()).answer('to a')
+    for (let failures = 0; failures < 3; failures++) await failure()
+    expect([...new Set(errors.map(({ code }) => code))]).toEqual([expect.stringMatching(typed)])
+    expect(server.seen).toHaveLength(2)
+    expect((await broker.queue(label)).map(({ status }) => status)).toEqual(['processing'])
+    mend()
+    const { text, turnId } = await answering(next, execution.result)
+    expect([text, server.seen.length]).toEqual(['to a', 3])
+    expect(await texts(engine)).toEqual(['a', 'to a'])
+    expect((await broker.deliveries()).map((delivery) => delivery.turnId)).toEqual([turnId])
+  },
+)
+
+live(
   'messages of a turn that end neither with it nor after it are reported when that works again',
   async () => {
     const { server, next } = await askedServer()

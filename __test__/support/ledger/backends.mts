@@ -181,7 +181,7 @@ export const selection = [
   'broker/{parked,resets,routes,schedules}',
   'broker/load/soak',
   'broker/agents/{discarded-budgets,dispatch,slots,waiting-parents}',
-  'broker/rows/{acceptance,queue-modes,queue-steps,refusals,routing,run-states,session-keys}',
+  'broker/rows/{acceptance,queue-modes,queue-steps,refusals,routing,run-states,session-keys,terminal-events}',
   'compaction/recall',
   'engine/approvals/*',
   'ledger/{lists,reads,rows,run-end,write-turn}',

@@ -152,7 +152,7 @@ pub use ports::memory_store::{
 pub use ports::profiles::{ProfileChange, ProfileStore, RateChange};
 pub use ports::prompt_store::PromptStore;
 pub use ports::queue_store::{
-    Enqueued, NewItem, QueueLease, QueueStore, QueueTarget, QueueWake, SessionQueue,
+    Enqueued, NewItem, QueueLease, QueueStore, QueueTarget, QueueView, QueueWake, SessionQueue,
 };
 pub use ports::ratios::{RatioStore, TokenRatio};
 pub use ports::run_events::EventRows;

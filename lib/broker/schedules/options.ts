@@ -4,7 +4,7 @@ import type { MisfirePolicy, ScheduleOptions } from '../../../index.d.ts'
 import { refusal } from '../../values/errors.ts'
 import { unknownField } from '../../values/field-names.ts'
 import { listing, noted, type Refuse, throwing } from '../../values/problems.ts'
-import { type Fields, readFields, readName } from '../../values/reader.ts'
+import { type Fields, readFields, readId, readName } from '../../values/reader.ts'
 import type { ReadOptions } from '../options.ts'
 import { readRequest } from '../requests.ts'
 import { readZone } from './read-zone.ts'
@@ -24,6 +24,9 @@ const SENT = [
   'target',
   'outbox',
 ] satisfies (keyof ScheduleOptions)[]
+
+/** The last time of a `Date`, in Unix milliseconds. */
+const LAST_TIME = 8.64e15
 
 /** A schedule, read. */
 interface ReadSchedule {
@@ -53,8 +56,7 @@ function read(given: unknown, options: ReadOptions, now: number, refuse: Refuse)
     if (names.includes(name)) continue
     refuse(refusal(CODE, name, unknownField(name, 'a schedule', names)))
   }
-  const id = noted(refuse, () => readName(fields.id, 'id', CODE), 'id')
-  if (id === '') refuse(refusal(CODE, 'id', 'is empty'))
+  const id = noted(refuse, () => readId(fields.id, 'id', CODE), 'id')
   const spec = noted(refuse, () => readSpec(fields, refuse), { at: now, misfire: 'once' })
   const nextAt = spec.at ?? nextTime(spec, now)
   if (nextAt === undefined) {
@@ -81,13 +83,16 @@ function sentOf(fields: Fields): Fields {
 
 function readSpec(fields: Fields, refuse: Refuse): ScheduleSpec {
   const given = TIMES.filter((name) => fields[name] !== undefined && fields[name] !== null)
-  const [kind, ...more] = given
+  const [kind, other] = given
   const { misfire = 'once' } = fields
   if (misfire !== 'once' && misfire !== 'skip') {
     refuse(refusal(CODE, 'misfire', 'is not one of once, skip'))
   }
-  if (kind === undefined || more.length > 0) {
-    throw refusal(CODE, more[0] ?? 'cron', `is not alone; pass one of ${TIMES.join(', ')}`)
+  if (kind === undefined) {
+    throw refusal(CODE, 'cron', `is missing; pass one of ${TIMES.join(', ')}`)
+  }
+  if (other !== undefined) {
+    throw refusal(CODE, other, `is there beside \`${kind}\`; pass one of ${TIMES.join(', ')}`)
   }
   if (fields.zone !== undefined && kind !== 'cron') {
     refuse(refusal(CODE, 'zone', 'is that of a cron expression; this schedule has none'))
@@ -139,7 +144,7 @@ function readTime(given: unknown, path: string): number {
       : typeof given === 'string'
         ? Date.parse(given)
         : (given as number)
-  if (typeof time !== 'number' || !Number.isSafeInteger(time)) {
+  if (typeof time !== 'number' || !Number.isInteger(time) || Math.abs(time) > LAST_TIME) {
     throw refusal(CODE, path, 'is not a time; pass a Date, an ISO text or Unix milliseconds')
   }
   return time

@@ -4,7 +4,7 @@
 import type { NativeBroker } from '../../../binding.d.ts'
 import type { Schedule, ScheduleOptions } from '../../../index.d.ts'
 import * as hub from '../../native/hub.ts'
-import { readName } from '../../values/reader.ts'
+import { readId } from '../../values/reader.ts'
 import type { ReadOptions } from '../options.ts'
 import { readSchedule } from './options.ts'
 import { firingAt, type ScheduleSpec } from './times.ts'
@@ -38,7 +38,7 @@ class Schedules {
   }
 
   async remove(id: string): Promise<boolean> {
-    readName(id, 'id', 'invalid_options')
+    readId(id, 'id', 'invalid_options')
     return hub.request((number) => this.#native().unschedule(number, id))
   }
 

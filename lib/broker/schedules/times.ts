@@ -31,7 +31,7 @@ function nextTime(spec: ScheduleSpec, after: number): number | undefined {
   if (spec.at !== undefined) return spec.at > after ? spec.at : undefined
   if (spec.every !== undefined) {
     const { every, from = 0 } = spec
-    return from + Math.max(1, Math.floor((after - from) / every) + 1) * every
+    return from + Math.max(0, Math.floor((after - from) / every) + 1) * every
   }
   return nextCron(cronOf(spec.cron ?? ''), spec.zone ?? 'UTC', after)
 }

@@ -43,6 +43,11 @@ impl NativeEngine {
     pub fn build_session_key(args: String) -> Result<String> {
         let SessionKeyArgs { event, options } = checked(&args)?;
         let agent = options.agent_id.as_deref().unwrap_or("main");
+        let refused = |error| js_error(&EngineError::option(error));
+        if agent.is_empty() {
+            return Err(refused(InputError::new("options.agentId", "is empty")));
+        }
+        named(&event, "event").map_err(refused)?;
         Ok(build_session_key(agent, &event, options.dm_scope))
     }
 
@@ -159,10 +164,21 @@ pub(super) fn session_of(
             )
         })?,
         Target::Event(event) => {
+            named(event, "to.event")?;
             build_session_key(config.event_agent_id(event), event, config.dm_scope)
         }
     };
     Ok(Some(label))
+}
+
+/// Checks that the other side of an event has an id: it is a part of a label.
+fn named(event: &RoutedEvent, path: &str) -> std::result::Result<(), InputError> {
+    match &event.peer {
+        Some(peer) if peer.id.is_empty() => {
+            Err(InputError::new(format!("{path}.peer.id"), "is empty"))
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 fn no_target(error: &TargetError) -> InputError {

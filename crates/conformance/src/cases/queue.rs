@@ -6,8 +6,8 @@ use crate::turns::{NOW, begin, ending, message, opening, raw, short_turn, step, 
 use model::{
     AgentError, AgentErrorKind, Block, DropPolicy, Enqueued, ErrorDetail, FailedReason,
     FailureKind, ItemStatus, LedgerPorts, MessageLayers, NewItem, Opened, QueryLimits, QueueEnd,
-    QueueItem, QueueLease, QueueLimits, QueueMode, QueueTarget, Role, Route, SessionQueue,
-    StopReason, StorageErrorKind, StoredItem, ToolCallStatus, TurnEnd, TurnStatus,
+    QueueItem, QueueLease, QueueLimits, QueueMode, QueueTarget, QueueView, Role, Route,
+    SessionQueue, StopReason, StorageErrorKind, StoredItem, ToolCallStatus, TurnEnd, TurnStatus,
 };
 
 /// A message for the session `label`.
@@ -65,7 +65,7 @@ async fn item(ledger: &LedgerPorts, id: &str) -> StoredItem {
 }
 
 async fn queue(ledger: &LedgerPorts, label: &str) -> SessionQueue {
-    ledger.queue.queue(label).await.unwrap()
+    ledger.queue.queue(label, QueueView::Whole).await.unwrap()
 }
 
 /// Opens `turn` with messages of the queue.
@@ -133,6 +133,34 @@ pub async fn an_event_is_queued_once_wherever_it_would_go(fixture: Fixture) {
     assert_eq!(ledger.queue.waiting_items("main").await.unwrap(), pending);
     assert_eq!(ledger.queue.waiting_sessions().await.unwrap(), ["main"]);
     assert_eq!(ledger.queue.queue_item("i2").await.unwrap(), None);
+}
+
+pub async fn of_a_long_queue_the_messages_of_a_running_turn_are_read_alone(fixture: Fixture) {
+    let ledger = &fixture.ledger;
+    let modes = [
+        QueueMode::Queue,
+        QueueMode::Steer,
+        QueueMode::Collect,
+        QueueMode::SteerBacklog,
+        QueueMode::Followup,
+        QueueMode::Interrupt,
+    ];
+    for (at, mode) in modes.into_iter().enumerate() {
+        let mut new = new_item(&format!("i{at}"), "main");
+        new.item.mode = mode;
+        enqueue(ledger, &new).await;
+    }
+    let turn = short_turn("t1", "main", None);
+    begin_with(ledger, &turn, &["i0"]).await;
+    let read = ledger.queue.queue("main", QueueView::OfRunningTurn).await.unwrap();
+    let ids = |queue: &SessionQueue| {
+        queue.pending.iter().map(|it| it.item.id.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(&read), ["i1", "i3", "i5"]);
+    let whole = queue(ledger, "main").await;
+    assert_eq!(ids(&whole), ["i1", "i2", "i3", "i4", "i5"]);
+    let pending = read.pending.clone();
+    assert_eq!(read, SessionQueue { pending, ..whole }, "all else is the same");
 }
 
 pub async fn a_turn_takes_its_messages_as_it_begins_and_delivers_them_as_it_ends(fixture: Fixture) {

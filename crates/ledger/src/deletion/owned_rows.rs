@@ -9,6 +9,7 @@ use crate::journal_codec::EntryKind;
 use crate::journal_rows::{entry_rows, run_rows};
 use crate::maintenance::open_blobs;
 use crate::memory_rows::forget;
+use crate::queue::delivery_rows;
 use crate::rows::blobs;
 use crate::search::search_indexer;
 use crate::sessions::prompt_files;
@@ -196,8 +197,7 @@ fn queued(connection: &Connection, turn: &OwnedTurn, deleted: &mut Deleted) -> S
     sql::exec(connection, given, params![turn.id], DOING)?;
     let delete = "DELETE FROM queue_items WHERE turn_id = ?1";
     sql::exec(connection, delete, params![turn.id], DOING)?;
-    let delivery = "DELETE FROM deliveries WHERE turn_id = ?1";
-    sql::exec(connection, delivery, params![turn.id], DOING).map(drop)
+    delivery_rows::remove(connection, &turn.id)
 }
 
 /// The messages of a broker for the session, also those that wait.

@@ -7,7 +7,8 @@ use crate::lease::claim::Claim;
 use crate::queue::{changes, dispatch_end, enqueue, item_rows, reads};
 use crate::sqlite::error::Stored;
 use model::{
-    Enqueued, FailedReason, NewItem, PortFuture, QueueLimits, QueueStore, SessionQueue, StoredItem,
+    Enqueued, FailedReason, NewItem, PortFuture, QueueLimits, QueueStore, QueueView, SessionQueue,
+    StoredItem,
 };
 
 impl QueueStore for Ledger {
@@ -17,12 +18,17 @@ impl QueueStore for Ledger {
         })
     }
 
-    fn queue<'a>(&'a self, session_label: &'a str) -> PortFuture<'a, SessionQueue> {
+    fn queue<'a>(
+        &'a self,
+        session_label: &'a str,
+        view: QueueView,
+    ) -> PortFuture<'a, SessionQueue> {
         let label = session_label.to_owned();
         let claim = self.core().map(|core| core.claim.clone());
         Box::pin(async move {
             let claim = claim?;
-            self.read_small(move |connection| reads::session(connection, &claim, &label)).await
+            self.read_small(move |connection| reads::session(connection, &claim, &label, view))
+                .await
         })
     }
 

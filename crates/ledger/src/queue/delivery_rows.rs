@@ -70,6 +70,8 @@ pub(crate) const NUMBER: &str = "SELECT n FROM deliveries WHERE turn_id = ?1";
 
 static ADD: LazyLock<String> = LazyLock::new(|| insert_all::<DeliveryColumns>("deliveries"));
 
+const REMOVE: &str = "DELETE FROM deliveries WHERE turn_id = ?1";
+
 /// Adds the delivery of a turn that ends.
 pub(crate) fn add(
     connection: &Connection,
@@ -95,6 +97,12 @@ pub(crate) fn add(
         heartbeat_at: None,
     };
     sql::insert(connection, &ADD, &row, format_args!("write the delivery of turn `{turn_id}`"))
+}
+
+/// Removes the delivery of a turn.
+pub(crate) fn remove(connection: &Connection, turn_id: &str) -> Stored<()> {
+    let doing = format_args!("remove the delivery of turn `{turn_id}`");
+    sql::exec(connection, REMOVE, (turn_id,), doing).map(drop)
 }
 
 /// A delivery, and whether a living process has it.

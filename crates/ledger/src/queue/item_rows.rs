@@ -78,6 +78,12 @@ pub(crate) static OF_ID: LazyLock<String> = LazyLock::new(|| items_where("id = ?
 pub(crate) static WAITING: LazyLock<String> = LazyLock::new(|| {
     items_where("session_label = ?1 AND status IN ('pending', 'processing') ORDER BY n")
 });
+pub(crate) static OF_RUNNING_TURN: LazyLock<String> = LazyLock::new(|| {
+    items_where(
+        "session_label = ?1 AND status IN ('pending', 'processing')
+           AND (status = 'processing' OR mode IN ('interrupt', 'steer', 'steer-backlog')) ORDER BY n",
+    )
+});
 pub(crate) static UNNAMED: LazyLock<String> = LazyLock::new(|| {
     items_where("session_label = ?1 AND is_summarized = 1 AND turn_id IS NULL ORDER BY n")
 });

@@ -4,17 +4,25 @@ use rusqlite::Connection;
 
 use crate::journal_rows::{approval_rows, run_rows};
 use crate::lease::claim::Claim;
-use crate::queue::item_rows::{self, NEXT_SESSION, UNNAMED, WAITING};
+use crate::queue::item_rows::{self, NEXT_SESSION, OF_RUNNING_TURN, UNNAMED, WAITING};
 use crate::sqlite::error::Stored;
 use crate::sqlite::sql;
-use model::{ItemStatus, QueueLease, SessionQueue, StoredItem};
+use model::{ItemStatus, QueueLease, QueueView, SessionQueue, StoredItem};
 use turn::lease::Holder;
 
 pub(crate) const SUSPENDED: &str = "SELECT 1 FROM queue_suspensions WHERE session_label = ?1";
 
 /// The queue of a session.
-pub(crate) fn session(connection: &Connection, claim: &Claim, label: &str) -> Stored<SessionQueue> {
-    let waiting = waiting_items(connection, label)?;
+pub(crate) fn session(
+    connection: &Connection,
+    claim: &Claim,
+    label: &str,
+    view: QueueView,
+) -> Stored<SessionQueue> {
+    let waiting = match view {
+        QueueView::Whole => waiting_items(connection, label)?,
+        QueueView::OfRunningTurn => item_rows::read(connection, &OF_RUNNING_TURN, (label,))?,
+    };
     let open_turn = waiting.iter().find(|it| it.status == ItemStatus::Processing);
     let open_turn = open_turn.and_then(|it| it.turn_id.clone());
     let pending: Vec<StoredItem> =

@@ -99,7 +99,7 @@ pub(crate) fn end(
             |it: &model::StoredItem| it.status == ItemStatus::Pending && it.turn_id.is_none();
         items.extend(item_rows::of_id(connection, id)?.filter(is_waiting));
     }
-    let mut requests = Vec::new();
+    let (mut requests, mut waiting) = (Vec::new(), Vec::new());
     for stored in &items {
         let item = &stored.item;
         match stored.status {
@@ -127,6 +127,7 @@ pub(crate) fn end(
                         item_rows::end(connection, &item.id, turn_id, Some((reason, detail)), now)?;
                     }
                     ItemEnd::Pending { tries, failures, not_before } => {
+                        waiting.push(stored.request.as_str());
                         let next = (tries, failures, not_before);
                         item_rows::again(connection, &item.id, next)?;
                     }
@@ -140,6 +141,14 @@ pub(crate) fn end(
             }
             ItemStatus::Failed | ItemStatus::Delivered => {}
         }
+    }
+    if queue.is_interrupted
+        && let Some(addressed) = addressed(waiting.into_iter())
+    {
+        // Its delivery may be why the end of the turn was not stored. The next try would be answered in vain, too.
+        let label = &turn.header.session_label;
+        delivery_rows::add(connection, turn_id, label, addressed.target, now)?;
+        delivery_rows::remove(connection, turn_id)?;
     }
     // Messages that wait for another try are answered by that.
     match addressed(requests.into_iter()) {

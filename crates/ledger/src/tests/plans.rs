@@ -152,6 +152,7 @@ fn no_statement_scans_a_table_or_sorts() {
                 fork::CALLED_AT,
                 &item_rows::OF_ID,
                 &item_rows::WAITING,
+                &item_rows::OF_RUNNING_TURN,
                 &item_rows::UNNAMED,
                 &item_rows::OF_TURN,
                 item_rows::WAITS,

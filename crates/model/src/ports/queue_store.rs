@@ -83,6 +83,15 @@ pub struct SessionQueue {
     pub lease: QueueLease,
 }
 
+/// Which messages of a queue are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueView {
+    /// All.
+    Whole,
+    /// Those that may enter or end a running turn, by their modes, and those that are in it: of a long queue a few.
+    OfRunningTurn,
+}
+
 /// Who has the lease of a session with a queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum QueueLease {
@@ -115,7 +124,8 @@ pub trait QueueStore: Send + Sync {
     fn enqueue(&self, item: Box<NewItem>, limits: QueueLimits) -> PortFuture<'static, Enqueued>;
 
     /// What the next step of a session depends on.
-    fn queue<'a>(&'a self, session_label: &'a str) -> PortFuture<'a, SessionQueue>;
+    fn queue<'a>(&'a self, session_label: &'a str, view: QueueView)
+    -> PortFuture<'a, SessionQueue>;
 
     /// The messages of a session that wait or are in a turn, in the order of arrival.
     fn waiting_items<'a>(&'a self, session_label: &'a str) -> PortFuture<'a, Vec<StoredItem>>;

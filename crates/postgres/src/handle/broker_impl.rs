@@ -7,8 +7,8 @@ use std::rc::Rc;
 use base::clock::Clock;
 use model::{
     ClaimedDeliveries, DeliveryFilter, DeliveryOutcome, DeliveryStore, Enqueued, Firing, NewItem,
-    PortFuture, PromptStore, QueueLimits, QueueStore, QueueTarget, QueueWake, ScheduleStore,
-    SessionQueue, StoredDelivery, StoredItem, StoredSchedule,
+    PortFuture, PromptStore, QueueLimits, QueueStore, QueueTarget, QueueView, QueueWake,
+    ScheduleStore, SessionQueue, StoredDelivery, StoredItem, StoredSchedule,
 };
 
 use crate::connect::error::{Failure, Stored, damaged};
@@ -63,9 +63,16 @@ impl QueueStore for Postgres {
         )
     }
 
-    fn queue<'a>(&'a self, session_label: &'a str) -> PortFuture<'a, SessionQueue> {
+    fn queue<'a>(
+        &'a self,
+        session_label: &'a str,
+        view: QueueView,
+    ) -> PortFuture<'a, SessionQueue> {
         let label = session_label.to_owned();
-        self.submit(None, move |server| async move { changes::session(&server, &label).await })
+        self.submit(
+            None,
+            move |server| async move { changes::session(&server, &label, view).await },
+        )
     }
 
     fn waiting_items<'a>(&'a self, session_label: &'a str) -> PortFuture<'a, Vec<StoredItem>> {

@@ -10,15 +10,15 @@ use tokio_postgres::types::Type;
 use crate::connect::error::{Failure, Stored};
 use crate::connect::server::{Param, Server};
 use crate::queue::dispatch_end;
-use crate::queue::item_rows::{self, UNNAMED, WAITING};
+use crate::queue::item_rows::{self, OF_RUNNING_TURN, UNNAMED, WAITING};
 use crate::queue::transaction::Transaction;
 use crate::rows::turn_read::get;
-use model::{FailedReason, ItemStatus, QueueLease, SessionQueue, StoredItem};
+use model::{FailedReason, ItemStatus, QueueLease, QueueView, SessionQueue, StoredItem};
 
 const READING: &str = "read a queue";
 
 /// The queue of a session.
-pub(crate) async fn session(server: &Server, label: &str) -> Stored<SessionQueue> {
+pub(crate) async fn session(server: &Server, label: &str, view: QueueView) -> Stored<SessionQueue> {
     let state =
         "select coalesce(s.owner = $2, false) as own, s.running is not null as runs, s.parked,
          coalesce(s.owner is not null and s.expires_at > @now_ms(), false) as lives,
@@ -26,8 +26,12 @@ pub(crate) async fn session(server: &Server, label: &str) -> Stored<SessionQueue
        from (select) as one left join @sessions s on s.label = $1";
     let of: [Param<'_>; 2] = [(&label, Type::TEXT), (&server.owner, Type::TEXT)];
     let label: [Param<'_>; 1] = [(&label, Type::TEXT)];
+    let waiting = match view {
+        QueueView::Whole => WAITING,
+        QueueView::OfRunningTurn => OF_RUNNING_TURN,
+    };
     let (waiting, unnamed) =
-        (server.sql(&item_rows::select(WAITING)), server.sql(&item_rows::select(UNNAMED)));
+        (server.sql(&item_rows::select(waiting)), server.sql(&item_rows::select(UNNAMED)));
     let state = server.sql(state);
     let read = server.run(READING, async |client, _| {
         // The waiting ones first: a turn that ends in between has freed the session by then.

@@ -17,6 +17,10 @@ const COLUMNS: &str = "id, session_label, source, mode, channel, account, thread
 /// Those that wait or are in a turn of the session `$1`, in the order of arrival.
 pub(crate) const WAITING: &str =
     "session_label = $1 and status in ('pending', 'processing') order by n";
+/// Of these, those that are in a turn, and those that may enter or end it.
+pub(crate) const OF_RUNNING_TURN: &str =
+    "session_label = $1 and status in ('pending', 'processing')
+    and (status = 'processing' or mode in ('interrupt', 'steer', 'steer-backlog')) order by n";
 /// The dropped ones of the session `$1` that no turn has named.
 pub(crate) const UNNAMED: &str =
     "session_label = $1 and is_summarized and turn_id is null order by n";

@@ -123,7 +123,7 @@ async fn end_items(
     let mut released = Vec::new();
     let (mut delivered, mut failed): (Vec<String>, Option<(FailedReason, Vec<String>)>) =
         Default::default();
-    let mut requests = Vec::new();
+    let (mut requests, mut waiting) = (Vec::new(), Vec::new());
     for stored in &items {
         let item = &stored.item;
         match stored.status {
@@ -145,6 +145,7 @@ async fn end_items(
                         }
                     },
                     ItemEnd::Pending { tries, failures, not_before } => {
+                        waiting.push(stored.request.as_str());
                         let next = (tries, failures, not_before);
                         item_rows::again(transaction, &item.id, next).await?;
                     }
@@ -166,6 +167,14 @@ async fn end_items(
         item_rows::end(transaction, &delivered, turn_id, None, now).await?;
     }
     end_failed(transaction, turn, failed, now).await?;
+    if queue.is_interrupted
+        && let Some(addressed) = addressed(waiting.into_iter())
+    {
+        // Its delivery may be why the end of the turn was not stored. The next try would be answered in vain, too.
+        add_delivery(transaction, turn, &addressed.target, now).await?;
+        let remove = "delete from @deliveries where turn_id = $1";
+        transaction.exec(remove, &[(turn_id, Type::TEXT)]).await?;
+    }
     // Messages that wait for another try are answered by that.
     match addressed(requests.into_iter()) {
         Some(addressed) if turn.error.is_some() || !addressed.is_silent(&answer(turn)) => {

@@ -63,6 +63,8 @@ pub fn borrowed_from_json<'t, T: Deserialize<'t>>(text: &'t str) -> Parsed<T> {
 fn input_error(path: String, error: &serde_json::Error) -> InputError {
     let text = plain(error);
     match text.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
+        // The path of the whole text.
+        Some(field) if path == "." => missing(field),
         Some(field) => missing(&format!("{path}.{field}")),
         None => InputError::new(path, text),
     }

@@ -60,6 +60,8 @@ fn follows(repaired: &str, problem: &InputError) -> bool {
         "role" if problem.message.starts_with("belongs into") => within(&parent(repaired)),
         "replay" if path.ends_with(".retries") => parent(repaired) == parent(path),
         "api" | "flavor" | "baseUrl" if within(&parent(repaired)) => true,
+        // A target without what was wrong in it names nothing.
+        _ if path == "to" => repaired.starts_with("to."),
         _ if repaired.starts_with("tools") => path.starts_with("toolChoice"),
         _ if repaired.starts_with("providers") => {
             path.starts_with("failover")
