@@ -72,7 +72,7 @@ class ChunkEncoder implements Encoder<StreamEvent, UIMessageChunk> {
           : this.#other(event)
       case 'retry':
         // Arguments begin again, in the same step and parts.
-        this.#isAgain = this.#tools.restart()
+        this.#isAgain ||= this.#tools.restart()
         return this.#other(event)
       default:
         return this.#other(event)
@@ -116,7 +116,9 @@ class ChunkEncoder implements Encoder<StreamEvent, UIMessageChunk> {
   /** A step for each message of the model. The results of its tools belong to it. */
   #inStep(messageId: string): UIMessageChunk[] {
     if (this.#step === messageId) return []
-    if (this.#isAgain) {
+    // A host may have left out the event that says so.
+    const isAgain = this.#isAgain || this.#tools.restart()
+    if (this.#step !== undefined && isAgain) {
       this.#isAgain = false
       this.#step = messageId
       return []

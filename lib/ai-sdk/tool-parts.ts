@@ -35,13 +35,14 @@ class ToolParts {
 
   /** The answer is requested again: arguments of a call that has not begun are no part of the next one. Returns whether there are such. */
   restart(): boolean {
+    const before = this.#left.length
     for (const { part } of this.#inputs.values()) {
       if (part === undefined || this.#begun.has(part.id)) continue
       this.#ids.delete(part.key)
       this.#left.push(part)
     }
     this.#inputs.clear()
-    return this.#left.length > 0
+    return this.#left.length > before
   }
 
   /** The answer is whole: parts that it did not go on with are no calls. */
