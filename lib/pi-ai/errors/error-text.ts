@@ -1,8 +1,8 @@
 // Why a call failed, in a text that pi's own tests of such texts recognise: whether another try may help, and whether the context was too long. It must
 // never leave out what the engine says.
 
-import type { AgentResult, ErrorDetail } from '../../index.d.ts'
-import type { AssistantMessage } from '../../pi-ai.d.ts'
+import type { AgentResult, ErrorDetail } from '../../../index.d.ts'
+import type { AssistantMessage } from '../../../pi-ai.d.ts'
 import { isContextOverflow } from './overflow.ts'
 
 /** The words by which both versions of pi's `AgentSession` recognise a failure that passes. */
