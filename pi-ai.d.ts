@@ -45,8 +45,9 @@ export interface StreamOptions {
   throwOnError?: boolean
   headers?: Record<string, string>
   timeoutMs?: number
-  /** Accepted, and not used; so is `maxRetryDelayMs`: a call that fails is not tried again, and its answer says why. */
+  /** How often a call is sent again after a failure that passes, as long as no text of its answer has arrived: up to 10. Default: 0. */
   maxRetries?: number
+  /** Accepted, and not used: a wait of more than 60 s that a server requests is never waited for. */
   maxRetryDelayMs?: number
   metadata?: Record<string, unknown>
 }

@@ -202,7 +202,7 @@ export declare function generateSummary(
   thinkingLevel?: string,
 ): Promise<string>
 
-/** A session as a tree of entries, which is only appended to. Its file is pi's; it is written once an answer is in it. */
+/** A session as a tree of entries, which is only appended to. Its file is pi's, and is written once an answer is in it; in a ledger it is from its first entry on. */
 export declare class SessionManager {
   private constructor()
   /** A new session, in the directory of `cwd` under pi's own. */

@@ -1564,6 +1564,11 @@ export interface FailoverOptions {
    * requests. 0 to 60,000; default 2,000. Each wait is an event, `waiting`.
    */
   maxWaitMs?: number
+  /**
+   * How often a call that failed is sent again with the same key, waits for its rate limit included: 0 to 10, default 2. The next key and the next
+   * model are used all the same.
+   */
+  maxRetries?: number
   /** The profiles of a provider that are used, in this order. Default: by type (oauth, token, key), then round robin. */
   order?: Readonly<Record<string, readonly string[]>>
   /** The fallback models, where a context names none. */

@@ -86,6 +86,21 @@ inTmux('a line that was not sent when the answer ends begins the next message', 
   expect(sent(1)).toBe('and now?')
 })
 
+inTmux('lines that are pasted at once are one message, and none is lost', async () => {
+  const { env, sent } = await home(says('One.'), says('Two.'))
+  const { paste, key, shows, screen } = inTerminal(['chat'], env)
+  await shows('you>')
+  paste('first\nsecond\nthird')
+  await shows(/\nOne\.\n.*\nyou> third$/)
+  expect(screen()).toContain('\nyou> first\nsecond\nOne.\n')
+  key('Enter')
+  await shows(/\nTwo\.\n.*\nyou>$/)
+  expect([sent(0), sent(1)]).toEqual(['first\nsecond', 'third'])
+  paste('/help\n/exit\n')
+  await shows('exit code 0')
+  expect(screen()).toContain('\nyou> /help\n')
+})
+
 /** An answer that begins at a gate. */
 function late(answer: Handler): { answer: Handler; open: () => void } {
   const { wait, open } = gate()

@@ -55,6 +55,8 @@ export function inTerminal(args: readonly string[], env: NodeJS.ProcessEnv) {
     coloured: () => screen('-e'),
     type: (text: string) => tmux('send-keys', '-l', text),
     key: (...names: string[]) => tmux('send-keys', ...names),
+    /** All of a text at once. */
+    paste: (text: string) => tmux('set-buffer', text, ';', 'paste-buffer'),
     /** Changes the size, and waits until the program has drawn its line again: it would draw it for a size of the past. */
     resize: async (columns: number, rows: number) => {
       const before = drawn()

@@ -185,6 +185,13 @@ describe('options', () => {
       },
       ['budgets[0].per', 'failover.ladder', 'failover.maxWaitMs', 'pruning'],
     ],
+    [
+      {
+        providers: { p: { ...http, baseUrl: 'nowhere' } },
+        authProfiles: [{ id: 'a', provider: 'p', key: 'k' }],
+      },
+      ['providers.p.baseUrl'],
+    ],
   ])('list all that is wrong: %j', (options, expected) => {
     const error = thrown(() => new AgentEngine(options as AgentEngineOptions))
     expect({ code: error.code, paths: paths(error) }).toEqual({

@@ -96,21 +96,24 @@ describe('the answer', () => {
     expect(server.seen).toHaveLength(1)
   })
 
-  test('that is a refusal ends the run as an error, with its text in the result', async () => {
-    server.use(sse(anthropic.start(), anthropic.text(0, 'I cannot'), anthropic.end('refusal')))
-    const { events, result } = await runOnce()
-    expect(result).toMatchObject({
-      stopReason: 'error',
-      error: {
-        kind: 'model_error',
-        retryable: false,
-        detail: { kind: 'refusal', code: 'refusal' },
-      },
-    })
-    expect(result.messages.at(-1)?.content).toBe('I cannot')
-    expect(events.at(-1)).toMatchObject({ type: 'stream_error', partial: true })
-    expect(server.seen).toHaveLength(1)
-  })
+  test.each(['refusal', 'sensitive'])(
+    'that is a refusal ends the run as an error, with its text in the result: `%s`',
+    async (code) => {
+      server.use(sse(anthropic.start(), anthropic.text(0, 'I cannot'), anthropic.end(code)))
+      const { events, result } = await runOnce()
+      expect(result).toMatchObject({
+        stopReason: 'error',
+        error: {
+          kind: 'model_error',
+          retryable: false,
+          detail: { kind: 'refusal', code },
+        },
+      })
+      expect(result.messages.at(-1)?.content).toBe('I cannot')
+      expect(events.at(-1)).toMatchObject({ type: 'stream_error', partial: true })
+      expect(server.seen).toHaveLength(1)
+    },
+  )
 
   test('that pauses is sent back unchanged and continued, eight times at most', async () => {
     const search = {

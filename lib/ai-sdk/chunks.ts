@@ -23,6 +23,8 @@ class ChunkEncoder implements Encoder<StreamEvent, UIMessageChunk> {
   #tools: ToolParts
   /** The message of the model whose step is open. */
   #step: string | undefined
+  /** The next message takes the place of the one whose step is open. */
+  #isAgain = false
   /** The text or the reasoning that is open. */
   #part: { kind: 'text' | 'reasoning'; id: string } | undefined
   #parts = 0
@@ -69,8 +71,8 @@ class ChunkEncoder implements Encoder<StreamEvent, UIMessageChunk> {
           ? this.#tools.progress(event)
           : this.#other(event)
       case 'retry':
-        // Arguments begin again, under the same ids.
-        this.#tools.restart()
+        // Arguments begin again, in the same step and parts.
+        this.#isAgain ||= this.#tools.restart()
         return this.#other(event)
       default:
         return this.#other(event)
@@ -114,6 +116,13 @@ class ChunkEncoder implements Encoder<StreamEvent, UIMessageChunk> {
   /** A step for each message of the model. The results of its tools belong to it. */
   #inStep(messageId: string): UIMessageChunk[] {
     if (this.#step === messageId) return []
+    // A host may have left out the event that says so.
+    const isAgain = this.#isAgain || this.#tools.restart()
+    if (this.#step !== undefined && isAgain) {
+      this.#isAgain = false
+      this.#step = messageId
+      return []
+    }
     const chunks = this.#endStep()
     this.#step = messageId
     chunks.push({ type: 'start-step' })
@@ -128,7 +137,7 @@ class ChunkEncoder implements Encoder<StreamEvent, UIMessageChunk> {
   }
 
   #endStep(): UIMessageChunk[] {
-    const chunks = this.#endPart()
+    const chunks = [...this.#endPart(), ...this.#tools.leave()]
     if (this.#step !== undefined) chunks.push({ type: 'finish-step' })
     this.#step = undefined
     return chunks

@@ -24,7 +24,7 @@ const OF_CONNECTION: ReadonlySet<string> = new Set([
 interface Bridge {
   /** In place of the model's. */
   baseUrl: string
-  /** What the host's functions have thrown. */
+  /** What the host's functions have thrown for the last request. */
   failure: unknown
   close(): void
 }
@@ -47,8 +47,9 @@ async function openBridge(model: Model, options: StreamOptions): Promise<Bridge>
       return
     }
     const url = base + request.url.slice(path.length)
+    bridge.failure = undefined
     passOn(request, response, url, model, options).catch((error) => {
-      bridge.failure ??= error
+      bridge.failure = error
       response.destroy()
     })
   })

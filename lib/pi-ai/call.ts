@@ -13,9 +13,9 @@ import { Answer } from './answer.ts'
 import { type Bridge, isBridged, openBridge } from './bridge.ts'
 import { lease } from './engines.ts'
 import { getEnvApiKey } from './env-keys.ts'
+import { errorText } from './errors/error-text.ts'
 import { conversationOf } from './messages/conversation.ts'
 import { calculateCost } from './models.ts'
-import { isContextOverflow } from './overflow.ts'
 import { beginRun } from './runs.ts'
 import { AssistantMessageEventStream } from './streams/event-stream.ts'
 
@@ -97,16 +97,23 @@ function run(
   }
   const { onPayload } = options
   const at = bridge === undefined ? model : { ...model, baseUrl: bridge.baseUrl }
-  const held = lease(at, options.apiKey)
+  const held = lease(at, options.apiKey, options.maxRetries)
   let isFailed = true
+  let thrown: { error: unknown } | undefined
   try {
     const fields = read(model, context, options)
     const conversation = conversationOf(context.messages)
     const own = {
       signal: options.signal,
       ...(onPayload && {
-        onRequest: async ({ body }: { body: object }) =>
-          ((await onPayload(body, model)) as object | null | undefined) ?? body,
+        onRequest: async ({ body }: { body: object }) => {
+          try {
+            return ((await onPayload(body, model)) as object | null | undefined) ?? body
+          } catch (error) {
+            thrown = { error }
+            throw error
+          }
+        },
       }),
     }
     const going = beginRun(held.engine, fields, conversation, own)
@@ -117,7 +124,7 @@ function run(
         // An engine for one bridge is of no use to another call.
         held.release(result.error !== undefined || bridge !== undefined)
         bridge?.close()
-        settle(model, result, answer, stream, bridge?.failure)
+        settle(model, result, answer, stream, thrown ? thrown.error : bridge?.failure)
       },
       (error: unknown) => {
         held.release(true)
@@ -150,8 +157,11 @@ function settle(
     finish(stream, message, failed(message, text))
   } else {
     answer.complete(result.messages.findLast(({ role }) => role === 'assistant'))
-    message.stopReason = stopReason
-    finish(stream, message, { type: 'done', reason: stopReason, message })
+    const hasCalls = message.content.some(({ type }) => type === 'toolCall')
+    // An answer that paused has nothing to run: its caller sends it again.
+    const reason = stopReason === 'toolUse' && !hasCalls ? 'stop' : stopReason
+    message.stopReason = reason
+    finish(stream, message, { type: 'done', reason, message })
   }
 }
 
@@ -174,16 +184,6 @@ function failed(message: AssistantMessage, text: string): AssistantMessageEvent 
   message.stopReason = 'error'
   message.errorMessage = text
   return { type: 'error', reason: 'error', error: message }
-}
-
-/** What went wrong, so that pi's own tests of such texts recognise it: the status, and whether the context was too long. */
-function errorText(message: AssistantMessage, { error, stopReason }: AgentResult): string {
-  if (error === undefined) return stopReason === 'timeout' ? 'Request timed out.' : 'Unknown error'
-  const { status, kind } = error.detail
-  const text = status === undefined ? error.message : `${status} ${error.message}`
-  if (kind !== 'context_overflow') return text
-  const isSeen = isContextOverflow({ ...message, stopReason: 'error', errorMessage: text })
-  return isSeen ? text : `prompt is too long: ${text}`
 }
 
 function addUsage(model: Model, { usage }: AssistantMessage, result: AgentResult): void {

@@ -8,6 +8,8 @@ import { AUTHENTICATED } from './env-keys.ts'
 
 /** The limit of engines that wait for another call. */
 const MAX_ENGINES = 32
+/** The most retries that an engine makes. */
+const MAX_RETRIES = 10
 /** The time until an answer begins, as the clients have it that pi uses. */
 const HEADER_TIMEOUT_MS = 600_000
 /** The efforts of a model that no catalogue has. */
@@ -31,20 +33,24 @@ interface Lease {
   release(failed: boolean): void
 }
 
-function lease(model: Model, apiKey: string): Lease {
+/** An engine that sends a failed call again as often as `maxRetries` says: not at all, where the caller does not ask for it. */
+function lease(model: Model, apiKey: string, maxRetries = 0): Lease {
+  const retries = Math.min(Math.max(Math.trunc(maxRetries) || 0, 0), MAX_RETRIES)
   const key = JSON.stringify([
     model.provider,
     model.id,
     model.api,
     model.baseUrl,
     apiKey,
+    retries,
     model.contextWindow,
     model.maxTokens,
     model.reasoning,
     model.input,
   ])
   let entry = engines.get(key)
-  if (entry === undefined) entry = { engine: create(model, apiKey), calls: 0, dropped: false }
+  if (entry === undefined)
+    entry = { engine: create(model, apiKey, retries), calls: 0, dropped: false }
   else engines.delete(key)
   engines.set(key, entry)
   entry.calls++
@@ -73,7 +79,7 @@ function evict(): void {
   }
 }
 
-function create(model: Model, apiKey: string): Engine {
+function create(model: Model, apiKey: string, maxRetries: number): Engine {
   const { provider, id, name, api: piApi, reasoning, contextWindow, maxTokens } = model
   const api = engineApiOf(piApi)
   if (api === undefined) throw new Error(`No API provider registered for api: ${piApi}`)
@@ -108,6 +114,7 @@ function create(model: Model, apiKey: string): Engine {
       },
     ],
     // Their callers wait, compact and retry themselves.
+    failover: { maxRetries },
     rateGovernor: false,
     compaction: false,
     contextGuard: { minWindow: 1 },

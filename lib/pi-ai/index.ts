@@ -3,6 +3,7 @@
 import type * as declared from '../../pi-ai.d.ts'
 
 export { findEnvKeys, getEnvApiKey } from './env-keys.ts'
+export { getOverflowPatterns, isContextOverflow } from './errors/overflow.ts'
 export { parseStreamingJson } from './json/partial-json.ts'
 export { parseJsonWithRepair, repairJson } from './json/repair-json.ts'
 export {
@@ -16,7 +17,6 @@ export {
   supportsXhigh,
 } from './models.ts'
 export * from './oauth.ts'
-export { getOverflowPatterns, isContextOverflow } from './overflow.ts'
 export {
   clearApiProviders,
   getApiProvider,

@@ -218,3 +218,27 @@ test('the events have the types of pi', () => {
   expectTypeOf<AssistantMessageEvent>().toExtend<PiEvent>()
   expectTypeOf<PiEvent>().toExtend<AssistantMessageEvent>()
 })
+
+test('an answer that was cut within a call and is requested again is one message, without the call', async () => {
+  const { stream } = await agent((response) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    const block = anthropic.blockStart(0, { type: 'tool_use', id: 't1', name: 'read', input: {} })
+    const piece = anthropic.delta(0, { type: 'input_json_delta', partial_json: '{"pa' })
+    response.write(anthropic.start() + block + piece, () => response.destroy())
+  }, says('Hello'))
+  const { events } = await stream('hi')
+  expect(names(events)).toEqual([
+    'start',
+    'toolcall_start',
+    'toolcall_delta',
+    'retry',
+    'text_start',
+    'text_delta',
+    'text_end',
+    'done',
+  ])
+  expect(events.at(-1)).toMatchObject({
+    message: { content: [{ type: 'text', text: 'Hello' }], stopReason: 'stop' },
+  })
+  expect(events.at(-2)).toMatchObject({ contentIndex: 0, content: 'Hello' })
+})

@@ -55,13 +55,14 @@ test('`onResponse` sees status and headers before the answer begins', async () =
   expect(order.slice(0, 2)).toEqual([[200, 'text/event-stream', true], 'start'])
 })
 
-test('what a `fetch` or an `onResponse` throws is the message of the answer', async () => {
+test('what a `fetch`, an `onResponse` or an `onPayload` throws is the message of the answer', async () => {
   const failing = async () => {
     throw new Error('the proxy is closed')
   }
   const ofFetch = await completeSimple(model(), context, { apiKey, fetch: failing })
   const ofResponse = await completeSimple(model(), context, { apiKey, onResponse: failing })
-  for (const { stopReason, errorMessage } of [ofFetch, ofResponse]) {
+  const ofPayload = await completeSimple(model(), context, { apiKey, onPayload: failing })
+  for (const { stopReason, errorMessage } of [ofFetch, ofResponse, ofPayload]) {
     expect([stopReason, errorMessage]).toEqual(['error', 'the proxy is closed'])
   }
 })

@@ -169,7 +169,7 @@ test('an answer that begins again after a cut in the arguments of a call has not
     }
   const whole = begin('{"a":"two"}') + anthropic.blockStop(0) + anthropic.end('tool_use')
   server.use(...cuts.map(cut), sse(whole))
-  const answer = streamSimple(model(), context(), { apiKey })
+  const answer = streamSimple(model(), context(), { apiKey, maxRetries: 2 })
   const seen: unknown[] = []
   for await (const event of answer) {
     if (event.type !== 'toolcall_delta') continue

@@ -8,8 +8,10 @@ import {
   runEmbeddedPiAgent,
   SessionManager,
 } from '../../../pi-session.js'
-import { folder } from '../../support/cleanup.js'
+import { folder, serving } from '../../support/cleanup.js'
+import { sse, status } from '../../support/servers/server.js'
 import { calls, model, playing, text, toolOf } from '../agent/script.js'
+import { modelAt, wires } from '../ai/wires.js'
 
 function paramsOf(changes: Partial<RunEmbeddedPiAgentParams>): RunEmbeddedPiAgentParams {
   const { path } = folder()
@@ -312,4 +314,22 @@ test('an image that is too large has a kind of its own', async () => {
   const { streamFn } = playing({ ...text(''), stopReason: 'error', errorMessage })
   const { meta } = await runEmbeddedPiAgent(paramsOf({ streamFn }))
   expect(meta.error).toEqual({ kind: 'image_size', message: errorMessage })
+})
+
+test('a call that fails is sent again twice, or as often as `streamParams` says', async () => {
+  const busy = status(529, {}, { 'retry-after-ms': '1' })
+  for (const [maxRetries, requests, stopReason] of [
+    [undefined, 3, 'stop'],
+    [0, 1, 'error'],
+  ] as const) {
+    const server = await serving(busy, busy, sse(wires.anthropic.text('Hello.')))
+    const { meta } = await runEmbeddedPiAgent(
+      paramsOf({
+        model: modelAt(wires.anthropic, server.url),
+        apiKey: 'sk-x',
+        ...(maxRetries !== undefined && { streamParams: { maxRetries } }),
+      }),
+    )
+    expect([meta.stopReason, server.seen.length]).toEqual([stopReason, requests])
+  }
 })

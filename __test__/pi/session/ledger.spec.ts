@@ -99,6 +99,32 @@ test('files of the first two versions go in as pi migrates them', async () => {
   }
 })
 
+test('an entry of a file that is its own parent begins a branch, and is in the ledger', async () => {
+  const { path, file } = folder()
+  const place = { timestamp: '2026-01-01T00:00:00.000Z' }
+  const lines = [
+    { ...place, type: 'session', version: 3, id: 's1', cwd: '/work' },
+    { ...place, type: 'message', id: 'a', parentId: null, message: user('Before.') },
+    { ...place, type: 'message', id: 'b', parentId: 'b', message: user('Hello?') },
+    {
+      ...{ ...place, type: 'compaction', id: 'c', parentId: 'b' },
+      ...{ summary: 'A greeting.', firstKeptEntryId: 'b', tokensBefore: 1 },
+    },
+    { ...place, type: 'message', id: 'd', parentId: 'c', message: user('Still there?') },
+  ]
+  const source = join(path, 'source.jsonl')
+  writeFileSync(source, lines.map((line) => `${JSON.stringify(line)}\n`).join(''))
+  const { ledger, sessions } = storeAt(file)
+  const session = await sessions.importFile(source)
+  expect(spoolsAt(file)).toEqual([])
+  expect(session.getEntries()).toEqual(lines.slice(1))
+  const again = await sessions.open('s1')
+  expect(again.getEntries()).toEqual(session.getEntries())
+  expect(session.buildSessionContext().messages.length).toBe(3)
+  const texts = (await ledger.history('pi:s1')).map(({ content }) => content)
+  expect(texts).toEqual([expect.stringContaining('A greeting.'), 'Hello?', 'Still there?'])
+})
+
 test('a kill loses no entry whose append has returned', async () => {
   const { file } = folder()
   const child = killable('pi/ledger-session.mjs', [file, 'killed'])

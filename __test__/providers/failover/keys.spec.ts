@@ -154,6 +154,26 @@ describe('keys', () => {
     )
   })
 
+  test('`maxRetries` is how often a key is used again, and the next model is called after that', async () => {
+    const pause = { 'retry-after-ms': '1' }
+    for (const [maxRetries, code] of [
+      [0, 529],
+      [0, 429],
+      [1, 529],
+      [3, 529],
+    ] as const) {
+      it.requested.length = 0
+      it.answers((model) => (model === 'm1' ? failWith(code, 'busy', pause) : replyWith('ok')))
+      const engine = it.engine({ failover: { maxRetries } }, ['a'])
+      const { stopReason } = await engine.run(contextOfM1({ fallbacks: ['m2'] })).result
+      const requested = [...Array(maxRetries + 1).fill('m1/a'), 'm2/a']
+      expect([stopReason, it.requested]).toEqual(['end_turn', requested])
+    }
+    expect(() => it.engine({ failover: { maxRetries: 11 } })).toThrowError(
+      expect.objectContaining({ code: 'invalid_options', field: 'failover.maxRetries' }),
+    )
+  })
+
   test.each([
     [529, 'overloaded'],
     [503, 'server_error'],

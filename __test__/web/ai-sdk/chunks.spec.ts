@@ -155,6 +155,63 @@ describe.each(versions)('%s', (_, ai) => {
     expect(inputs.at(-1)).toEqual([2, { room: 'bath' }])
   })
 
+  test.each([[[{ type: 'retry' }]], [[]]])(
+    'goes on with a part of an answer that is requested again, under another id too, and ends one that is not: %j',
+    async (retry) => {
+      const delta = (index: number, toolCallId: string, toolName: string, delta: string) => ({
+        ...{ type: 'tool_input_delta', index, delta },
+        ...{ toolCallId, toolName },
+      })
+      const second = { messageId: 'm2' }
+      const events = [
+        start,
+        delta(0, 'call_1', 'thermometer', '{"room":"ki'),
+        delta(1, 'call_2', 'clock', '{'),
+        ...retry,
+        { ...delta(0, 'call_8', 'calendar', '{}'), ...second },
+        { ...delta(1, 'call_9', 'thermometer', '{"room":"bath"}'), ...second },
+        status('started', {
+          toolCallId: 'call_8',
+          toolName: 'calendar',
+          params: {},
+          callId: 'c1',
+          ...second,
+        }),
+        status('started', {
+          toolCallId: 'call_9',
+          params: { room: 'bath' },
+          callId: 'c2',
+          ...second,
+        }),
+        status('completed', {
+          toolCallId: 'call_8',
+          toolName: 'calendar',
+          result: 1,
+          callId: 'c1',
+          ...second,
+        }),
+        status('completed', { toolCallId: 'call_9', result: 11, callId: 'c2', ...second }),
+        token('Eleven.', 'm3'),
+        end,
+      ]
+      const reading = { stream: toUIMessageStream(numbered(...events)) as ReadableStream<any> }
+      let tools: unknown[] = []
+      let steps = 0
+      for await (const { parts } of ai.readUIMessageStream(reading)) {
+        steps = parts.filter(({ type }) => type === 'step-start').length
+        tools = parts.flatMap((part: any) =>
+          part.toolCallId ? [[part.type, part.toolCallId, part.state, part.output]] : [],
+        )
+      }
+      expect(steps).toBe(2)
+      expect(tools).toEqual([
+        ['tool-thermometer', 'call_1', 'output-available', 11],
+        ['tool-clock', 'call_2', 'output-error', undefined],
+        ['tool-calendar', 'call_8', 'output-available', 1],
+      ])
+    },
+  )
+
   test('shows arguments as they stream, and the progress of a tool', async () => {
     const at = { type: 'tool_input_delta', index: 1 }
     const known = { ...at, toolCallId: 'call_1', toolName: 'thermometer' }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use model::{Failure, FailureKind};
 
-/// Retries after the first attempt.
-const RETRIES: u32 = 2;
+/// Retries after the first attempt, where the host sets no number.
+pub(crate) const RETRIES: u32 = 2;
 /// The first delay; doubled each time.
 const BASE: Duration = Duration::from_millis(500);
 /// The longest delay without a provider's request.
@@ -24,6 +24,8 @@ const NEARLY_FULL: u64 = 80;
 pub struct Facts {
     /// Failed attempts of this call so far, this one included.
     pub(crate) failures: u32,
+    /// The most retries after the first attempt.
+    pub(crate) retries: u32,
     /// Whether a token of the current assistant message was emitted: two answers are never spliced (docs/rules/turns-and-streams.md#retry-visibility).
     pub(crate) emitted: bool,
     /// Time left of the run.
@@ -79,7 +81,7 @@ fn is_transient(kind: FailureKind) -> bool {
 pub(crate) fn delay(failure: &Failure, facts: Facts) -> Option<Duration> {
     // The provider's retry hint overrides the rule for its status (docs/rules/failover.md#retry-hints).
     let worth_it = failure.should_retry.unwrap_or_else(|| is_transient(failure.kind));
-    if facts.emitted || facts.failures > RETRIES || !worth_it {
+    if facts.emitted || facts.failures > facts.retries || !worth_it {
         return None;
     }
     let delay = match failure.retry_after {
@@ -99,7 +101,13 @@ mod tests {
     use super::*;
 
     fn facts(failures: u32) -> Facts {
-        Facts { failures, emitted: false, remaining: Duration::from_secs(600), dice: 0.5 }
+        Facts {
+            failures,
+            retries: RETRIES,
+            emitted: false,
+            remaining: Duration::from_secs(600),
+            dice: 0.5,
+        }
     }
 
     fn failure(kind: FailureKind) -> Failure {

@@ -75,6 +75,10 @@ class Screen implements StatusLine {
   /** Whether the last line is a status. */
   #hasStatus = false
   #isClosed = false
+  /** The lines of the answer so far: what is pasted comes in one go. */
+  #pasted: string[] = []
+  /** Lines that came when nobody asked. */
+  #early: string[] = []
   #answer: ((line: string | undefined) => void) | undefined
 
   constructor(
@@ -95,8 +99,14 @@ class Screen implements StatusLine {
     input.on('keypress', this.#keypress)
   }
 
-  /** The line that the user types next, beginning with a draft; undefined when the input has ended. */
+  /** What the user types next, beginning with a draft: a line, or the lines that are pasted at once; undefined when the input has ended. */
   ask(draft: string): Promise<string | undefined> {
+    const early = this.#early.shift()
+    if (early !== undefined) {
+      const line = draft === '' ? early : `${draft} ${early}`
+      this.#print(`${this.#output.style('bold', 'you> ')}${this.#output.safe(line)}\n`)
+      return Promise.resolve(line)
+    }
     if (this.#isClosed) return Promise.resolve(undefined)
     return new Promise((resolve) => {
       this.#answer = resolve
@@ -174,16 +184,25 @@ class Screen implements StatusLine {
 
   #entered(line: string): void {
     this.#isMidLine = false
-    const answer = this.#answer
-    if (answer !== undefined) {
-      this.#answer = undefined
-      this.#lineOutput.isMuted = true
-      answer(line)
-      return
+    if (this.#answer !== undefined) {
+      if (this.#pasted.push(line) === 1) setImmediate(() => this.#deliver())
+    } else if (this.#isTyping) {
+      this.#listeners.onLine(line)
+      this.#resume()
+    } else if (line.trim() !== '') {
+      if (this.#isBusy) this.#listeners.onLine(line)
+      else this.#early.push(line)
     }
-    if (!this.#isTyping) return
-    this.#listeners.onLine(line)
-    this.#resume()
+  }
+
+  /** The lines are the answer. What follows the last one stays for the next. */
+  #deliver(): void {
+    const answer = this.#answer
+    if (answer === undefined) return
+    if (this.hasText && !this.#isClosed) this.#erase()
+    this.#answer = undefined
+    this.#lineOutput.isMuted = true
+    answer(this.#pasted.splice(0).join('\n'))
   }
 
   /** The agent's output goes on. */
@@ -241,6 +260,7 @@ class Screen implements StatusLine {
     if (this.#answer !== undefined || this.#isTyping || this.#isMidLine) this.#terminal.write('\n')
     this.#input.off('keypress', this.#keypress)
     this.#lineOutput.destroy()
+    if (this.#pasted.length > 0) this.#deliver()
     this.#answer?.(undefined)
     this.#answer = undefined
   }

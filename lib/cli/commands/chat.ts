@@ -61,10 +61,13 @@ class Conversation {
     const { provider, model, workspace } = this.#settings
     this.#note(`${provider} ${model}, session ${this.#session}, in ${workspace}; /help`)
     for (;;) {
-      const line = this.#next.shift() ?? (await this.#screen.ask(this.#draft))
+      const given = this.#next.shift() ?? (await this.#screen.ask(this.#draft))
       this.#draft = ''
-      if (line === undefined) break
+      if (given === undefined) break
       this.#isInterrupted = false
+      const [line = '', ...more] = given.startsWith('/') ? given.split('\n') : [given]
+      // A command is a line.
+      this.#next.unshift(...more)
       const message = line.trim()
       if (['/exit', '/quit', 'exit', 'quit'].includes(message)) break
       if (message.startsWith('/')) await this.#command(message)

@@ -20,6 +20,8 @@ import { Replies } from './replies.ts'
 const LEVELS: ReadonlySet<string> = new Set(['minimal', 'low', 'medium', 'high', 'xhigh'])
 /** How often a run compacts because the model has refused its context. */
 const MAX_RECOVERIES = 3
+/** How often a call is sent again after a failure that passes: the caller of a run does not do it. */
+const MAX_RETRIES = 2
 const MAX_TIMER_MS = 2 ** 31 - 1
 const PENDING = 'The caller answers this call; its result follows with the next message.'
 
@@ -150,7 +152,12 @@ class Compacting {
     let isDone = false
     try {
       const key = (await getApiKey?.(this.#model.provider)) || apiKey
-      const options = { signal: this.#signal, streamFn, ...(key && { apiKey: key }) }
+      const options = {
+        signal: this.#signal,
+        streamFn,
+        maxRetries: MAX_RETRIES,
+        ...(key && { apiKey: key }),
+      }
       isDone = await compactSession(this.#session, this.#model, reason, options)
       if (isDone) this.count++
     } catch (error) {
@@ -203,6 +210,7 @@ function configOf(
   const { streamParams, thinkLevel, apiKey, getApiKey, sessionId, clientTools = [] } = params
   const answered = new Set(clientTools.map(({ function: { name } }) => name))
   return {
+    maxRetries: MAX_RETRIES,
     ...streamParams,
     model,
     convertToLlm,

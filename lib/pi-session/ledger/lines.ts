@@ -74,7 +74,7 @@ function turnLine(
   return line({
     type: 'turn',
     id: turns(entry.id),
-    parentTurnId: turnOf(entry.parentId, turns) ?? null,
+    parentTurnId: turnOf(parentIn(entry), turns) ?? null,
     turnType: compaction === undefined ? 'normal' : 'compaction',
     status,
     sessionLabel: label,
@@ -195,12 +195,19 @@ function partsOf(content: unknown): Block[] {
   })
 }
 
+/** The parent of an entry; none for a file's entry that names itself. */
+function parentIn({ id, parentId }: SessionEntry): string | null {
+  return parentId === id ? null : parentId
+}
+
 /** Which turns a summary stands for. Without a known entry that it keeps it keeps none. */
 function compactionOf(
-  { id, parentId, summary, tokensBefore, firstKeptEntryId }: CompactionEntry,
+  entry: CompactionEntry,
   turns: Turns,
   parentOf: Parents,
 ): Record<string, unknown> | undefined {
+  const { id, summary, tokensBefore, firstKeptEntryId } = entry
+  const parentId = parentIn(entry)
   // A turn without a parent summarises nothing.
   if (turnOf(parentId, turns) === undefined) return undefined
   const own = turns(id)
@@ -266,4 +273,4 @@ function line(value: object): string {
   return `${JSON.stringify(value)}\n`
 }
 
-export { entriesIn, headerLine, sessionLine, turnLine }
+export { entriesIn, headerLine, parentIn, sessionLine, turnLine }

@@ -4,7 +4,7 @@ import type { Ledger } from '../../../index.d.ts'
 import type { SessionEntry, SessionHeader } from '../../../pi-session.d.ts'
 import { rowsOf, SessionCalls } from './calls.ts'
 import { newTurnId } from './ids.ts'
-import { headerLine, sessionLine, turnLine } from './lines.ts'
+import { headerLine, parentIn, sessionLine, turnLine } from './lines.ts'
 import { Spool } from './spool.ts'
 
 /** A ledger with what was read of it once. */
@@ -55,7 +55,7 @@ class EntryLog {
   append(entry: SessionEntry): void {
     const turnId = newTurnId(Date.now())
     const turnOf = (id: string) => (id === entry.id ? turnId : this.#turns.get(id))
-    const parentOf = (id: string) => (id === entry.id ? entry.parentId : this.#parents.get(id))
+    const parentOf = (id: string) => (id === entry.id ? parentIn(entry) : this.#parents.get(id))
     const calls = rowsOf(entry, this.#calls.endedBy(entry))
     this.#spool.append(turnLine(this.label, entry, turnOf, parentOf, calls))
     this.#add(entry, turnId)
@@ -96,9 +96,8 @@ class EntryLog {
   }
 
   #add(entry: SessionEntry, turnId: string): void {
-    const { id, parentId } = entry
-    this.#turns.set(id, turnId)
-    this.#parents.set(id, parentId)
+    this.#turns.set(entry.id, turnId)
+    this.#parents.set(entry.id, parentIn(entry))
     this.#calls.add(entry)
   }
 

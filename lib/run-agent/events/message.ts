@@ -68,6 +68,14 @@ class PartialMessage {
     return [...events, { type: 'toolcall_delta', ...event }]
   }
 
+  /** The model is asked again: what arrived of its answer is no part of the next one. */
+  restart(): void {
+    this.#open = undefined
+    this.#callIndex = undefined
+    this.#json = ''
+    this.message.content.length = 0
+  }
+
   /** Ends the open part. */
   end(): AssistantMessageEvent[] {
     const part = this.message.content.at(-1)

@@ -43,6 +43,9 @@ class EventTranslator {
       case 'tool_status':
         return [toolEvent(event)]
       case 'retry': {
+        // The next attempt is the same answer, under another id.
+        this.#partial?.restart()
+        this.#messageId = undefined
         const { attempt, reason, profileId, ms } = event
         return [
           { type: 'retry', attempt, reason, ms, ...(profileId !== undefined && { profileId }) },
@@ -60,7 +63,10 @@ class EventTranslator {
 
   /** Events of the message with this id, which begins where it is new. */
   #in(messageId: string, change: (partial: PartialMessage) => RunAgentEvent[]): RunAgentEvent[] {
-    if (this.#partial !== undefined && this.#messageId === messageId) return change(this.#partial)
+    if (this.#partial !== undefined && (this.#messageId ?? messageId) === messageId) {
+      this.#messageId = messageId
+      return change(this.#partial)
+    }
     const partial = this.#begin(messageId)
     return [partial.start(), ...change(partial)]
   }

@@ -13,6 +13,8 @@ pub(crate) struct Compactor {
     pub(super) target: ModelTarget,
     /// The profiles it is called with.
     pub(super) candidate: Candidate,
+    /// How often a failed call is sent again; `None` for the default.
+    pub(super) retries: Option<u32>,
 }
 
 /// The compactor of a run that calls `own`; with `pin`, only that profile is used.
@@ -34,5 +36,5 @@ pub(crate) fn compactor(
         ModelTarget { provider_name, model_name, provider: entry.provider.clone(), model }
     };
     let candidate = candidate(failover, &target, entry, pin);
-    Ok(Compactor { options: options.clone(), target, candidate })
+    Ok(Compactor { options: options.clone(), target, candidate, retries: failover.max_retries })
 }

@@ -140,7 +140,7 @@ fn manual_compactor(
     let provider = Arc::clone(&entry.provider);
     let target = ModelTarget { provider_name, model_name, provider, model };
     let candidate = candidate(parts.failover, &target, entry, None);
-    Ok(Some(Compactor { options, target, candidate }))
+    Ok(Some(Compactor { options, target, candidate, retries: parts.failover.max_retries }))
 }
 
 /// The calibration of the summariser's model, because the model of the next run is unknown.

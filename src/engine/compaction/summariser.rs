@@ -102,7 +102,8 @@ impl Summariser<'_> {
     pub(super) async fn complete(&mut self, text: &str) -> Result<String, Unanswered> {
         let shared = self.by.shared;
         let keys = &shared.keys;
-        let mut plan = Plan::new(vec![self.compactor.candidate.clone()], self.profile.clone());
+        let Compactor { candidate, retries, .. } = self.compactor;
+        let mut plan = Plan::new(vec![candidate.clone()], self.profile.clone()).retrying(*retries);
         loop {
             self.bounds.guard(keys.refresh()).await?;
             match keys.choose(&plan, self.bounds.remaining(&shared.clock), &|_| false) {

@@ -261,7 +261,9 @@ impl Engine {
             leaves,
             tool_set,
             target,
-            plan: Plan::new(candidates, sticky.clone()).waiting_at_most(self.failover.max_wait()),
+            plan: Plan::new(candidates, sticky.clone())
+                .waiting_at_most(self.failover.max_wait())
+                .retrying(self.failover.max_retries),
             profile: sticky,
             template: RequestTemplate::of(&context, headers, hook),
             bounds: Bounds {

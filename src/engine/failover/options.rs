@@ -31,6 +31,8 @@ pub(crate) struct FailoverOptions {
     pub billing_base_ms: Option<i64>,
     /// The longest wait while another model can be called, in milliseconds.
     pub max_wait_ms: Option<i64>,
+    /// How often a failed call is sent again with the same profile.
+    pub max_retries: Option<u32>,
     /// The profiles of a provider that are used, in this order.
     pub order: BTreeMap<String, Vec<String>>,
     /// The fallback models, where a context names none.
@@ -48,6 +50,8 @@ impl FailoverOptions {
         const DAY_MS: i64 = 24 * 3_600_000;
         /// The largest `maxWaitMs`: as long as the longest pause that a provider may request.
         const MOST_WAIT_MS: i64 = 60_000;
+        /// The largest `maxRetries`.
+        const MOST_RETRIES: u32 = 10;
         let Some(raw) = raw.filter(|raw| raw.get() != "null") else { return Ok(Self::default()) };
         let options: Self = typed("failover", raw)?;
         if let Some(base) = options.billing_base_ms
@@ -64,6 +68,14 @@ impl FailoverOptions {
             return Err(InputError::new(
                 "failover.maxWaitMs",
                 format!("`{wait}` is not a wait; pass 0 to {MOST_WAIT_MS} milliseconds"),
+            ));
+        }
+        if let Some(retries) = options.max_retries
+            && retries > MOST_RETRIES
+        {
+            return Err(InputError::new(
+                "failover.maxRetries",
+                format!("`{retries}` is too many; pass 0 to {MOST_RETRIES}"),
             ));
         }
         Ok(options)

@@ -178,9 +178,7 @@ pub fn http_failure(
             }
             code =
                 Some(if status == 403 { "blocked_upstream" } else { "html_error_page" }.to_owned());
-            format!(
-                "the server answered `{status}` with a web page (`{title}`); check the base URL"
-            )
+            web_page(status, &title)
         }
         None if payload.message.trim().is_empty() => {
             format!("the provider answered `{status}` and did not say why")
@@ -216,12 +214,7 @@ pub(crate) fn ok_but_not_stream(status: u16, content_type: Option<&str>, body: &
     let (code, message) = if text.trim().is_empty() {
         ("empty_response", format!("the server answered `{status}` with an empty body"))
     } else if let Some(title) = html_title(content_type, &text) {
-        (
-            "not_a_stream",
-            format!(
-                "the server answered `{status}` with a web page (`{title}`); check the base URL"
-            ),
-        )
+        ("not_a_stream", web_page(status, &title))
     } else {
         let kind = clip(content_type.unwrap_or("no content type"), 60);
         let excerpt = clip(&redact(&text, &[]), 200);
@@ -231,6 +224,11 @@ pub(crate) fn ok_but_not_stream(status: u16, content_type: Option<&str>, body: &
         )
     };
     Failure { status: Some(status), ..Failure::new(FailureKind::ServerError, code, message) }
+}
+
+fn web_page(status: u16, title: &str) -> String {
+    let title = if title.is_empty() { String::new() } else { format!(" (`{title}`)") };
+    format!("the server answered `{status}` with a web page{title}; check the base URL")
 }
 
 /// The part of a text that is read.

@@ -350,6 +350,12 @@ fn a_success_that_is_no_stream_is_a_server_error() {
             "the server answered `200` with a web page (`Login`); check the base URL",
         ),
         (
+            Some("text/html"),
+            "<html><head></head></html>",
+            "not_a_stream",
+            "the server answered `200` with a web page; check the base URL",
+        ),
+        (
             Some("text/plain"),
             "hello sk-abcdefghij",
             "not_a_stream",

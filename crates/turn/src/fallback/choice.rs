@@ -12,8 +12,6 @@ use model::{Failure, FailureKind, ProfileWindow};
 const LONGEST_WAIT: i64 = 30_000;
 /// The maximum number of waits after a call's own refusals, where no other model is usable; otherwise a single wait.
 const MOST_WAITS: u32 = 2;
-/// The maximum number of requests with one profile for one answer of one model, whatever failed and however long it waited.
-pub(super) const MOST_REQUESTS: u32 = 3;
 
 /// A profile in its cooldown.
 struct Cooling<'a> {
@@ -75,10 +73,11 @@ impl Plan {
         }
     }
 
-    /// Whether a profile is not usable for this call any more, even after a wait.
+    /// Whether a profile is not usable for this call any more, even after a wait: whatever failed and however long it waited, one answer of one
+    /// model is requested once, and again as often as retries are allowed.
     fn is_spent(&self, id: &str) -> bool {
         self.barred.contains(id)
-            || self.failures.get(id).is_some_and(|failed| *failed >= MOST_REQUESTS)
+            || self.failures.get(id).is_some_and(|failed| *failed > self.retries)
     }
 
     /// The profile to use, where one is free.

@@ -1,7 +1,7 @@
 //! The plan of one run's calls: which model, which of its profiles, when to wait, when to fail.
 //!
-//! Pure: the caller passes the time and the usages of the profiles. It must never return to a model it has left, use a profile more
-//! than three times for one answer, or continue once a token was emitted.
+//! Pure: the caller passes the time and the usages of the profiles. It must never return to a model it has left, request an answer
+//! with one profile more often than the host's number of retries allows, or continue once a token was emitted.
 
 mod choice;
 mod plan;

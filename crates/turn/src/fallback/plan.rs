@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::profiles::ProfileCandidate;
+use crate::retry::RETRIES;
 use model::{Failure, FailureKind};
 
 /// The default of the longest wait where another model is usable, in milliseconds.
@@ -64,6 +65,8 @@ pub struct Plan {
     pub(super) at: usize,
     /// The longest wait where another model is usable, in milliseconds.
     pub(super) max_wait: i64,
+    /// The most retries of an answer with one profile.
+    pub(super) retries: u32,
     /// The profile in use.
     pub(super) current: Option<String>,
     /// Failed requests of this call by profile.
@@ -93,6 +96,7 @@ impl Plan {
             candidates,
             at: 0,
             max_wait: MAX_WAIT_MS,
+            retries: RETRIES,
             current: sticky,
             failures: BTreeMap::new(),
             waits: 0,
@@ -111,6 +115,12 @@ impl Plan {
     #[must_use]
     pub fn waiting_at_most(self, max_wait: i64) -> Self {
         Self { max_wait, ..self }
+    }
+
+    /// The same plan with another number of retries of an answer with one profile; `None` leaves the default.
+    #[must_use]
+    pub fn retrying(self, retries: Option<u32>) -> Self {
+        Self { retries: retries.unwrap_or(self.retries), ..self }
     }
 
     /// Whether the model has more than one profile.

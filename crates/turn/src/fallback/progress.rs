@@ -5,7 +5,6 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::choice::MOST_REQUESTS;
 use super::plan::{Choice, Plan, duration};
 use crate::profiles::{self, ProfileUsages};
 use crate::retry;
@@ -76,7 +75,7 @@ impl Plan {
     /// Whether one more refusal ends the call: then neither the profile in use nor another model is usable.
     pub fn is_last_request(&self) -> bool {
         let current = self.current.as_deref().unwrap_or_default();
-        let spent = |failed: &u32| failed.saturating_add(1) >= MOST_REQUESTS;
+        let spent = |failed: &u32| failed.saturating_add(1) > self.retries;
         let alone = self.own_waits > 0 && self.ahead().next().is_none();
         alone && self.failures.get(current).is_some_and(spent)
     }
@@ -106,7 +105,7 @@ impl Plan {
         if self.failed_calls >= self.ceiling() {
             return None;
         }
-        let facts = retry::Facts { failures, emitted, remaining, dice };
+        let facts = retry::Facts { failures, retries: self.retries, emitted, remaining, dice };
         let delay = retry::delay(failure, facts)?;
         // A pause that the provider requests is not waited for where another model is usable meanwhile.
         let long = failure.retry_after.is_some() && delay > duration(self.max_wait);

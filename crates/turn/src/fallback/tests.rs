@@ -184,6 +184,38 @@ fn a_single_limited_key_is_waited_for_twice_at_most_and_within_the_run() {
 }
 
 #[test]
+fn the_host_says_how_often_a_call_is_sent_again_with_a_profile() {
+    use FailureKind::{RateLimit, ServerError};
+    let waits = |name: &str, times: usize| {
+        let mut log = vec![name.to_owned()];
+        for _ in 0..times {
+            log.extend(["wait 30000".to_owned(), name.to_owned()]);
+        }
+        log
+    };
+    for (profiles, name) in [(0, "m1/"), (1, "m1/p1")] {
+        for (retries, kind, expected) in [
+            (0, ServerError, vec![name.to_owned()]),
+            (0, RateLimit, vec![name.to_owned()]),
+            (1, ServerError, vec![name.to_owned(); 2]),
+            (1, RateLimit, waits(name, 1)),
+            (4, ServerError, vec![name.to_owned(); 5]),
+        ] {
+            let one: Vec<Candidate> = candidates(profiles).into_iter().take(1).collect();
+            let mut world = World::new();
+            let mut plan = Plan::new(one, None).retrying(Some(retries));
+            let error = world.call(&mut plan, |_, _| Some(failure(kind))).unwrap_err();
+            assert_eq!((world.log, error.kind), (expected, kind));
+        }
+    }
+    // The next profile and the next model are used all the same.
+    let mut world = World::new();
+    let mut plan = Plan::new(candidates(2), None).retrying(Some(0));
+    world.call(&mut plan, |_, _| Some(failure(ServerError))).unwrap_err();
+    assert_eq!(world.log, ["m1", "m2", "m3"].map(|model| attempts(model, 2, 1)).concat());
+}
+
+#[test]
 fn a_limit_that_ended_in_the_meantime_does_not_end_the_call() {
     let now = Failure { retry_after: Some(Duration::ZERO), ..failure(FailureKind::RateLimit) };
     for profiles in [0, 1] {

@@ -31,7 +31,8 @@ pub fn all_problems(
     loop {
         let path = problem.path.as_str();
         let is_ours = search.replaced.iter().any(|replaced| {
-            path.strip_prefix(replaced.as_str()).is_some_and(|rest| rest.starts_with(['.', '[']))
+            let rest = path.strip_prefix(replaced.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
         });
         if !is_ours && !search.repaired.iter().any(|repaired| follows(repaired, &problem)) {
             problems.push(problem.clone());

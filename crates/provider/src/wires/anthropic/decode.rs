@@ -243,6 +243,8 @@ fn stop_of(reason: &str) -> Stop {
         "max_tokens" => Stop::MaxTokens,
         "model_context_window_exceeded" => Stop::ContextFull,
         "refusal" => Stop::Refusal,
+        // Of gateways that speak this API: Z.ai's.
+        "sensitive" => Stop::ContentFilter,
         "pause_turn" => Stop::Pause,
         _ => Stop::Other,
     }

@@ -1,6 +1,6 @@
 // Whether an answer failed because its context was too long. It must never read an answer's text: only its error and its usage.
 
-import type { AssistantMessage } from '../../pi-ai.d.ts'
+import type { AssistantMessage } from '../../../pi-ai.d.ts'
 
 /** What providers write where the context is too long. */
 const OVERFLOW: readonly RegExp[] = [
