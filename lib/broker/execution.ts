@@ -89,8 +89,8 @@ class Execution implements MessageExecution {
     }
     if (this.#hasEnded) return true
     this.#hasEnded = true
-    // The turn here may have come too late.
-    const run = item.turnId === turnId ? this.#run : undefined
+    // The turn here may have come too late: it has none of a message that has ended without a turn.
+    const run = turnId !== null && item.turnId === turnId ? this.#run : undefined
     if (run !== undefined) this.#resolve(run.result)
     else if (item.turnId !== null && item.reason !== 'dropped') this.#resolve(elsewhere())
     else this.fail(item.reason ?? item.status, item.detail)
