@@ -17,6 +17,7 @@ import { readInput } from '../run/run-input.ts'
 import { AgentEngineError } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
 import { type Fields, givenFields } from '../values/reader.ts'
+import { stoodStill } from './agents/pauses.ts'
 import type { AgentStore } from './agents/store.ts'
 import { Targets } from './agents/targets.ts'
 import { agentTools } from './agents/tools.ts'
@@ -44,7 +45,7 @@ interface StartTurn extends TaskLimits {
 
 /** The limits of a turn that is the task of another agent. */
 interface TaskLimits {
-  /** The time that it has left. */
+  /** The time that it has left; negative where it is over. */
   timeoutMs: number | null
   /** What it may spend. */
   budget: TurnBudget | null
@@ -154,7 +155,10 @@ class Turns {
       native.resume(engine, number, taken, json, known, flags)
     const { beforeToolCall } = this.#options
     const context = { ...persisted, tools, ...(beforeToolCall !== undefined && { beforeToolCall }) }
-    limitTime(context, limits)
+    if (limits.timeoutMs !== null) {
+      const paused = await stoodStill(this.#engine, this.#agents, sessionLabel, turnId)
+      limitTime(context, { ...limits, timeoutMs: limits.timeoutMs + paused })
+    }
     begun({ run: this.#parts.begin(context, start), agentId })
     return true
   }
@@ -335,7 +339,8 @@ class Turns {
 /** A turn has no more time than the task that it is has left: that counts from the call on. */
 function limitTime(context: Fields, { timeoutMs }: TaskLimits): void {
   if (timeoutMs === null) return
-  context.timeoutMs = Math.min((context.timeoutMs as number | undefined) ?? timeoutMs, timeoutMs)
+  const left = Math.max(1, timeoutMs)
+  context.timeoutMs = Math.min((context.timeoutMs as number | undefined) ?? left, left)
 }
 
 /** The budget of a turn that is no task. */

@@ -346,7 +346,7 @@ impl Dispatcher {
             limits.budget = limits.budget.or_else(|| dispatch.budget());
             if let Some(deadline) = dispatch.deadline {
                 let end = deadline.saturating_add(parked_ms);
-                let own = end.saturating_sub(self.now()).max(1);
+                let own = end.saturating_sub(self.now());
                 limits.timeout_ms = Some(limits.timeout_ms.map_or(own, |left| left.min(own)));
             }
         }

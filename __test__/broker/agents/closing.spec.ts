@@ -167,3 +167,38 @@ test('an agent that cannot begin because the engine closes begins in the next br
   const { items } = await later.ledger.turns({ sessionLabel: label })
   expect(items.map(({ status }) => status)).toEqual(['completed'])
 })
+
+/** A ledger whose manager waits for a task that waits for one that is parked, and that nobody runs. */
+async function left(timeoutMs: number) {
+  const { server, next: asked } = await askedServer()
+  const ran: unknown[] = []
+  const { broker, engine, file } = brokerAt(server.url, options(ran))
+  await broker.send({ to: { session: label }, message: 'go' })
+  const params = { agent: 'lead', task: 'one', timeoutMs }
+  ;(await asked()).calls(['call_one', 'spawn_agent', params])
+  ;(await asked()).calls(spawn('coder', 'two'))
+  ;(await asked()).calls(pay)
+  const { id } = await onlyPending(engine)
+  const [{ deadline }] = (
+    await engine.ledger.query('SELECT max(deadline) AS deadline FROM dispatches')
+  ).rows as [{ deadline: number }]
+  await engine.close()
+  await broker.close()
+  return { asked, ran, id, deadline, begin: () => next(server.url, file, ran) }
+}
+
+test('the time of a task stands still while an agent for which it waits is parked, also while nobody runs them', async () => {
+  const { asked, id, deadline, begin } = await left(5_000)
+  await expect.poll(() => Date.now(), { timeout: 10_000 }).toBeGreaterThan(deadline)
+  const { broker } = begin()
+  await broker.approve(id)
+  const names = ['two', 'one', 'go']
+  for (const name of names) {
+    const request = await asked()
+    expect(request.texts).toEqual([name])
+    request.answer(`did ${name}`)
+  }
+  await expect
+    .poll(() => broker.dispatches(label))
+    .toMatchObject([{ kind: 'spawn', status: 'ok', text: 'did one' }])
+})
