@@ -130,22 +130,29 @@ class Turns {
     begun({ run: this.#parts.begin({ ...context, runId }, start), agentId })
   }
 
-  /** Resumes an interrupted turn with the tools of its session's agent, as `start` does; false for one that can only be closed. */
+  /**
+   * Resumes an interrupted turn with the tools of its session's agent, as `start` does. Returns `unresumable` for one that can only be
+   * closed, and `elsewhere` for one that has ended, or that another process runs.
+   */
   async resume(
     native: NativeBroker,
     turnId: string,
     sessionLabel: string,
     limits: TaskLimits,
     begun: (turn: BegunTurn) => void,
-  ): Promise<boolean> {
+  ): Promise<'resumed' | 'unresumable' | 'elsewhere'> {
     const found = (await this.#engine.recover()).find((turn) => turn.turnId === turnId)
-    if (found === undefined || !found.resumable) return false
+    if (found === undefined) return 'elsewhere'
+    if (!found.resumable) return 'unresumable'
     const { agent, agentId } = await this.agent(sessionLabel)
     const scope = { sessionLabel, agentId, turnId, identity: undefined, permissions: undefined }
     const budget = limits.budget ?? ownBudget(agent, turnId)
     const tools = await this.#tools(agent, scope, budget)
     const engine = this.#parts.native
-    const persisted = await request<Fields>((id) => engine.interruptedContext(id, turnId))
+    const persisted = await interrupted(() =>
+      request<Fields>((id) => engine.interruptedContext(id, turnId)),
+    )
+    if (persisted === undefined) return 'elsewhere'
     const lastEvent = await request<number>((id) => engine.lastEvent(id, turnId))
     const taken = {
       ...{ turnId, sessionLabel, items: [], named: [], earlier: '[]', lastEvent },
@@ -160,7 +167,7 @@ class Turns {
       limitTime(context, { ...limits, timeoutMs: limits.timeoutMs + paused })
     }
     begun({ run: this.#parts.begin(context, start), agentId })
-    return true
+    return 'resumed'
   }
 
   /** The messages that enter a running turn, as the host's function changes them. */
@@ -333,6 +340,16 @@ class Turns {
     const late = (why: string) =>
       new AgentEngineError('context_failed', `toolset \`${agent.toolset}\` ${why}`)
     return await answerOf(() => toolset(scope), late)
+  }
+}
+
+/** The context of a turn; undefined where it is no interrupted one any more. */
+async function interrupted(read: () => Promise<Fields>): Promise<Fields | undefined> {
+  try {
+    return await read()
+  } catch (error) {
+    if ((error as AgentEngineError).code === 'unknown_turn') return undefined
+    throw error
   }
 }
 

@@ -325,12 +325,23 @@ impl Dispatcher {
         self.parts.tasks.spawn(async move {
             match dispatcher.parts.admin.command(&label, SessionCommand::Abort).await {
                 Ok(_) => {}
-                // It has ended, or its process has: then the one that takes it over aborts it.
+                // It has ended, or its process has, or it waits for a decision: then the one that takes it over aborts it.
                 Err(error) if error.kind == StorageErrorKind::NotRunning => {}
                 Err(error) => dispatcher.report(&error),
             }
         });
         Ok(())
+    }
+
+    /// Whether a task among a turn's messages is cancelled.
+    pub(super) async fn is_cancelled(&self, items: &[StoredItem]) -> Result<bool, StorageError> {
+        for id in items.iter().filter_map(|it| it.sender.as_ref()?.task()) {
+            let dispatch = self.dispatches().dispatch(id).await?;
+            if dispatch.is_some_and(|it| it.cancelled.is_some()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// What the tasks among a turn's messages limit; their clocks have stood still for `parked_ms`.
