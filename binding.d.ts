@@ -38,6 +38,8 @@ export declare class NativeBroker {
   abandon(sessionLabel: string, turnId: string): void
   /** An interrupted turn cannot be resumed: it is closed. */
   closeTurn(sessionLabel: string, turnId: string): void
+  /** An interrupted turn is not this broker's to resume: it has ended, or another process runs it. */
+  releaseTurn(sessionLabel: string, turnId: string): void
   /** The messages of a session that wait or are in a turn; answers request `id`. */
   queue(id: number, label: string): void
   /** Cancels a message that waits; answers request `id` with whether it did. */

@@ -3220,7 +3220,8 @@ export declare class Broker {
   deliveries(options?: DeliveryListOptions): Promise<StoredDelivery[]>
   /**
    * Begins no turn from now on, and waits for those that run; after `drainMs` they are aborted. A turn that waits for an approval is left
-   * waiting. Messages that wait are taken over by the next broker on the ledger. The engine stays open.
+   * waiting, and one that waits for such an agent is left open: its run rejects with `engine_closed`. Both, and the messages that wait,
+   * are taken over by the next broker on the ledger. The engine stays open.
    */
   close(options?: { drainMs?: number }): Promise<void>
 }

@@ -2,11 +2,19 @@
 // provider.
 
 import { expect, test } from 'vitest'
-import { Broker, type QueuedMessage, type SessionEvent } from '../../index.js'
+import {
+  type AgentEngine,
+  type AgentTool,
+  Broker,
+  type QueuedMessage,
+  type SessionEvent,
+} from '../../index.js'
 import { Execution } from '../../lib/broker/execution.ts'
 import { askedServer, brokerAt, echoing } from '../support/broker.js'
 import { afterwards } from '../support/cleanup.js'
+import { leasesEnd, ledgerAt, newLedger } from '../support/ledger/named.js'
 import { killable } from '../support/processes/killable.js'
+import { deferred } from '../support/tools.js'
 import { noise } from '../support/values/incompressible.js'
 
 const label = 'agent:main:main'
@@ -34,6 +42,71 @@ test('the result of a message is that of its turn, also where another process ru
   await other.ended
   holding.answer('held')
   expect((await held.result).text).toBe('held')
+})
+
+/** A broker that resumes the turn of a process that was killed, and waits for the tools of its agent. */
+async function resuming() {
+  const { server, next } = await askedServer()
+  const file = newLedger()
+  const killed = killable('broker/sender.mjs', [file, server.url, 'one', '1', 'stay'])
+  ;(await next()).calls(['call_1', 'note', {}])
+  // It has run its tool.
+  await next()
+  killed.kill()
+  await killed.ended
+  leasesEnd(file)
+  const [began, tools] = [deferred<string>(), deferred<readonly AgentTool[]>()]
+  const { broker, engine } = brokerAt(
+    server.url,
+    {
+      agents: { main: { model: 'test-model', provider: 'test', toolset: 'house' } },
+      toolsets: {
+        house: ({ turnId }) => {
+          began.resolve(turnId)
+          return tools.promise
+        },
+      },
+      queue: { pulseMs: 20 },
+    },
+    { ledger: ledgerAt(file) },
+  )
+  const errors: string[] = []
+  broker.on('error', (error) => errors.push((error as Error).message))
+  return { next, broker, engine, errors, tools, turnId: await began.promise }
+}
+
+for (const [how, take] of [
+  ['closes', (engine: AgentEngine, turnId: string) => engine.discard(turnId)],
+  ['resumes', (engine: AgentEngine, turnId: string) => engine.resume(turnId)],
+] as const) {
+  test(`an interrupted turn that somebody else ${how} first is left to them, and the session goes on`, async () => {
+    const { next, broker, engine, errors, tools, turnId } = await resuming()
+    const run = await take(engine, turnId)
+    tools.resolve([])
+    if (run !== undefined) {
+      ;(await next()).answer('late')
+      expect((await run.result).text).toBe('late')
+    }
+    const following = broker.execute({ to: { session: 'main' }, message: 'b' })
+    const asked = await next()
+    expect(asked.texts.at(-1)).toBe('b')
+    asked.answer('to b')
+    expect((await following.result).text).toBe('to b')
+    expect(errors).toEqual([])
+    const status = (await engine.ledger.turn(turnId))?.status
+    expect(status).toBe(how === 'closes' ? 'failed' : 'completed')
+  })
+}
+
+test('an interrupted turn that cannot be resumed, and that somebody else has closed, is not closed again', async () => {
+  const { broker, engine, errors, tools, turnId } = await resuming()
+  const ended = new Promise<QueuedMessage[]>((resolve) => {
+    broker.on('queue', ({ items }) => resolve(items))
+  })
+  await engine.discard(turnId)
+  tools.reject(new Error('there are no tools'))
+  expect((await ended).map((item) => [item.turnId, item.status])).toEqual([[turnId, 'delivered']])
+  expect(errors).toEqual(['there are no tools'])
 })
 
 test('a second report of the end of a message asks no other process for its result again', async () => {

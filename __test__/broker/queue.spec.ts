@@ -319,6 +319,38 @@ test('a message that waits is cancelled, and one that runs is not', async () => 
   expect(await broker.queue(label)).toEqual([])
 })
 
+test('a message that is cancelled while its turn begins has no result, and the session goes on', async () => {
+  const { server, next } = await askedServer()
+  const cancelled = deferred<boolean>()
+  let prepare = async () => {}
+  const { broker } = brokerAt(server.url, {
+    agents: { main: { model: 'test-model', provider: 'test', toolset: 'house' } },
+    toolsets: {
+      house: async () => {
+        await prepare()
+        return []
+      },
+    },
+  })
+  const first = broker.execute({ to, message: 'a' })
+  prepare = async () => {
+    prepare = async () => {}
+    const { itemId } = await first.receipt
+    // Not awaited: the run has begun when the end of the message is reported, and finds nothing.
+    void broker.cancel(itemId).then(cancelled.resolve)
+  }
+  await expect(first.result).rejects.toMatchObject({
+    code: 'not_delivered',
+    message: expect.stringContaining('cancelled'),
+  })
+  expect(await cancelled.promise).toBe(true)
+  const second = broker.execute({ to, message: 'b' })
+  const asked = await next()
+  expect(asked.texts).toEqual(['b'])
+  asked.answer('to b')
+  expect((await second.result).text).toBe('to b')
+})
+
 for (const queue of ['keep', 'clear'] as const) {
   test(`an abort with the queue '${queue}'`, async () => {
     const { server, next } = await askedServer()

@@ -456,13 +456,16 @@ class Broker implements Declared {
     this.#resumed.add(turnId)
     hub.holdProcess()
     const resuming = isSecond
-      ? Promise.resolve(false)
+      ? Promise.resolve('unresumable' as const)
       : this.#turns.resume(this.#native, turnId, sessionLabel, limits, (begun) =>
           this.#begun(turnId, sessionLabel, [], begun),
         )
     resuming
-      .then((isResumed) => {
-        if (!isResumed) this.#native.closeTurn(sessionLabel, turnId)
+      .then((how) => {
+        if (how === 'unresumable') this.#native.closeTurn(sessionLabel, turnId)
+        if (how !== 'elsewhere') return
+        this.#resumed.delete(turnId)
+        this.#native.releaseTurn(sessionLabel, turnId)
       })
       .catch((error) => {
         if (closes(error)) return this.#native.abandon(sessionLabel, turnId)
@@ -560,6 +563,12 @@ class Broker implements Declared {
       if (this.#approvals.awaits(turnId)) this.#approvalsChanged(turnId)
       const ended = this.#runs.get(turnId)
       this.#runs.delete(turnId)
+      // Another process was first: where that one ends, the turn is resumed here.
+      const isElsewhere = ({ persistError, stopReason }: AgentResult) => {
+        if (persistError?.code !== 'unknown_turn' || stopReason === 'aborted') return
+        this.#resumed.delete(turnId)
+      }
+      if (this.#resumed.has(turnId)) ended?.run.result.then(isElsewhere, () => {})
       // The ledger could not be read: a later step reports the messages.
       if (ended !== undefined && all.length === 0) {
         for (const execution of this.#executions.values()) execution.leave(ended.run as never)

@@ -17,6 +17,7 @@ import { readInput } from '../run/run-input.ts'
 import { AgentEngineError } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
 import { type Fields, givenFields } from '../values/reader.ts'
+import { stoodStill } from './agents/pauses.ts'
 import type { AgentStore } from './agents/store.ts'
 import { Targets } from './agents/targets.ts'
 import { agentTools } from './agents/tools.ts'
@@ -44,7 +45,7 @@ interface StartTurn extends TaskLimits {
 
 /** The limits of a turn that is the task of another agent. */
 interface TaskLimits {
-  /** The time that it has left. */
+  /** The time that it has left; negative where it is over. */
   timeoutMs: number | null
   /** What it may spend. */
   budget: TurnBudget | null
@@ -129,22 +130,29 @@ class Turns {
     begun({ run: this.#parts.begin({ ...context, runId }, start), agentId })
   }
 
-  /** Resumes an interrupted turn with the tools of its session's agent, as `start` does; false for one that can only be closed. */
+  /**
+   * Resumes an interrupted turn with the tools of its session's agent, as `start` does. Returns `unresumable` for one that can only be
+   * closed, and `elsewhere` for one that has ended, or that another process runs.
+   */
   async resume(
     native: NativeBroker,
     turnId: string,
     sessionLabel: string,
     limits: TaskLimits,
     begun: (turn: BegunTurn) => void,
-  ): Promise<boolean> {
+  ): Promise<'resumed' | 'unresumable' | 'elsewhere'> {
     const found = (await this.#engine.recover()).find((turn) => turn.turnId === turnId)
-    if (found === undefined || !found.resumable) return false
+    if (found === undefined) return 'elsewhere'
+    if (!found.resumable) return 'unresumable'
     const { agent, agentId } = await this.agent(sessionLabel)
     const scope = { sessionLabel, agentId, turnId, identity: undefined, permissions: undefined }
     const budget = limits.budget ?? ownBudget(agent, turnId)
     const tools = await this.#tools(agent, scope, budget)
     const engine = this.#parts.native
-    const persisted = await request<Fields>((id) => engine.interruptedContext(id, turnId))
+    const persisted = await interrupted(() =>
+      request<Fields>((id) => engine.interruptedContext(id, turnId)),
+    )
+    if (persisted === undefined) return 'elsewhere'
     const lastEvent = await request<number>((id) => engine.lastEvent(id, turnId))
     const taken = {
       ...{ turnId, sessionLabel, items: [], named: [], earlier: '[]', lastEvent },
@@ -154,9 +162,12 @@ class Turns {
       native.resume(engine, number, taken, json, known, flags)
     const { beforeToolCall } = this.#options
     const context = { ...persisted, tools, ...(beforeToolCall !== undefined && { beforeToolCall }) }
-    limitTime(context, limits)
+    if (limits.timeoutMs !== null) {
+      const paused = await stoodStill(this.#engine, this.#agents, sessionLabel, turnId)
+      limitTime(context, { ...limits, timeoutMs: limits.timeoutMs + paused })
+    }
     begun({ run: this.#parts.begin(context, start), agentId })
-    return true
+    return 'resumed'
   }
 
   /** The messages that enter a running turn, as the host's function changes them. */
@@ -332,10 +343,21 @@ class Turns {
   }
 }
 
+/** The context of a turn; undefined where it is no interrupted one any more. */
+async function interrupted(read: () => Promise<Fields>): Promise<Fields | undefined> {
+  try {
+    return await read()
+  } catch (error) {
+    if ((error as AgentEngineError).code === 'unknown_turn') return undefined
+    throw error
+  }
+}
+
 /** A turn has no more time than the task that it is has left: that counts from the call on. */
 function limitTime(context: Fields, { timeoutMs }: TaskLimits): void {
   if (timeoutMs === null) return
-  context.timeoutMs = Math.min((context.timeoutMs as number | undefined) ?? timeoutMs, timeoutMs)
+  const left = Math.max(1, timeoutMs)
+  context.timeoutMs = Math.min((context.timeoutMs as number | undefined) ?? left, left)
 }
 
 /** The budget of a turn that is no task. */

@@ -39,6 +39,9 @@ impl Away {
         let next = {
             let mut state = dispatcher.lock();
             *state.awaited.entry(awaited.to_owned()).or_default() += 1;
+            if let Some(turn) = state.turn(label, turn_id) {
+                turn.awaits.push((awaited.to_owned(), false));
+            }
             state.step_out(label, turn_id)
         };
         if let Some(next) = next {
@@ -58,6 +61,10 @@ impl Away {
 
     /// The clock of the turn stands still while what it waits for is parked.
     fn pause(&mut self, is_parked: bool) {
+        if let Some(turn) = self.dispatcher.lock().turn(&self.label, &self.turn_id) {
+            let awaits = turn.awaits.iter_mut().filter(|(of, _)| *of == self.awaited);
+            awaits.for_each(|(_, is)| *is = is_parked);
+        }
         match (&self.paused, is_parked) {
             (None, true) => {
                 let mut state = self.dispatcher.lock();
@@ -96,6 +103,11 @@ impl Away {
                 if *entry.get() == 0 {
                     entry.remove();
                 }
+            }
+            if let Some(turn) = state.turn(&self.label, &self.turn_id)
+                && let Some(at) = turn.awaits.iter().position(|(of, _)| *of == self.awaited)
+            {
+                turn.awaits.remove(at);
             }
             state.step_in(&self.label, &self.turn_id, Entrance::InTurn)
         };
@@ -142,8 +154,11 @@ impl Dispatcher {
     /// Waits until a dispatch has ended, for a turn that has no slot of its lane meanwhile. `None` for a dispatch that does not
     /// exist any more.
     ///
+    /// Where the engine or the broker closes while the agent cannot go on here, the call `id` is left without a result, and its
+    /// turn open.
+    ///
     /// # Errors
-    /// `ledger_closed` where the engine closes.
+    /// `ledger_closed` where the call is left.
     pub(crate) async fn await_dispatch(
         self: &Arc<Self>,
         id: &str,
@@ -156,29 +171,64 @@ impl Dispatcher {
         }
         self.has_children(label, turn_id);
         let mut away = Away::new(self, label, turn_id, &first.session_label);
+        let engine = self.parts.engine.closing();
         let ended = loop {
             let mut changed = std::pin::pin!(self.changed.notified());
             // What changes from here on is not missed.
             changed.as_mut().enable();
+            let closes = engine.is_cancelled() || self.closing.is_cancelled();
+            let has_ended = self.ended.is_cancelled();
+            // Before the look: a turn that ends meanwhile is seen.
+            let stands = closes && self.stands(&first.session_label);
             match self.look(id, &first.session_label).await {
-                Ok(Waited::Ended(dispatch)) => break Ok(dispatch.map(|it| *it)),
-                Ok(Waited::Active { is_parked }) => away.pause(is_parked),
-                Err(error) if error.kind == StorageErrorKind::Closed => break Err(error),
+                Ok(Waited::Ended(dispatch)) => break dispatch.map(|it| *it),
+                Ok(Waited::Active { is_parked }) => {
+                    away.pause(is_parked);
+                    if stands || (closes && is_parked) {
+                        return Err(self.leave_call(id, label, turn_id));
+                    }
+                }
+                Err(error) if error.kind == StorageErrorKind::Closed => {
+                    return Err(self.leave_call(id, label, turn_id));
+                }
                 // The next pulse looks again.
                 Err(error) => self.report(&error),
             }
             tokio::select! {
                 biased;
-                () = self.ended.cancelled() => break Err(StorageError::new(
-                    StorageErrorKind::Closed,
-                    "the engine closes; the turn is resumed with what its agent answers".to_owned(),
-                )),
+                () = engine.cancelled(), if !closes => {}
+                () = self.closing.cancelled(), if !closes => {}
+                () = self.ended.cancelled(), if !has_ended => {}
                 () = changed => {}
                 () = tokio::time::sleep(self.parts.pulse) => self.wake(&first.session_label),
             }
         };
         away.come_back().await;
-        ended
+        Ok(ended)
+    }
+
+    /// Whether the turn of the session, which is under way or waits, does not go on here any more.
+    fn stands(&self, label: &str) -> bool {
+        let state = self.lock();
+        let has_turn = state.sessions.get(label).is_some_and(|session| session.turn.is_some());
+        let begins_none = self.ended.is_cancelled() || self.parts.engine.closing().is_cancelled();
+        state.rests(label) || (begins_none && !has_turn)
+    }
+
+    /// Leaves a call without a result, and its turn open: the next dispatcher goes on with it.
+    fn leave_call(&self, id: &str, label: &str, turn_id: &str) -> StorageError {
+        {
+            let mut state = self.lock();
+            if let Some(control) = state.turn(label, turn_id).and_then(|it| it.control.as_ref()) {
+                control.leave_call(id);
+            }
+            state.left.insert(label.to_owned());
+        }
+        // Who waits for it leaves its call, too.
+        self.changed.notify_waiters();
+        let message =
+            "the engine or the broker closes; the turn is resumed with what its agent answers";
+        StorageError::new(StorageErrorKind::Closed, message.to_owned())
     }
 
     fn has_children(&self, label: &str, turn_id: &str) {
@@ -279,12 +329,23 @@ impl Dispatcher {
         self.parts.tasks.spawn(async move {
             match dispatcher.parts.admin.command(&label, SessionCommand::Abort).await {
                 Ok(_) => {}
-                // It has ended, or its process has: then the one that takes it over aborts it.
+                // It has ended, or its process has, or it waits for a decision: then the one that takes it over aborts it.
                 Err(error) if error.kind == StorageErrorKind::NotRunning => {}
                 Err(error) => dispatcher.report(&error),
             }
         });
         Ok(())
+    }
+
+    /// Whether a task among a turn's messages is cancelled.
+    pub(super) async fn is_cancelled(&self, items: &[StoredItem]) -> Result<bool, StorageError> {
+        for id in items.iter().filter_map(|it| it.sender.as_ref()?.task()) {
+            let dispatch = self.dispatches().dispatch(id).await?;
+            if dispatch.is_some_and(|it| it.cancelled.is_some()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// What the tasks among a turn's messages limit; their clocks have stood still for `parked_ms`.
@@ -300,7 +361,7 @@ impl Dispatcher {
             limits.budget = limits.budget.or_else(|| dispatch.budget());
             if let Some(deadline) = dispatch.deadline {
                 let end = deadline.saturating_add(parked_ms);
-                let own = end.saturating_sub(self.now()).max(1);
+                let own = end.saturating_sub(self.now());
                 limits.timeout_ms = Some(limits.timeout_ms.map_or(own, |left| left.min(own)));
             }
         }

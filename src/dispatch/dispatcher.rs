@@ -42,7 +42,7 @@ pub(crate) struct Dispatcher {
     pub(super) parts: DispatchParts,
     state: Mutex<State>,
     outbox: Mutex<Outbox>,
-    closing: CancellationToken,
+    pub(super) closing: CancellationToken,
     /// A schedule has another due time.
     pub(super) schedules_changed: Notify,
     /// Nothing can begin any more: the engine closes, or the environment of the host has ended.
@@ -281,7 +281,8 @@ impl Dispatcher {
         woken.iter().for_each(|label| self.wake(label));
     }
 
-    /// Waits until no turn runs here. One that waits for a decision is left as it is.
+    /// Waits until no turn runs here. One that waits for a decision is left as it is, and one that waits for such an agent ends
+    /// its run and stays open.
     pub(crate) async fn quiet(self: &Arc<Self>) {
         loop {
             let turn_ended = self.changed.notified();
@@ -294,11 +295,12 @@ impl Dispatcher {
         }
     }
 
-    /// Aborts all turns that run here, but none that waits for a decision.
+    /// Aborts all turns that run here, but none that waits for a decision, or for an agent that does.
     pub(crate) fn abort_all(&self) {
         let mut state = self.lock();
-        let turns = state.sessions.values_mut().filter_map(|session| session.turn.as_mut());
-        for turn in turns.filter(|turn| !turn.stays_parked()) {
+        let labels = state.sessions.keys().filter(|label| !state.rests(label));
+        for label in labels.cloned().collect::<Vec<_>>() {
+            let Some(turn) = &mut state.session(&label).turn else { continue };
             turn.is_ending = true;
             if let Some(control) = &turn.control {
                 control.abort();

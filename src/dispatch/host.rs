@@ -20,7 +20,7 @@ pub(crate) struct StartTurn {
 /// The limits of a turn that the tasks of other agents among its messages set.
 #[derive(Debug, Default)]
 pub(crate) struct TaskLimits {
-    /// The time that is left, in milliseconds.
+    /// The time that is left, in milliseconds; negative where it is over.
     pub(crate) timeout_ms: Option<i64>,
     /// What may be spent.
     pub(crate) budget: Option<TurnBudget>,

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use super::dispatcher::{Dispatcher, millis};
 use super::state::ActiveTurn;
+use super::turns::OpenEnd;
 use model::{Approval, ApprovalStatus, ItemStatus, StorageError, StoredItem};
 
 impl Dispatcher {
-    /// Has an interrupted turn of the session resumed, as soon as it has a slot; false where something else comes first.
+    /// Has an interrupted turn of the session resumed, as soon as it has a slot, or aborted where its task is cancelled; false where something else comes first.
     pub(super) async fn take_over(
         self: &Arc<Self>,
         label: &str,
@@ -23,8 +24,13 @@ impl Dispatcher {
         let Some(turn) = self.parts.journal.interrupted(Some(turn_id)).await?.pop() else {
             return Ok(false);
         };
+        let waiting = self.parts.store.waiting_items(label).await?;
+        let is_taken = |it: &StoredItem| it.status == ItemStatus::Processing;
+        let taken: Vec<StoredItem> = waiting.into_iter().filter(is_taken).collect();
+        // Nothing of it runs any more, nor does a call about which somebody decides now.
+        let is_cancelled = self.is_cancelled(&taken).await?;
         let mut parked_ms = 0;
-        if turn.parked {
+        if turn.parked && !is_cancelled {
             let now = self.now();
             let Some(decided) = decided_at(&turn.approvals, now) else { return Ok(false) };
             // Where the process that has parked it lives, the turn goes on there at once.
@@ -37,9 +43,6 @@ impl Dispatcher {
             let parked_at = turn.approvals.iter().map(|it| it.created_at).min();
             parked_ms = decided.saturating_sub(parked_at.unwrap_or(decided)).max(0);
         }
-        let waiting = self.parts.store.waiting_items(label).await?;
-        let is_taken = |it: &StoredItem| it.status == ItemStatus::Processing;
-        let taken: Vec<StoredItem> = waiting.into_iter().filter(is_taken).collect();
         let limits = self.limits_of(&taken, parked_ms).await?;
         let active = ActiveTurn::new(
             turn_id.to_owned(),
@@ -53,7 +56,11 @@ impl Dispatcher {
             }
             state.session(label).turn = Some(active);
         }
-        self.parts.host.resume(turn_id, label, limits);
+        if is_cancelled {
+            self.end_open(label, turn_id, OpenEnd::Abort);
+        } else {
+            self.parts.host.resume(turn_id, label, limits);
+        }
         Ok(true)
     }
 }

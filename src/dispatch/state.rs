@@ -33,6 +33,8 @@ pub(super) struct ActiveTurn {
     has_slot: bool,
     /// What it waits for outside of its lane: no slot is its own meanwhile.
     waits: u32,
+    /// The sessions of the agents that it waits for, and whether each waits for a decision.
+    pub(super) awaits: Vec<(String, bool)>,
     /// Whether somebody waits until it has its slot back.
     is_returning: bool,
     slot_back: Arc<Notify>,
@@ -53,6 +55,7 @@ impl ActiveTurn {
             is_parked: false,
             has_slot: true,
             waits: 0,
+            awaits: Vec::new(),
             is_returning: false,
             slot_back: Arc::default(),
         }
@@ -129,6 +132,8 @@ pub(super) struct State {
     pub(super) is_closing: bool,
     /// The sessions for which turns that run here wait, and how many: they may begin while the dispatcher closes.
     pub(super) awaited: HashMap<String, usize>,
+    /// The sessions whose turn was left open while all closes: it goes on in the next dispatcher.
+    pub(super) left: HashSet<String>,
 }
 
 impl State {
@@ -139,6 +144,7 @@ impl State {
             ends: Ends::default(),
             is_closing: false,
             awaited: HashMap::new(),
+            left: HashSet::new(),
         }
     }
 
@@ -175,7 +181,18 @@ impl State {
 
     /// Whether no turn of the session may begin.
     pub(super) fn refuses(&self, label: &str) -> bool {
-        self.is_closing && !self.awaited.contains_key(label)
+        self.left.contains(label) || (self.is_closing && !self.awaited.contains_key(label))
+    }
+
+    /// Whether the turn of the session goes on in the next dispatcher only, where this one closes: it waits for a decision, or for
+    /// an agent that does.
+    pub(super) fn rests(&self, label: &str) -> bool {
+        let of_agent = |(of, is_parked): &(String, bool)| *is_parked || self.rests(of);
+        let turn = self.sessions.get(label).and_then(|session| session.turn.as_ref());
+        self.left.contains(label)
+            || turn.is_some_and(|turn| {
+                turn.stays_parked() || (!turn.is_ending && turn.awaits.iter().any(of_agent))
+            })
     }
 
     /// The turn waits for something outside of its lane. Returns the session that has its slot now, and is to be woken.

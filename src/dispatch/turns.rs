@@ -8,10 +8,19 @@ use super::dispatcher::Dispatcher;
 use super::host::EndedTurn;
 use super::state::Entrance;
 use crate::engine::{ParkingStep, RunControl};
-use model::{ItemStatus, StorageError, StoredItem};
+use base::error::{EngineError, ErrorCode};
+use model::{ItemStatus, StorageError, StorageErrorKind, StoredItem};
 
 /// How long a session waits after a turn that could not be stored, in milliseconds.
 const HOLD: i64 = 1_000;
+
+/// How a turn ends that runs nowhere.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum OpenEnd {
+    /// It cannot be resumed: it has failed.
+    Discard,
+    Abort,
+}
 
 /// A turn that the host begins.
 struct Beginning {
@@ -140,20 +149,39 @@ impl Dispatcher {
 
     /// Closes an interrupted turn that cannot be resumed.
     pub(crate) fn close_turn(self: &Arc<Self>, label: &str, turn_id: &str) {
+        self.end_open(label, turn_id, OpenEnd::Discard);
+    }
+
+    /// Ends a turn that runs nowhere.
+    pub(super) fn end_open(self: &Arc<Self>, label: &str, turn_id: &str, how: OpenEnd) {
         let (dispatcher, label, turn_id) = (Arc::clone(self), label.to_owned(), turn_id.to_owned());
         self.parts.tasks.spawn(async move {
-            if let Err(error) = dispatcher.parts.engine.discard(&turn_id).await {
-                // It may have ended meanwhile; otherwise it is tried again.
-                dispatcher.parts.host.error(&StorageError::new(
-                    model::StorageErrorKind::Io,
-                    format!("turn `{turn_id}` cannot be closed: {error}"),
-                ));
+            let engine = &dispatcher.parts.engine;
+            let ended = match how {
+                OpenEnd::Discard => engine.discard(&turn_id).await,
+                OpenEnd::Abort => engine.abort_open(&turn_id).await,
+            };
+            if let Err(error) = ended {
+                dispatcher.report_open(&turn_id, &error);
             }
             dispatcher.turn_ended(&label, &turn_id);
         });
     }
 
-    fn turn_ended(self: &Arc<Self>, label: &str, turn_id: &str) {
+    /// Reports that a turn could not be closed; it is tried again. One that has ended meanwhile, or goes on in another process, is no
+    /// failure.
+    fn report_open(self: &Arc<Self>, turn_id: &str, error: &EngineError) {
+        let kind = match error.code {
+            ErrorCode::Storage(StorageErrorKind::UnknownTurn) => return,
+            ErrorCode::Storage(kind) => kind,
+            _ => StorageErrorKind::Io,
+        };
+        let message = format!("turn `{turn_id}` cannot be closed: {error}");
+        self.report(&StorageError::new(kind, message));
+    }
+
+    /// A turn has no run here any more.
+    pub(crate) fn turn_ended(self: &Arc<Self>, label: &str, turn_id: &str) {
         let (dispatcher, label, turn_id) = (Arc::clone(self), label.to_owned(), turn_id.to_owned());
         self.parts.tasks.spawn(async move {
             if let Err(error) = dispatcher.settle(&label, &turn_id).await {

@@ -13,7 +13,8 @@ use super::model_turn::prepay;
 use super::opening::{NotEntered, enter, push_messages};
 use super::output::{Settled, settle};
 use super::parked::{
-    Wakes, continued, deliver_end, end_parked, reject_closed, reject_failed, return_parked, wait,
+    Wakes, continued, deliver_end, end_parked, reject_closed, reject_failed, reject_left,
+    return_parked, wait,
 };
 use super::refusal::refuse;
 use super::step::{Planned, PlannedAt, is_question, may_stop, plan, prepare, stops};
@@ -117,6 +118,20 @@ async fn drive_once(
     if let Some(opened) = &mut session {
         match run_turn(driver, &mut machine, opened, &mut usage).await {
             TurnPause::Ended(messages) => undelivered = messages,
+            TurnPause::Left => {
+                if let JournalState::Open(recorder) = &mut opened.head.journal {
+                    recorder.record_in_background(&machine).await;
+                    recorder.settle().await;
+                }
+                // The lease is free from here on: the turn is an interrupted one.
+                drop(session);
+                let (shared, run) = (&driver.active.shared, &driver.active.run);
+                run.control.close();
+                let journal = shared.journal.as_ref();
+                shared.budgets.run_parked(journal, &run.turn_id, run.budget());
+                reject_left(driver);
+                return None;
+            }
             TurnPause::Parked(approvals) => {
                 // The lane is free from here on; the lease is already.
                 drop(session);
@@ -148,6 +163,8 @@ enum TurnPause {
     Ended(Vec<String>),
     /// Calls wait for a decision.
     Parked(Vec<Approval>),
+    /// A call has no result: the turn stays open.
+    Left,
 }
 
 /// The failure of a run that has used the tokens that its policies allow.
@@ -239,6 +256,7 @@ async fn run_turn(
                 match Box::pin(batch).await {
                     BatchEnd::Next(step) => step,
                     BatchEnd::Parked(approvals) => return TurnPause::Parked(approvals),
+                    BatchEnd::Left => return TurnPause::Left,
                 }
             }
             Step::Wait(delay) => {

@@ -69,6 +69,8 @@ pub(super) enum BatchEnd {
     Next(Step),
     /// The turn is parked: these calls wait for a decision.
     Parked(Vec<Approval>),
+    /// The turn is left open: a call has no result, because the engine or the broker closes.
+    Left,
 }
 
 impl From<Step> for BatchEnd {
@@ -186,6 +188,11 @@ pub(super) async fn run(
             }))
             .await;
         match next {
+            Ok(Next::Finished(call, _)) if control.leaves_call(&call.call_id) => {
+                announce_ends(active, machine, journal, &mut ended).await;
+                control.close_batch();
+                return BatchEnd::Left;
+            }
             Ok(Next::Finished(_, None)) => {}
             Ok(Next::Finished(call, Some(Answered { finish, unreadable_images }))) => {
                 notes.extend(unreadable(call, unreadable_images));

@@ -5,7 +5,7 @@
 use super::super::drive::close_turn;
 use super::super::recovery::journal_of;
 use super::engine::Engine;
-use base::error::EngineError;
+use base::error::{EngineError, ErrorCode};
 use model::{LedgerPorts, RunFilter, RunStatus, SessionCommand, StorageError, StorageErrorKind};
 use turn::machine::{Event, Interrupt};
 
@@ -40,14 +40,24 @@ impl Engine {
     async fn abort_parked(&self, label: &str) -> Result<bool, EngineError> {
         let Some(store) = &self.shared.approvals else { return Ok(false) };
         let Some(turn_id) = store.parked_turn(label).await? else { return Ok(false) };
-        let journal = journal_of(&self.shared)?;
-        let abort = Event::Interrupted { cause: Interrupt::Abort, partial: None };
-        match close_turn(&self.shared, journal, &turn_id, abort).await {
+        match self.abort_open(&turn_id).await {
             Ok(()) => Ok(true),
             // It has continued, or ended, meanwhile.
-            Err(error) if error.kind == StorageErrorKind::UnknownTurn => Ok(false),
-            Err(error) => Err(error.into()),
+            Err(error) if error.code == ErrorCode::Storage(StorageErrorKind::UnknownTurn) => {
+                Ok(false)
+            }
+            Err(error) => Err(error),
         }
+    }
+
+    /// Ends a turn that runs nowhere as aborted.
+    ///
+    /// # Errors
+    /// `unknown_turn` for one that is not interrupted or parked; any of storage.
+    pub(crate) async fn abort_open(&self, turn_id: &str) -> Result<(), EngineError> {
+        let abort = Event::Interrupted { cause: Interrupt::Abort, partial: None };
+        close_turn(&self.shared, journal_of(&self.shared)?, turn_id, abort).await?;
+        Ok(())
     }
 }
 

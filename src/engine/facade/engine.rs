@@ -191,6 +191,11 @@ impl Engine {
         self.shared.journal.is_some() && self.shared.mode == JournalMode::Full
     }
 
+    /// Cancelled when the engine closes.
+    pub(crate) fn closing(&self) -> &CancellationToken {
+        &self.shared.closing
+    }
+
     /// Refuses new runs, and cancels the exact counts under way.
     pub(crate) fn refuse_runs(&self) {
         self.closed.store(true, Ordering::Release);

@@ -42,6 +42,8 @@ struct Steering {
     aborts_open: bool,
     /// True while the turn waits for a decision: no message is accepted then.
     parked: bool,
+    /// The calls that have no result, because the engine or the broker closes: the turn is left open.
+    left: Vec<String>,
     queue: Vec<Steered>,
     /// Skips the calls of the running batch that have not started.
     batch: Option<CancellationToken>,
@@ -108,6 +110,16 @@ impl RunControl {
     /// The pauses of the run's time.
     pub(super) fn pauses(&self) -> &Pauses {
         &self.pauses
+    }
+
+    /// Leaves a call without a result: what it answers from here on does not count, and the turn stays open with it.
+    pub(crate) fn leave_call(&self, call_id: &str) {
+        self.lock().left.push(call_id.to_owned());
+    }
+
+    /// Whether a call is left without a result.
+    pub(crate) fn leaves_call(&self, call_id: &str) -> bool {
+        self.lock().left.iter().any(|left| left == call_id)
     }
 
     /// Whether the turn waits for a decision.

@@ -343,6 +343,12 @@ impl NativeBroker {
         self.dispatcher.close_turn(&session_label, &turn_id);
     }
 
+    /// An interrupted turn is not this broker's to resume: it has ended, or another process runs it.
+    #[napi(catch_unwind)]
+    pub fn release_turn(&self, session_label: String, turn_id: String) {
+        self.dispatcher.turn_ended(&session_label, &turn_id);
+    }
+
     /// The messages of a session that wait or are in a turn; answers request `id`.
     #[napi(catch_unwind)]
     pub fn queue(&self, id: u32, label: String) -> Result<()> {

@@ -84,6 +84,15 @@ pub(in crate::engine::drive) fn reject_closed(driver: &Driver) {
     reject(driver, "engine_closed", &message);
 }
 
+/// Rejects the result of a run that leaves its turn open, because its engine or its broker closes.
+pub(in crate::engine::drive) fn reject_left(driver: &Driver) {
+    let message = format!(
+        "it was closed while turn `{}` waits for an agent; the turn is interrupted: resume it, or let its broker do so",
+        driver.active.run.turn_id
+    );
+    reject(driver, "engine_closed", &message);
+}
+
 /// Rejects the result of a run whose turn cannot be followed. The turn is unchanged.
 pub(in crate::engine::drive) fn reject_failed(driver: &Driver, error: &StorageError) {
     reject(driver, error.kind.code(), &error.message);

@@ -3,5 +3,7 @@
 mod end;
 mod wait;
 
-pub(super) use end::{deliver_end, end_parked, reject_closed, reject_failed, return_parked};
+pub(super) use end::{
+    deliver_end, end_parked, reject_closed, reject_failed, reject_left, return_parked,
+};
 pub(super) use wait::{Wakes, can_park, continued, park, wait};
