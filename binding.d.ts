@@ -140,6 +140,8 @@ export declare class NativeEngine {
   newId(): string
   /** A history of this number is not named again. */
   forgetHistory(number: number): void
+  /** The names of its providers. */
+  providerNames(): Array<string>
   /** The models of the catalogue that match `filter`, the JSON of a `ModelFilter`: a JSON array. */
   models(filter: string): string
   /** What this platform enforces: the JSON of an `EngineCapabilities`. */
