@@ -115,8 +115,8 @@ export declare class NativeEngine {
   /** A text that is put into a message, in its tag. `args`: the JSON of `{ origin, nonce, attributes, text }`. */
   static contextTag(args: string): string
   /**
-   * The files of a session's prompt: those that were stored, else they are read and stored. And those that a compaction will
-   * bring, where they differ; answers request `id`.
+   * The files of a session's prompt: those that were stored, else they are read and stored; and the prompt of the turn that is
+   * resumed, where a compaction has renewed it. Answers request `id`; with null where a resumed turn's are unknown.
    */
   promptFiles(id: number, args: string): void
   /**
@@ -142,6 +142,8 @@ export declare class NativeEngine {
   newId(): string
   /** A history of this number is not named again. */
   forgetHistory(number: number): void
+  /** The names of its providers. */
+  providerNames(): Array<string>
   /** The models of the catalogue that match `filter`, the JSON of a `ModelFilter`: a JSON array. */
   models(filter: string): string
   /** What this platform enforces: the JSON of an `EngineCapabilities`. */
@@ -342,8 +344,8 @@ export interface QueuedTurnArgs {
   earlier: string
   /** The head of its session, if the turn starts another thread in place of following it. */
   leaves?: string
-  /** Its system prompt from a compaction on, where that differs. */
-  nextPrompt?: string
+  /** How its system prompt is made again after a compaction, as JSON; absent where that never changes. */
+  prompt?: string
   /** What it may spend. */
   budget?: TurnBudgetArgs
   /** The number of its newest stored event; 0 for a new turn. */

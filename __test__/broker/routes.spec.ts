@@ -1,7 +1,7 @@
 // Where a broker's messages go: targets, personas, events, smart routes; and what it refuses. It must never need a model.
 
 import { expect, test } from 'vitest'
-import { AgentEngine, Broker, type BrokerOptions } from '../../index.js'
+import { AgentEngine, Broker, type BrokerOptions, scriptedProvider } from '../../index.js'
 import { brokerAt, echoing } from '../support/broker.js'
 import { closing, folder } from '../support/cleanup.js'
 import { refusal } from '../support/ledger/sqlite3.js'
@@ -88,7 +88,8 @@ test('a smart route is taken where it is sure and there, and the receipt has the
 })
 
 test('options and requests that are wrong are refused by their paths', async () => {
-  const engine = closing(new AgentEngine({ ledger: { path: folder().file } }))
+  const providers = { test: scriptedProvider([]) }
+  const engine = closing(new AgentEngine({ ledger: { path: folder().file }, providers }))
   const made = (options: object) => refusal((async () => new Broker(engine, options as never))())
   const wrong = 'invalid_options'
   expect(
@@ -112,11 +113,10 @@ test('options and requests that are wrong are refused by their paths', async () 
     { code: wrong, field: 'lanes.main' },
     { code: wrong, field: 'lane' },
   ])
-  expect(await refusal((async () => new Broker(closing(new AgentEngine()), { agents }))())).toEqual(
-    {
-      code: 'no_ledger',
-    },
-  )
+  const without = closing(new AgentEngine({ providers }))
+  expect(await refusal((async () => new Broker(without, { agents }))())).toEqual({
+    code: 'no_ledger',
+  })
   const broker = new Broker(engine, { agents })
   const sent = (request: object) => refusal(broker.send(request as never))
   const to = { session: 'main' }

@@ -105,8 +105,12 @@ test('the event of a steered message is recorded with it, and a message without 
   finish()
   ;(await next()).answer('to all')
   await first.result
+  const prompt = [
+    ['persona', 'tools'],
+    ['session', to.session],
+  ]
   expect(await recorded(engine)).toEqual([
-    ['a', null],
+    ['a', prompt],
     ['b', [['event', 'message']]],
     ['c', null],
   ])

@@ -115,7 +115,9 @@ class Broker implements Declared {
     if (parts === undefined) throw refusal('invalid_options', 'engine', 'is not an AgentEngine')
     this.#engine = engine as AgentEngine
     this.#parts = parts
-    this.#options = readBrokerOptions(options)
+    const { defaults, native: engineNative } = parts
+    const providers = engineNative.providerNames()
+    this.#options = readBrokerOptions(options, { defaults, providers })
     this.#deliveries = new Deliveries(
       this.#engine,
       () => this.#native,

@@ -57,36 +57,61 @@ interface Assembled {
   message: Message
   /** Absent where there is nothing to record. */
   layers?: ContextLayer[]
-  /** The system prompt from a compaction on, where a file of it has changed. */
-  nextPrompt?: string
+  /** How the system prompt is made again after a compaction, as JSON; absent where that never changes. */
+  prompt?: string
 }
 
 /** The layers of a system prompt. */
 interface PromptLayers {
   layers: ContextLayer[]
-  /** What they are from a compaction on, where a file has changed. */
-  next?: ContextLayer[] | undefined
+  /** What they are made of, where they have files of a workspace. */
+  source?: Fields
+  /** The prompt of the turn that is resumed, where a compaction has renewed it. */
+  renewed?: string | undefined
 }
+
+/** The files of a session's prompt. */
+interface ReadFiles {
+  files: Fields[]
+  /** The prompt of the turn that is resumed, where a compaction has renewed it. */
+  prompt?: string
+}
+
+/** Between the texts of a system prompt. */
+const GAP = '\n\n'
 
 /** The prompt and the message of a turn. */
 async function assemble(input: LayerInput): Promise<Assembled> {
   const { options, scope, message } = input
   const injected = partsOf(message).parts.filter(isInjected)
-  const { layers: prompt, next } = await promptLayers(input)
+  const { layers: prompt, source } = await promptLayers(input)
   const remembered = await memoryLayers(input)
   const change = options.layers
   const own = injected.map(layerOf)
   const before = [...remembered, ...own]
-  if (prompt.length === 0 && before.length === 0 && change === undefined) return { message }
+  if (prompt.length === 0 && before.length === 0 && change === undefined)
+    return { message, ...renewable(undefined, prompt, source) }
   const session = { ...empty(), source: scope.sessionLabel }
   const given = [...prompt, session, ...(before.length === 0 ? [] : measured(before))]
-  if (change === undefined)
-    return { ...composed(message, own, given), ...nextOf(given, prompt, next) }
+  const made = (layers: ContextLayer[]) => {
+    const composition = composed(message, own, layers)
+    return { ...composition, ...renewable(composition.systemPrompt, prompt, source) }
+  }
+  if (change === undefined) return made(given)
   // The host may change what it is given.
   const copies = given.map((layer) => ({ ...layer }))
   const changed = await changedBy(change, copies, { ...scope, message, text: textOf(message) })
-  const layers = measured(changed.map((layer) => asRecalled(layer, given)))
-  return { ...composed(message, own, layers), ...nextOf(layers, prompt, next) }
+  return made(measured(changed.map((layer) => asRecalled(layer, given))))
+}
+
+/** The system prompt of a turn that is resumed, and how it is made again after a compaction. */
+async function resumedPrompt(
+  input: Omit<LayerInput, 'message' | 'memory'>,
+  given: string,
+): Promise<Pick<Assembled, 'systemPrompt' | 'prompt'>> {
+  const { layers, source, renewed } = await promptLayers(input, input.scope.turnId)
+  const systemPrompt = renewed ?? given
+  return { systemPrompt, ...renewable(systemPrompt, layers, source) }
 }
 
 /** The texts that are the system prompt. */
@@ -95,19 +120,20 @@ function promptTexts(layers: readonly ContextLayer[]): string[] {
   return texts.map(({ text }) => text).filter((text) => text.trim() !== '')
 }
 
-/** The system prompt of `layers` with `next` in place of `given`; nothing where the host's function has changed one of those. */
-function nextOf(
+/** How a prompt that has these layers is made again; nothing where the host's function has changed one of them. */
+function renewable(
+  systemPrompt: string | undefined,
   layers: readonly ContextLayer[],
-  given: readonly ContextLayer[],
-  next: readonly ContextLayer[] | undefined,
-): Pick<Assembled, 'nextPrompt'> {
-  if (next === undefined) return {}
-  const [texts, former] = [promptTexts(layers), promptTexts(given)]
-  const isThere = (_: string, from: number) => former.every((text, n) => texts[from + n] === text)
-  const at = former.length === 0 ? 0 : texts.findIndex(isThere)
+  source: Fields | undefined,
+): Pick<Assembled, 'prompt'> {
+  if (source === undefined) return {}
+  const [whole, own] = [systemPrompt ?? '', promptTexts(layers).join(GAP)]
+  // Without a text they would come first.
+  const at = own === '' ? 0 : `${GAP}${whole}${GAP}`.indexOf(`${GAP}${own}${GAP}`)
   if (at < 0) return {}
-  texts.splice(at, former.length, ...promptTexts(next))
-  return { nextPrompt: texts.join('\n\n') }
+  const before = whole.slice(0, Math.max(at - GAP.length, 0))
+  const after = own === '' ? whole : whole.slice(at + own.length + GAP.length)
+  return { prompt: json({ ...source, before, after }) }
 }
 
 /** A layer of the memory that the host has left as it was is recorded with what was found. */
@@ -156,31 +182,23 @@ async function compose(
   return composed(message, given, measured(changed))
 }
 
-/** The layers of the system prompt. */
-async function promptLayers(input: LayerInput): Promise<PromptLayers> {
+/** The layers of the system prompt. `turn` is one that is resumed. */
+async function promptLayers(
+  input: Omit<LayerInput, 'message' | 'memory'>,
+  turn?: string,
+): Promise<PromptLayers> {
   const { agent, session, scope, tools, options, native } = input
   if (agent.systemPrompt !== undefined) return { layers: promptOf(agent, agent.systemPrompt) }
   const { identity, prompt, workspace } = agent
   const mode = prompt?.mode ?? (session.isWorker || agent.role === 'worker' ? 'minimal' : 'full')
   const isMainSession = prompt?.isMainSession ?? session.isMain
   const reads = workspace !== undefined && prompt?.files === undefined
+  const names = session.files ?? agent.files
+  const files = { workspace, names, caps: prompt?.caps, mode, isMainSession }
+  const args = () => json({ session: scope.sessionLabel, turn, request: files })
   const read = reads
-    ? await request<{ files: Fields[]; next?: Fields[] }>((id) =>
-        native.promptFiles(
-          id,
-          json({
-            session: scope.sessionLabel,
-            request: {
-              workspace,
-              names: session.files ?? agent.files,
-              caps: prompt?.caps,
-              mode,
-              isMainSession,
-            },
-          }),
-        ),
-      )
-    : undefined
+    ? await request<ReadFiles | null>((id) => native.promptFiles(id, args()))
+    : null
   const parts: PromptParts = {
     // Where it works, and on what: an agent without a workspace does not care.
     ...(workspace !== undefined && { workspace, runtime: runtimeOf(options) }),
@@ -190,12 +208,13 @@ async function promptLayers(input: LayerInput): Promise<PromptLayers> {
     mode,
     isMainSession,
   }
-  const made = (files: Fields[] | undefined): ContextLayer[] => {
-    if (identity === undefined && prompt === undefined && !files?.length) return []
-    const args = json({ parts, files })
-    return JSON.parse(guarded(() => addon.NativeEngine.promptLayers(args)))
-  }
-  return { layers: made(read?.files), next: read?.next && made(read.next) }
+  const needsFiles = identity === undefined && prompt === undefined && tools.length === 0
+  const isEmpty = needsFiles && !read?.files.length
+  const made = () => addon.NativeEngine.promptLayers(json({ parts, files: read?.files }))
+  const layers: ContextLayer[] = isEmpty ? [] : JSON.parse(guarded(made))
+  if (read === null) return { layers }
+  const source = { request: files, parts, files: read.files, needsFiles }
+  return { layers, source, renewed: read.prompt }
 }
 
 /** The prompts that agents have whole, measured once. */
@@ -354,4 +373,4 @@ function json(args: unknown): string {
   )
 }
 
-export { assemble, compose }
+export { assemble, compose, resumedPrompt }

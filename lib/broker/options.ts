@@ -14,7 +14,7 @@ import { refusal } from '../values/errors.ts'
 import { toJson } from '../values/json.ts'
 import { listing, noted, type Refuse, throwing } from '../values/problems.ts'
 import { type Fields, isObject, readFields, readName } from '../values/reader.ts'
-import { agentIds, noteDirectory, readAgents } from './agents/directory.ts'
+import { agentIds, type EngineModels, noteDirectory, readAgents } from './agents/directory.ts'
 import { type ReadSubagents, refuseUnknown } from './agents/options.ts'
 import { directoryOf, resolveAgentConfig } from './decisions.ts'
 
@@ -101,16 +101,16 @@ interface ReadOptions {
 }
 
 /** The options; a refusal lists all of their problems. */
-function readBrokerOptions(options: unknown): ReadOptions {
+function readBrokerOptions(options: unknown, models: EngineModels): ReadOptions {
   return listing(
     () => {
-      const { config, ids, ...others } = read(options, throwing)
+      const { config, ids, ...others } = read(options, models, throwing)
       const routes = toJson(directoryOf(config), 'options', () => CODE)
       const agents = new Map(ids.map((id) => [id, resolveAgentConfig(config, id) ?? {}]))
       return { config, routes, agents, ...others }
     },
     (problems) => {
-      read(options, problems.note)
+      read(options, models, problems.note)
       const { agents, defaults, defaultAgent, bindings, personas, dmScope } = options as Fields
       noteDirectory({ agents, defaults, defaultAgent, bindings, personas, dmScope }, problems)
     },
@@ -120,6 +120,7 @@ function readBrokerOptions(options: unknown): ReadOptions {
 /** The options without what follows from them. */
 function read(
   options: unknown,
+  models: EngineModels,
   refuse: Refuse,
 ): Omit<ReadOptions, 'routes' | 'agents'> & { ids: readonly string[] } {
   const fields = readFields(options, 'options', CODE)
@@ -147,7 +148,7 @@ function read(
   refuseNoFunction(smartRoute, 'smartRoute', refuse)
   refuseNoFunction(beforeToolCall, 'beforeToolCall', refuse)
   const toolsets = readToolsets(fields.toolsets, refuse)
-  const subagents = readAgents(config, ids, toolsets, refuse)
+  const subagents = readAgents(config, ids, toolsets, models, refuse)
   const queue = noted(refuse, () => readQueue(fields.queue, refuse), {})
   const lanes = noted(
     refuse,

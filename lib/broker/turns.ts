@@ -22,7 +22,7 @@ import type { AgentStore } from './agents/store.ts'
 import { Targets } from './agents/targets.ts'
 import { agentTools } from './agents/tools.ts'
 import { resolveAgentModel, type SessionScope, sessionScope } from './decisions.ts'
-import { assemble, compose } from './layers.ts'
+import { assemble, compose, resumedPrompt } from './layers.ts'
 import type { ReadOptions } from './options.ts'
 import type { StoredRequest } from './requests.ts'
 import { readReset } from './resets.ts'
@@ -105,7 +105,7 @@ class Turns {
     const request = { ...last.request, eventId: last.eventId ?? undefined }
     const found = await this.agent(sessionLabel)
     const budget = turn.budget ?? ownBudget(found.agent, turnId)
-    const { context, agentId, nextPrompt } = await this.#context(
+    const { context, agentId, prompt } = await this.#context(
       found,
       sessionLabel,
       turnId,
@@ -121,7 +121,7 @@ class Turns {
       named: dropped,
       earlier: toJson(earlier, 'message', () => 'invalid_context'),
       ...(leaves !== undefined && { leaves }),
-      ...(nextPrompt !== undefined && { nextPrompt }),
+      ...(prompt !== undefined && { prompt }),
       ...(budget !== undefined && { budget: crossing(budget) }),
       lastEvent: 0,
     }
@@ -144,7 +144,7 @@ class Turns {
     const found = (await this.#engine.recover()).find((turn) => turn.turnId === turnId)
     if (found === undefined) return 'elsewhere'
     if (!found.resumable) return 'unresumable'
-    const { agent, agentId } = await this.agent(sessionLabel)
+    const { agent, agentId, session } = await this.agent(sessionLabel)
     const scope = { sessionLabel, agentId, turnId, identity: undefined, permissions: undefined }
     const budget = limits.budget ?? ownBudget(agent, turnId)
     const tools = await this.#tools(agent, scope, budget)
@@ -153,15 +153,26 @@ class Turns {
       request<Fields>((id) => engine.interruptedContext(id, turnId)),
     )
     if (persisted === undefined) return 'elsewhere'
+    const options = this.#options
+    const { systemPrompt, prompt } = await resumedPrompt(
+      { native: engine, options, agent, session, scope, tools },
+      persisted.systemPrompt as string,
+    )
     const lastEvent = await request<number>((id) => engine.lastEvent(id, turnId))
     const taken = {
       ...{ turnId, sessionLabel, items: [], named: [], earlier: '[]', lastEvent },
+      ...(prompt !== undefined && { prompt }),
       ...(budget !== undefined && { budget: crossing(budget) }),
     }
     const start: Start = (number, json, known, flags) =>
       native.resume(engine, number, taken, json, known, flags)
-    const { beforeToolCall } = this.#options
-    const context = { ...persisted, tools, ...(beforeToolCall !== undefined && { beforeToolCall }) }
+    const { beforeToolCall } = options
+    const context = {
+      ...persisted,
+      systemPrompt,
+      tools,
+      ...(beforeToolCall !== undefined && { beforeToolCall }),
+    }
     if (limits.timeoutMs !== null) {
       const paused = await stoodStill(this.#engine, this.#agents, sessionLabel, turnId)
       limitTime(context, { ...limits, timeoutMs: limits.timeoutMs + paused })
@@ -247,12 +258,12 @@ class Turns {
       eventId,
       budget,
     }: StoredRequest & { eventId: string | undefined; budget?: TurnBudget | undefined },
-  ): Promise<{ context: Fields; agentId: string; nextPrompt: string | undefined }> {
+  ): Promise<{ context: Fields; agentId: string; prompt: string | undefined }> {
     const scope = { sessionLabel, agentId, turnId, identity, permissions }
     const tools = await this.#tools(agent, scope, budget)
     const { native, defaults, memory } = this.#parts
     const options = this.#options
-    const { systemPrompt, nextPrompt, message, layers } = await assemble({
+    const { systemPrompt, prompt, message, layers } = await assemble({
       ...{ native, memory, options, agent, session, scope, tools },
       message: given,
     })
@@ -284,7 +295,7 @@ class Turns {
       newId: () => native.newId(),
       toolsets: undefined,
     })
-    return { context, agentId, nextPrompt }
+    return { context, agentId, prompt }
   }
 
   async #tools(

@@ -31,7 +31,7 @@ pub(crate) use memory_calls::{SESSION as MEMORY_SESSION, TextRequest};
 pub(crate) use parts::{EngineParts, QueuedTurn, RunHandles};
 pub(crate) use providers::ProviderEntry;
 pub(crate) use shared::JournalMode;
-pub(crate) use state::{ParkingStep, RunControl, Steered};
+pub(crate) use state::{ParkingStep, PromptSource, RunControl, Steered};
 pub(crate) use tasks::Tasks;
 
 #[cfg(test)]

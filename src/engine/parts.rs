@@ -17,7 +17,7 @@ use super::failover::FailoverOptions;
 use super::limits::{Budgets, GovernorOptions};
 use super::providers::ProviderEntry;
 use super::shared::JournalMode;
-use super::state::RunControl;
+use super::state::{PromptSource, RunControl};
 use super::tasks::Tasks;
 use tools::ToolHost;
 
@@ -49,8 +49,8 @@ pub(crate) struct QueuedTurn {
     pub earlier: Vec<Message>,
     /// If the session's head is this turn, the new one starts a thread of its own under the same label.
     pub leaves: Option<String>,
-    /// The system prompt from a compaction of the turn on, where that differs.
-    pub next_prompt: Option<String>,
+    /// Its system prompt after a compaction; `None` where that never changes.
+    pub prompt: Option<Box<dyn PromptSource>>,
     /// What it may spend.
     pub budget: Option<TurnBudget>,
     /// Dropped when the run has ended.

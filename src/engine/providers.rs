@@ -46,9 +46,7 @@ impl Providers {
 
     pub(crate) fn named(&self, name: &str) -> Result<&ProviderEntry, EngineError> {
         self.entries.get(name).ok_or_else(|| {
-            let mut known: Vec<&str> = self.entries.keys().map(String::as_str).collect();
-            known.sort_unstable();
-            let known = known.join(", ");
+            let known = self.names().join(", ");
             EngineError::at(
                 ErrorCode::UnknownProvider,
                 InputError {
@@ -60,6 +58,13 @@ impl Providers {
                 },
             )
         })
+    }
+
+    /// The names of all.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.entries.keys().map(String::as_str).collect();
+        names.sort_unstable();
+        names
     }
 
     fn looked_up(&self) -> MutexGuard<'_, HashMap<(String, String), Arc<ModelInfo>>> {

@@ -335,6 +335,12 @@ impl NativeEngine {
         self.given.forget(number);
     }
 
+    /// The names of its providers.
+    #[napi(catch_unwind)]
+    pub fn provider_names(&self) -> Vec<&str> {
+        self.engine.provider_names()
+    }
+
     /// The models of the catalogue that match `filter`, the JSON of a `ModelFilter`: a JSON array.
     #[napi(catch_unwind)]
     pub fn models(&self, filter: String) -> Result<String> {

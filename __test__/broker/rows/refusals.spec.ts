@@ -46,6 +46,9 @@ const ofOptions: [string, unknown, string?][] = [
   ['agents.main.subagents', { maxDepth: 0 }, 'agents.main.subagents.maxDepth'],
   ['agents.main.reset', { idleMs: 0 }, 'agents.main.reset.idleMs'],
   ['agents.other', 5],
+  ['agents.bare', {}, 'agents.bare.model'],
+  ['agents.half', { model: 'x' }, 'agents.half.provider'],
+  ['agents.away', { model: 'nowhere/x' }, 'agents.away.provider'],
   ['defaults.timeoutMs', -1],
   ['defaultAgent', 'nobody'],
   ['bindings', [{ agentId: 7, match: {} }], 'bindings[0].agentId'],
@@ -105,6 +108,32 @@ test('k wrong options of a broker are k problems, each with its path', async () 
   // An agent may have the mistake from the defaults: it is named once, where it is.
   const shared = { defaults: { temperature: 9 }, agents: { main: agent, other: agent } }
   expect(paths(making(shared))).toEqual(['defaults.temperature'])
+})
+
+test('an agent may have its model from the defaults of the broker or of the engine, or from the tasks that it gets', async () => {
+  const server = await echoing()
+  const { engine } = brokerAt(server.url)
+  const making = (given: object) => thrown(() => new Broker(engine, given as never))
+  expect(making({ agents: { main: { model: 'x' }, other: { provider: 'test' } } }).issues).toEqual([
+    { path: 'agents.main.provider', message: 'is missing, also in the defaults' },
+    { path: 'agents.other.model', message: 'is missing, also in the defaults' },
+  ])
+  const unknown = making({ agents: { main: {} }, defaults: { model: 'nowhere/x' } })
+  expect(unknown.issues).toEqual([
+    {
+      path: 'agents.main.provider',
+      message: "`nowhere` is not among the engine's providers (test)",
+    },
+  ])
+  const accepted = async (broker: Broker) => expect(await broker.close()).toBeUndefined()
+  const shared = { agents: { main: {} }, defaults: agent }
+  await accepted(brokerAt(server.url, shared).broker)
+  await accepted(brokerAt(server.url, { agents: { main: {} } }, { defaults: agent }).broker)
+  const half = { agents: { main: { model: 'x' } } }
+  await accepted(brokerAt(server.url, half, { defaults: { provider: 'test' } }).broker)
+  const spawned = { allowAgents: ['helper'], allowModels: ['test/test-model'] }
+  const tasks = { agents: { main: { ...agent, subagents: spawned }, helper: {} } }
+  await accepted(brokerAt(server.url, tasks).broker)
 })
 
 const ofRequests: [string, unknown, string?][] = [

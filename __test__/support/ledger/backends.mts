@@ -180,6 +180,7 @@ export const waiting: Record<string, Record<string, string>> = {}
 export const selection = [
   'broker/{parked,resets,routes,schedules}',
   'broker/load/soak',
+  'broker/prompts/*',
   'broker/agents/{closing,discarded-budgets,dispatch,slots,waiting-parents}',
   'broker/rows/{acceptance,queue-modes,queue-steps,refusals,routing,run-states,session-keys,terminal-events}',
   'compaction/recall',

@@ -1,6 +1,12 @@
 // The agents of a broker: each is read once and checked, with what routes depend on. It must never start anything.
 
-import type { AgentsConfig, BrokerAgent, Toolset } from '../../../index.d.ts'
+import type {
+  AgentConfig,
+  AgentModel,
+  AgentsConfig,
+  BrokerAgent,
+  Toolset,
+} from '../../../index.d.ts'
 import * as addon from '../../native/addon.ts'
 import { AgentEngineError, refusal } from '../../values/errors.ts'
 import { toJson } from '../../values/json.ts'
@@ -14,7 +20,7 @@ import {
   refuseLost,
   withoutUndefined,
 } from '../../values/reader.ts'
-import { directoryOf, listAgentIds } from '../decisions.ts'
+import { directoryOf, listAgentIds, resolveAgentModel } from '../decisions.ts'
 import { readReset } from '../resets.ts'
 import { checkBudgets, type ReadSubagents, readSubagents, refuseUnknown } from './options.ts'
 
@@ -120,11 +126,19 @@ function ownPath(path: string): string {
   return path.startsWith('config.') ? path.slice('config.'.length) : path
 }
 
+/** The models of an engine, as far as agents depend on them. */
+interface EngineModels {
+  defaults: Readonly<Fields>
+  /** The names of its providers. */
+  providers: readonly string[]
+}
+
 /** What the agents that may have children may do with them. */
 function readAgents(
   config: AgentsConfig<BrokerAgent>,
   ids: readonly string[],
   toolsets: ReadonlyMap<string, Toolset>,
+  models: EngineModels,
   refuse: Refuse,
 ): Map<string, ReadSubagents> {
   const subagents = new Map<string, ReadSubagents>()
@@ -142,7 +156,49 @@ function readAgents(
     const read = checkAgent(agent, id, (name) => `${at(name)}.${name}`, ids, toolsets, refuse)
     if (read !== undefined) subagents.set(id, read)
   }
+  for (const id of ids) checkModel(config, id, isSpawned(id, subagents), models, refuse)
   return subagents
+}
+
+/** Whether the tasks of an agent may name a model of theirs. */
+function isSpawned(id: string, subagents: ReadonlyMap<string, ReadSubagents>): boolean {
+  const names = ({ allowAgents, allowModels }: ReadSubagents) =>
+    allowModels !== undefined && allowAgents.includes(id)
+  return [...subagents.values()].some(names)
+}
+
+/** Refuses an agent with which no turn could begin: it has no model, or the engine does not have its provider. */
+function checkModel(
+  config: AgentsConfig<BrokerAgent>,
+  id: string,
+  isSpawned: boolean,
+  { defaults, providers }: EngineModels,
+  refuse: Refuse,
+): void {
+  const of = (given: unknown) => {
+    if (!isObject(given)) return given
+    const { model, provider, fallbacks } = given
+    return { model, provider, fallbacks }
+  }
+  let read: AgentModel | undefined
+  try {
+    const agents = { [id]: of(config.agents[id]) } as AgentsConfig['agents']
+    read = resolveAgentModel({ agents, defaults: of(config.defaults ?? {}) as AgentConfig }, id)
+  } catch {
+    // What cannot be read was refused with the routes.
+    return
+  }
+  const { model = defaults.model, provider = defaults.provider } = read ?? {}
+  const path = `agents.${id}`
+  if (!isGiven(model)) {
+    if (!isSpawned) refuse(refusal(CODE, `${path}.model`, 'is missing, also in the defaults'))
+  } else if (!isGiven(provider)) {
+    refuse(refusal(CODE, `${path}.provider`, 'is missing, also in the defaults'))
+  } else if (!providers.includes(provider as string)) {
+    const known = providers.join(', ')
+    const why = `\`${provider}\` is not among the engine's providers (${known})`
+    refuse(refusal(CODE, `${path}.provider`, why))
+  }
 }
 
 /** Refuses agents of bindings and personas that are not configured, and unknown fields of personas. */
@@ -228,4 +284,5 @@ function checkFiles(files: unknown, path: string, refuse: Refuse): void {
   }
 }
 
+export type { EngineModels }
 export { agentIds, noteDirectory, readAgents }

@@ -13,13 +13,14 @@ use crate::engine::call::{
 use crate::engine::compaction::{Compacted, compaction_failure, make_room, prune, recover};
 use crate::engine::context::{
     AnsweredCall, CompactionInput, Conversation, InputPosition, Session, convert, max_tokens,
+    storage_error,
 };
 use crate::engine::limits::{Prepayment, RateKey, SpendingRecord, WorstCase, priority_of};
-use crate::engine::state::{RunUsage, Unfinished};
+use crate::engine::state::{Run, RunUsage, Unfinished};
 use base::telemetry;
 use model::{
-    CacheBreak, CacheChange, CachePart, CallPurpose, FailureKind, RequestOptions, StreamEvent,
-    ToolChoice,
+    CacheBreak, CacheChange, CachePart, CallPurpose, FailureKind, RequestOptions, StorageError,
+    StreamEvent, ToolChoice,
 };
 use turn::fallback::Choice;
 use turn::governor::Claim;
@@ -44,7 +45,7 @@ pub(super) async fn call_model(
     tools_answered: bool,
     usage: &mut RunUsage,
 ) -> ModelTurn {
-    let before = usage.compacted;
+    let mut seen = usage.compacted;
     let (active, pruning) = (&driver.active, driver.pruning);
     let compactor = driver.compactor.clone();
     let compactor = compactor.as_deref();
@@ -60,8 +61,16 @@ pub(super) async fn call_model(
         }
     }
     loop {
-        if usage.compacted != before {
-            choose_after_compaction(&mut driver.active, session);
+        if usage.compacted != seen {
+            seen = usage.compacted;
+            match Box::pin(renew_prompt(&mut driver.active, session)).await {
+                Ok(()) => choose_after_compaction(&mut driver.active, session),
+                Err(Unfinished::Interrupted(cause)) => return ModelTurn::interrupted(cause),
+                Err(Unfinished::Failed(error)) => {
+                    let broken = AttemptOutcome::Broken(storage_error(&error));
+                    return ModelTurn::Ended(Box::new(broken));
+                }
+            }
         }
         let active = &driver.active;
         if let Err(error) = session.conversation.sendable() {
@@ -177,13 +186,24 @@ pub(super) fn use_profile(active: &mut ActiveRun, profile: Option<String>) {
     run.profile = profile;
 }
 
-/// The history was compacted: the cached prefix at the profile's provider is useless now, so that the system prompt may change as well.
-fn choose_after_compaction(active: &mut ActiveRun, session: &mut Session) {
-    let run = &mut active.run;
-    if let Some(prompt) = run.queued.as_mut().and_then(|it| it.next_prompt.take()) {
-        run.context.system_prompt = prompt;
+/// The history was compacted: the cached prefix is useless now, so that the system prompt may change as well. What a tool has
+/// changed in this turn is in it, and the next turn begins with the same prompt.
+async fn renew_prompt(
+    active: &mut ActiveRun,
+    session: &mut Session,
+) -> Result<(), Unfinished<StorageError>> {
+    let Run { queued, bounds, context, .. } = &mut active.run;
+    let Some(source) = queued.as_mut().and_then(|it| it.prompt.as_mut()) else { return Ok(()) };
+    if let Some(prompt) = bounds.try_guard(source.renewed()).await? {
+        context.system_prompt = prompt;
         session.size.prompt_changed();
     }
+    Ok(())
+}
+
+/// The history was compacted: the profile may be another one, because its provider has no prefix of the session any more.
+fn choose_after_compaction(active: &mut ActiveRun, session: &Session) {
+    let run = &mut active.run;
     run.plan.compacted();
     active.shared.keys.stick(&run.context.session_label, &run.target.provider_name, None);
     if let Choice::Use(profile) = choose(active, session) {

@@ -135,6 +135,11 @@ impl Engine {
         recovery::discard(&self.shared, turn_id).await
     }
 
+    /// The names of its providers.
+    pub(crate) fn provider_names(&self) -> Vec<&str> {
+        self.providers.names()
+    }
+
     /// The models of the engine, by provider and name.
     #[must_use]
     pub(crate) fn models(&self, filter: &ModelFilter) -> Vec<Arc<ModelInfo>> {

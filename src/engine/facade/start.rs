@@ -139,17 +139,9 @@ impl Engine {
         let mut handles = handles;
         let (queued, ended) = match handles.queued.take() {
             Some(queued) => {
-                let QueuedTurn {
-                    turn_id,
-                    items,
-                    named,
-                    earlier,
-                    leaves,
-                    next_prompt,
-                    budget,
-                    ended,
-                } = queued;
-                let taken = TurnItems { items, named, earlier, leaves, next_prompt, budget };
+                let QueuedTurn { turn_id, items, named, earlier, leaves, prompt, budget, ended } =
+                    queued;
+                let taken = TurnItems { items, named, earlier, leaves, prompt, budget };
                 (Some((turn_id, taken)), Some(ended))
             }
             None => (None, None),

@@ -20,7 +20,7 @@ pub(crate) use recorder::{
     JournalState, LeasedTurn, Recorder, Starting, arguments_hash, needs_record,
 };
 pub(crate) use request_template::RequestTemplate;
-pub(crate) use run::{Run, StepChanges, TurnItems};
+pub(crate) use run::{PromptSource, Run, StepChanges, TurnItems};
 pub(crate) use session_head::SessionHead;
 pub(crate) use target::ModelTarget;
 pub(crate) use usage::RunUsage;

@@ -13,11 +13,17 @@ use super::request_template::RequestTemplate;
 use super::session_head::SessionHead;
 use super::target::ModelTarget;
 use model::{
-    Approval, AssembledContext, Message, RunWarning, ToolChoice, ToolDefinition, TurnBudget,
-    TurnHeader, TurnOpening, TurnSettings,
+    Approval, AssembledContext, Message, PortFuture, RunWarning, ToolChoice, ToolDefinition,
+    TurnBudget, TurnHeader, TurnOpening, TurnSettings,
 };
 use tools::ToolSet;
 use turn::fallback::Plan;
+
+/// Makes the system prompt of a turn again when its history was compacted, because the provider's cache is lost then anyway.
+pub(crate) trait PromptSource: Send + Sync {
+    /// The prompt from now on; `None` where it stays as it was. It is stored: the next turn of the session begins with it.
+    fn renewed(&mut self) -> PortFuture<'_, Option<String>>;
+}
 
 /// The part of a queue that a turn has.
 pub(crate) struct TurnItems {
@@ -29,8 +35,8 @@ pub(crate) struct TurnItems {
     pub(crate) earlier: Vec<Message>,
     /// The head of the session that the turn does not follow.
     pub(crate) leaves: Option<String>,
-    /// The system prompt from a compaction on, where that differs.
-    pub(crate) next_prompt: Option<String>,
+    /// The system prompt after a compaction.
+    pub(crate) prompt: Option<Box<dyn PromptSource>>,
     /// What it may spend.
     pub(crate) budget: Option<TurnBudget>,
 }

@@ -18,6 +18,7 @@ use super::super::input::{CrossingContext, KnownHistory, RunFlags};
 use super::super::reply::{Answer, reply};
 use super::decisions;
 use super::json::{delivery_json, item_json, receipt_json, schedule_json};
+use super::prompts::prompt_of;
 use crate::dispatch::{
     Arming, DispatchParts, Dispatcher, EndedTurn, EnteringMessage, LaneLimits, SessionState,
     StartTurn, SteeredItems, TaskLimits, TurnHost,
@@ -251,7 +252,7 @@ impl NativeBroker {
         self.hub.expect_drain();
         let earlier = messages(&turn.earlier, &engine.clock).map_err(|error| js_error(&error))?;
         let crossing = CrossingContext { json: context, known };
-        let (queued, arming) = self.queued(&turn, earlier);
+        let (queued, arming) = self.queued(engine, &turn, earlier)?;
         let begun = engine.start(run, Begin::Queued(queued), &crossing, RunFlags(flags));
         self.begun(&turn, run, &arming, begun)
     }
@@ -269,13 +270,23 @@ impl NativeBroker {
     ) -> Result<Option<i64>> {
         self.hub.expect_drain();
         let crossing = CrossingContext { json: context, known };
-        let (queued, arming) = self.queued(&turn, Vec::new());
+        let (queued, arming) = self.queued(engine, &turn, Vec::new())?;
         let begin = Begin::Resumed(turn.turn_id.clone(), u64::from(turn.last_event), Some(queued));
         let begun = engine.start(run, begin, &crossing, RunFlags(flags));
         self.begun(&turn, run, &arming, begun)
     }
 
-    fn queued(&self, turn: &QueuedTurnArgs, earlier: Vec<Message>) -> (QueuedTurn, Arming) {
+    fn queued(
+        &self,
+        engine: &NativeEngine,
+        turn: &QueuedTurnArgs,
+        earlier: Vec<Message>,
+    ) -> Result<(QueuedTurn, Arming)> {
+        let prompt = turn
+            .prompt
+            .as_deref()
+            .map(|args| prompt_of(engine, (&turn.session_label, &turn.turn_id), args))
+            .transpose()?;
         let (guard, arming) = self.dispatcher.guard(&turn.session_label, &turn.turn_id);
         let queued = QueuedTurn {
             turn_id: turn.turn_id.clone(),
@@ -283,11 +294,11 @@ impl NativeBroker {
             named: turn.named.clone(),
             earlier,
             leaves: turn.leaves.clone(),
-            next_prompt: turn.next_prompt.clone(),
+            prompt,
             budget: turn.budget.as_ref().map(budget_of),
             ended: Box::new(guard),
         };
-        (queued, arming)
+        Ok((queued, arming))
     }
 
     fn begun(
@@ -478,8 +489,8 @@ pub struct QueuedTurnArgs {
     pub earlier: String,
     /// The head of its session, if the turn starts another thread in place of following it.
     pub leaves: Option<String>,
-    /// Its system prompt from a compaction on, where that differs.
-    pub next_prompt: Option<String>,
+    /// How its system prompt is made again after a compaction, as JSON; absent where that never changes.
+    pub prompt: Option<String>,
     /// What it may spend.
     pub budget: Option<TurnBudgetArgs>,
     /// The number of its newest stored event; 0 for a new turn.

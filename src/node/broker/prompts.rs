@@ -15,12 +15,13 @@ use super::super::errors::js_error;
 use super::super::hosts::blocking;
 use super::super::reply::{Answer, json, reply};
 use super::decisions::checked;
+use crate::engine::PromptSource;
 use base::error::{EngineError, ErrorCode};
 use broker::prompt::{
     BOOTSTRAP_FILES, FileCaps, FilePiece, GivenLayer, Layer, PromptFile, PromptMode, PromptParts,
     build_system_prompt, context_tag, file_pieces, may_have, prompt_layers,
 };
-use model::{BlockOrigin, InputError, LedgerPorts};
+use model::{BlockOrigin, InputError, LedgerPorts, PortFuture};
 use workspace::{Cancel, Workspace, WorkspaceOptions};
 
 /// The most bytes of a file that are read.
@@ -56,7 +57,38 @@ struct TagArgs {
 #[derive(Deserialize)]
 struct FileArgs {
     session: String,
+    /// The turn that is resumed; none for a new one.
+    #[serde(default)]
+    turn: Option<String>,
     request: FileRequest,
+}
+
+/// What is stored of a session's prompt.
+#[derive(Default, Deserialize, Serialize)]
+struct StoredPrompt {
+    files: Vec<FilePiece>,
+    /// The turn within which they were read, at a compaction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    turn: Option<String>,
+    /// The system prompt of that turn from then on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt: Option<String>,
+}
+
+/// How a turn's system prompt is made again after a compaction.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RenewalArgs {
+    request: FileRequest,
+    parts: PromptParts,
+    /// The files that it has now.
+    files: Vec<FilePiece>,
+    /// Whether it is empty without files.
+    needs_files: bool,
+    /// What stands before its layers.
+    before: String,
+    /// What stands after them.
+    after: String,
 }
 
 /// Which files of a workspace a prompt has.
@@ -109,54 +141,132 @@ impl NativeEngine {
         Ok(context_tag(origin, &nonce, &attributes, &text))
     }
 
-    /// The files of a session's prompt: those that were stored, else they are read and stored. And those that a compaction will
-    /// bring, where they differ; answers request `id`.
+    /// The files of a session's prompt: those that were stored, else they are read and stored; and the prompt of the turn that is
+    /// resumed, where a compaction has renewed it. Answers request `id`; with null where a resumed turn's are unknown.
     #[napi(catch_unwind)]
     pub fn prompt_files(&self, id: u32, args: String) -> Result<()> {
-        let FileArgs { session, request } = checked(&args)?;
+        let args: FileArgs = checked(&args)?;
         let (ledger, hub) = (self.ledger.clone(), Arc::clone(self.hub()));
         self.tasks().spawn(async move {
-            reply(&hub, id, files_of(ledger.as_ref(), session, request).await);
+            reply(&hub, id, files_of(ledger.as_ref(), args).await);
         });
         Ok(())
     }
 }
 
-async fn files_of(ledger: Option<&LedgerPorts>, session: String, request: FileRequest) -> Answer {
+async fn files_of(ledger: Option<&LedgerPorts>, args: FileArgs) -> Answer {
+    let FileArgs { session, turn, request } = args;
     let key = json(&request)?;
     let stored = match ledger {
         Some(ledger) => ledger.prompts.prompt_files(&session, &key).await?,
         None => None,
     };
-    let read = match read(request.clone()).await {
-        Ok(read) => read,
-        // What the session has is whole.
-        Err(_) if stored.is_some() => None,
-        Err(error) => return Err(error),
-    };
-    let FileRequest { caps, mode, is_main_session, .. } = request;
-    let read = match read {
-        Some(files) => {
-            let parts =
-                PromptParts { caps, mode, is_main_session, files, ..PromptParts::default() };
-            Some(json(&file_pieces(&parts))?)
+    if let Some(stored) = stored {
+        let mut stored = StoredPrompt::parse(&stored)?;
+        if turn.is_none() || stored.turn != turn {
+            stored.prompt = None;
         }
-        None => None,
-    };
-    let files = match (stored, read) {
-        (Some(stored), Some(next)) if next != stored => {
-            return Ok(format!(r#"{{"files":{stored},"next":{next}}}"#));
-        }
-        (Some(stored), _) => stored,
-        (None, None) => "[]".to_owned(),
-        (None, Some(files)) => {
-            if let Some(ledger) = ledger {
-                ledger.prompts.set_prompt_files(session, key, files.clone()).await?;
+        return json(&stored);
+    }
+    // A compaction has forgotten them: the next turn reads them, and what the resumed one had is not known.
+    if turn.is_some() {
+        return Ok("null".to_owned());
+    }
+    // A folder that does not exist has no files, also when a tool makes it meanwhile.
+    let files = pieces(&request, read(request.clone()).await?.unwrap_or_default());
+    let stored = json(&StoredPrompt { files, ..StoredPrompt::default() })?;
+    if let Some(ledger) = ledger {
+        ledger.prompts.set_prompt_files(session, key, stored.clone()).await?;
+    }
+    Ok(stored)
+}
+
+impl StoredPrompt {
+    /// A row of an earlier version has the list of files only.
+    fn parse(json: &str) -> std::result::Result<Self, EngineError> {
+        let parsed = match json.starts_with('[') {
+            true => serde_json::from_str(json).map(|files| Self { files, ..Self::default() }),
+            false => serde_json::from_str(json),
+        };
+        parsed.map_err(|error| {
+            EngineError::new(
+                ErrorCode::Internal,
+                format!("a stored prompt cannot be read: {error}"),
+            )
+        })
+    }
+}
+
+fn pieces(request: &FileRequest, files: Vec<PromptFile>) -> Vec<FilePiece> {
+    let FileRequest { caps, mode, is_main_session, .. } = *request;
+    file_pieces(&PromptParts { caps, mode, is_main_session, files, ..PromptParts::default() })
+}
+
+/// The source of a turn's system prompt after a compaction. `args`: the JSON of [`RenewalArgs`].
+pub(super) fn prompt_of(
+    engine: &NativeEngine,
+    (session, turn_id): (&str, &str),
+    args: &str,
+) -> Result<Box<dyn PromptSource>> {
+    let args: RenewalArgs = checked(args)?;
+    Ok(Box::new(TurnPrompt {
+        ledger: engine.ledger.clone(),
+        session: session.to_owned(),
+        turn: turn_id.to_owned(),
+        key: json(&args.request).map_err(|error| js_error(&error))?,
+        args,
+        renewed: None,
+    }))
+}
+
+/// The system prompt of a turn, from one compaction to the next.
+struct TurnPrompt {
+    ledger: Option<LedgerPorts>,
+    session: String,
+    turn: String,
+    /// The request as the ledger has it.
+    key: String,
+    args: RenewalArgs,
+    /// The newest prompt, if a compaction has changed it.
+    renewed: Option<String>,
+}
+
+impl PromptSource for TurnPrompt {
+    fn renewed(&mut self) -> PortFuture<'_, Option<String>> {
+        Box::pin(async move {
+            // What the session has is whole: it keeps that where the files cannot be read now.
+            if let Ok(Some(files)) = read(self.args.request.clone()).await {
+                self.set_files(pieces(&self.args.request, files));
             }
-            files
+            let (files, prompt) = (&self.args.files, &self.renewed);
+            let turn = prompt.as_ref().map(|_| &self.turn);
+            let stored =
+                serde_json::json!({ "files": files, "turn": turn, "prompt": prompt }).to_string();
+            if let Some(ledger) = &self.ledger {
+                let (session, key) = (self.session.clone(), self.key.clone());
+                ledger.prompts.set_prompt_files(session, key, stored).await?;
+            }
+            Ok(self.renewed.clone())
+        })
+    }
+}
+
+impl TurnPrompt {
+    fn set_files(&mut self, files: Vec<FilePiece>) {
+        let RenewalArgs { parts, files: former, needs_files, before, after, .. } = &mut self.args;
+        if files == *former {
+            return;
         }
-    };
-    Ok(format!(r#"{{"files":{files}}}"#))
+        let layers = match files.is_empty() && *needs_files {
+            true => Vec::new(),
+            false => prompt_layers(parts, &files),
+        };
+        let layers = layers.iter().map(|layer| layer.text.as_str());
+        let texts = std::iter::once(before.as_str()).chain(layers).chain([after.as_str()]);
+        let texts: Vec<&str> = texts.filter(|text| !text.trim().is_empty()).collect();
+        self.renewed = Some(texts.join("\n\n"));
+        *former = files;
+    }
 }
 
 /// The files; `None` where the folder cannot be opened and none of its files is expected.

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 use super::files::{FileCaps, PromptFile};
+use super::tags::unclosed;
 use crate::one_line::one_line;
 
 /// How much a system prompt has.
@@ -182,7 +183,7 @@ fn tool(tool: &PromptTool) -> String {
 
 fn skill(skill: &PromptSkill) -> String {
     if let Some(content) = text(skill.content.as_deref()) {
-        let content = content.replace("</skill", "<\\/skill");
+        let content = unclosed("skill", &content);
         return format!(
             "<skill name={}>\n{content}\n</skill>",
             serde_json::Value::from(skill.name.as_str())

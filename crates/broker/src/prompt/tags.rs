@@ -8,8 +8,24 @@ use serde_json::Value;
 /// random mark.
 #[must_use]
 pub fn file_tag(path: &str, content: &str) -> String {
-    let content = content.replace("</file", "<\\/file");
+    let content = unclosed("file", content);
     format!("<file path={}>\n{}\n</file>", attribute(path), content.trim_end_matches('\n'))
+}
+
+/// A text without closing tags of this name. A model reads them in any case, and with blanks.
+pub(super) fn unclosed(name: &str, text: &str) -> String {
+    let closes = |tag: &str| {
+        let named = tag.trim_start().strip_prefix('/').map(str::trim_start);
+        let named = named.and_then(|named| named.get(..name.len()));
+        named.is_some_and(|it| it.eq_ignore_ascii_case(name))
+    };
+    let mut pieces = text.split('<');
+    let mut changed = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        changed.push_str(if closes(piece) { "<\\" } else { "<" });
+        changed.push_str(piece);
+    }
+    changed
 }
 
 /// A text that is put into a message: the context of an event, or what a memory returned. `nonce` is new for each message: a

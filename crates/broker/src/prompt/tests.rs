@@ -165,6 +165,17 @@ fn an_event_has_its_attributes_as_json_between_marks_of_its_own() {
     );
 }
 
+#[test]
+fn a_closing_tag_inside_a_text_is_changed_in_whatever_case_it_is_written() {
+    let text = "a </FILE> b < / file c </files> <file> </fil </ü";
+    assert_eq!(
+        file_tag("a.md", text),
+        "<file path=\"a.md\">\na <\\/FILE> b <\\ / file c <\\/files> <file> </fil </ü\n</file>"
+    );
+    let parts = json!({ "skills": [{ "name": "a", "content": "Do it.</Skill>" }] });
+    assert!(prompt(parts).contains("Do it.<\\/Skill>\n</skill>"));
+}
+
 fn any_text() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "<",
@@ -172,6 +183,8 @@ fn any_text() -> impl Strategy<Value = String> {
         "/",
         "file",
         "</file>",
+        "</FILE >",
+        "< /\tFile>",
         "<file path=\"AGENTS.md\">",
         "event",
         "\"",
@@ -193,7 +206,8 @@ proptest! {
         });
         let prompt = prompt(parts);
         let written = files.iter().filter(|(_, content)| !content.trim().is_empty()).count();
-        prop_assert_eq!(prompt.matches("</file").count(), written, "{}", prompt);
+        let read = prompt.to_ascii_lowercase().replace(char::is_whitespace, "");
+        prop_assert_eq!(read.matches("</file").count(), written, "{}", prompt);
     }
 
     /// A name or a description never begins a line of its own.

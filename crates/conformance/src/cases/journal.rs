@@ -2,7 +2,9 @@
 //! turn has ended.
 
 use crate::store::Fixture;
-use crate::turns::{begin, ending, opening, release, short_turn, step, turn};
+use crate::turns::{
+    begin, compacting, compaction, ending, opening, release, short_turn, step, turn,
+};
 use model::{OpenTurn, Opened, ReplayClass, StorageErrorKind, ToolCallStatus, TurnStatus};
 
 pub async fn a_failed_first_turn_shows_its_session_without_a_turn(fixture: Fixture) {
@@ -79,4 +81,27 @@ pub async fn an_open_turn_without_a_process_is_interrupted_and_can_be_taken_over
     ledger.journal.commit(ending(&second, taken.epoch, 2)).await.unwrap();
     let error = ledger.journal.reopen("t2").await.unwrap_err();
     assert_eq!(error.kind, StorageErrorKind::UnknownTurn, "it has ended");
+}
+
+pub async fn a_turn_that_has_compacted_compacts_again_in_the_process_that_takes_it_over(
+    fixture: Fixture,
+) {
+    let ledger = &fixture.ledger;
+    fixture.commit(turn("t1", "main", None)).await.unwrap();
+    let mut second = turn("t2", "main", Some("t1"));
+    let epoch = begin(ledger, &second).await;
+    let first = compacting("c1", &second, Some(epoch), compaction("t1", "t2"));
+    ledger.journal.compact(first).await.unwrap();
+    release(ledger, &second, epoch);
+    let Opened::Leased(taken) = ledger.journal.reopen("t2").await.unwrap() else { panic!() };
+    let position = (taken.parent_turn_id.as_deref(), taken.expected_head.as_deref(), taken.moved);
+    assert_eq!(position, (Some("c1"), Some("c1"), false));
+    second.header.parent_turn_id.clone_from(&taken.parent_turn_id);
+    second.header.expected_head.clone_from(&taken.expected_head);
+    let again = compacting("c2", &second, Some(taken.epoch), compaction("c1", "t2"));
+    ledger.journal.compact(again).await.unwrap();
+    second.header.parent_turn_id = Some("c2".to_owned());
+    second.header.expected_head = Some("c2".to_owned());
+    let receipt = ledger.journal.commit(ending(&second, taken.epoch, 1)).await.unwrap();
+    assert_eq!((receipt.head.as_deref(), receipt.stale_head), (Some("t2"), None));
 }

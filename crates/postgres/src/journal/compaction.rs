@@ -199,7 +199,7 @@ fn statement(server: &Server, of_host: bool) -> String {
            insert into @compactions (turn_id, first_kept_turn_id, summarized_through_turn_id, body, checksum)
            select $2, {first_kept}, {through}, {row}, {row_checksum} from pointed),
          followed as (
-           update @turns t set parent_turn_id = $2, depth = p.depth + 2, thread_tokens = p.thread_tokens + {total}
+           update @turns t set parent_turn_id = $2, expected_head = $2, depth = p.depth + 2, thread_tokens = p.thread_tokens + {total}
            from pointed, parent p where t.id = $6 and t.status = 'streaming'),
          prompt as (delete from @session_prompts p using pointed where p.session_label = $1),
          messages as ({messages}){remembered}
