@@ -1,21 +1,11 @@
 //! Who reports that a message has ended: of the calls and steps that find it, exactly one. It must never report anything itself.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::dispatcher::Dispatcher;
 use super::state::State;
 use model::StorageError;
-
-/// The messages whose ends several tasks may find at once.
-#[derive(Default)]
-pub(super) struct Ends {
-    /// The messages that are about to be a session's own: no turn here has had them, and nobody has reported their end.
-    arriving: HashSet<String>,
-    /// What others have reported since each watch began.
-    watches: HashMap<u64, HashSet<String>>,
-    last_watch: u64,
-}
 
 /// Held while a call may end messages, or acts on a queue that it has read: what others report meanwhile is not reported again.
 pub(super) struct EndWatch {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use tokio::sync::{Notify, oneshot};
 
-use super::ends::Ends;
 use super::lanes::{LaneLimits, Lanes, Next};
 use crate::engine::RunControl;
 use broker::queue::follows;
@@ -123,6 +122,16 @@ pub(crate) enum SessionState {
     Running,
     Streaming,
     Compacting,
+}
+
+/// The messages whose ends several tasks may find at once.
+#[derive(Default)]
+pub(super) struct Ends {
+    /// The messages that are about to be a session's own: no turn here has had them, and nobody has reported their end.
+    pub(super) arriving: HashSet<String>,
+    /// What others have reported since each watch began.
+    pub(super) watches: HashMap<u64, HashSet<String>>,
+    pub(super) last_watch: u64,
 }
 
 pub(super) struct State {
