@@ -98,6 +98,19 @@ for (const [how, take] of [
   })
 }
 
+test('an interrupted turn that is aborted while it is resumed ends as aborted', async () => {
+  const { next, broker, engine, errors, tools, turnId } = await resuming()
+  await broker.abort('main')
+  tools.resolve([])
+  const following = broker.execute({ to: { session: 'main' }, message: 'b' })
+  const asked = await next()
+  expect(asked.texts.at(-1)).toBe('b')
+  asked.answer('to b')
+  expect((await following.result).text).toBe('to b')
+  expect((await engine.ledger.turn(turnId))?.status).toBe('aborted')
+  expect(errors).toEqual([])
+})
+
 test('an interrupted turn that cannot be resumed, and that somebody else has closed, is not closed again', async () => {
   const { broker, engine, errors, tools, turnId } = await resuming()
   const ended = new Promise<QueuedMessage[]>((resolve) => {

@@ -184,6 +184,7 @@ impl Dispatcher {
     pub(crate) fn turn_ended(self: &Arc<Self>, label: &str, turn_id: &str) {
         let (dispatcher, label, turn_id) = (Arc::clone(self), label.to_owned(), turn_id.to_owned());
         self.parts.tasks.spawn(async move {
+            dispatcher.end_aborted(&label, &turn_id).await;
             if let Err(error) = dispatcher.settle(&label, &turn_id).await {
                 dispatcher.report(&error);
                 // What became of its messages is unknown here, and is reported by a later step; that it has ended is known.
@@ -194,6 +195,14 @@ impl Dispatcher {
             }
             dispatcher.leave(&label, &turn_id);
         });
+    }
+
+    /// An abort may have come before the run had taken the turn over, which is still open then.
+    async fn end_aborted(self: &Arc<Self>, label: &str, turn_id: &str) {
+        let is_aborted = self.lock().turn(label, turn_id).is_some_and(|turn| turn.is_ending);
+        if is_aborted && let Err(error) = self.parts.engine.abort_open(turn_id).await {
+            self.report_open(turn_id, &error);
+        }
     }
 
     /// The session waits for a ledger that stores.
