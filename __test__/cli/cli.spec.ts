@@ -372,6 +372,21 @@ test('doctor says what is missing and what to do', async () => {
   expect(existsSync(join(state, 'agent.db'))).toBe(false)
 })
 
+test('doctor asks for the window of a model that the catalogue does not have, unless the config has it', async () => {
+  const { cli, state } = await home()
+  const provider = { name: 'ollama', model: 'house-model' }
+  const config = (agent: object) =>
+    writeFileSync(join(state, 'myclaw.json'), JSON.stringify({ provider, agent }))
+  config({})
+  expect((await cli('doctor')).stdout).toMatch(
+    /^note +model .*\n +set `agent\.contextWindow` to its window/m,
+  )
+  config({ contextWindow: 40_000 })
+  expect((await cli('doctor')).stdout).toMatch(
+    /^ok +model +ollama house-model, which the catalogue does not have: a window of 40,000 tokens, prices are unknown$/m,
+  )
+})
+
 test('options name the ledger, the config, the provider, the model and the address', async () => {
   const { cli, server, path } = await home(says('ok'))
   const config = join(path, 'other.json5')

@@ -150,7 +150,7 @@ async function model(settings: Settings | undefined): Promise<Check> {
       advice: 'name one: --provider anthropic --model claude-sonnet-5-5, or in the config',
     }
   }
-  const { provider, model, providerOptions } = settings
+  const { provider, model, providerOptions, contextWindow } = settings
   const name = `${provider} ${model}`
   const opened = attempted(() => new AgentEngine({ providers: { [provider]: providerOptions } }))
   if (opened.value === undefined) {
@@ -169,12 +169,13 @@ async function model(settings: Settings | undefined): Promise<Check> {
   } catch (error) {
     const { code, message } = error as { code?: unknown; message: string }
     if (code !== 'unknown_model') return { name: 'model', state: 'missing', found: message }
-    return {
-      name: 'model',
-      state: 'note',
-      found: `${name}, which the catalogue does not have`,
-      advice: 'set `agent.contextWindow` to its window; prices are unknown',
+    const found = `${name}, which the catalogue does not have`
+    if (contextWindow === undefined) {
+      const advice = 'set `agent.contextWindow` to its window; prices are unknown'
+      return { name: 'model', state: 'note', found, advice }
     }
+    const window = `a window of ${count(contextWindow)} tokens, prices are unknown`
+    return { name: 'model', state: 'ok', found: `${found}: ${window}` }
   } finally {
     await engine.close()
   }
