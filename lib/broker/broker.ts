@@ -567,8 +567,9 @@ class Broker implements Declared {
       this.#runs.delete(turnId)
       // Another process was first: where that one ends, the turn is resumed here.
       const isElsewhere = ({ persistError, stopReason }: AgentResult) => {
-        if (persistError?.code !== 'unknown_turn' || stopReason === 'aborted') return
-        this.#resumed.delete(turnId)
+        // An abort, or the end of its time, before it had the turn is no sign of another process.
+        if (persistError?.code === 'unknown_turn' && stopReason === 'error')
+          this.#resumed.delete(turnId)
       }
       if (this.#resumed.has(turnId)) ended?.run.result.then(isElsewhere, () => {})
       // The ledger could not be read: a later step reports the messages.
