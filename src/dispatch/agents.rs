@@ -165,13 +165,25 @@ impl Dispatcher {
         label: &str,
         turn_id: &str,
     ) -> Result<Option<Dispatch>, StorageError> {
-        let Some(first) = self.dispatches().dispatch(id).await? else { return Ok(None) };
+        let engine = self.parts.engine.closing();
+        let first = loop {
+            let closes = engine.is_cancelled() || self.closing.is_cancelled();
+            match self.dispatches().dispatch(id).await {
+                Ok(found) => break found,
+                Err(error) if closes || error.kind == StorageErrorKind::Closed => {
+                    return Err(self.leave_call(id, label, turn_id));
+                }
+                // The agent works: that it cannot be read now is not its answer.
+                Err(error) => self.report(&error),
+            }
+            tokio::time::sleep(self.parts.pulse).await;
+        };
+        let Some(first) = first else { return Ok(None) };
         if first.status != DispatchStatus::Active {
             return Ok(Some(first));
         }
         self.has_children(label, turn_id);
         let mut away = Away::new(self, label, turn_id, &first.session_label);
-        let engine = self.parts.engine.closing();
         let ended = loop {
             let mut changed = std::pin::pin!(self.changed.notified());
             // What changes from here on is not missed.

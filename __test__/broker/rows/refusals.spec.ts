@@ -125,6 +125,17 @@ test('an agent may have its model from the defaults of the broker or of the engi
       message: "`nowhere` is not among the engine's providers (test)",
     },
   ])
+  const fallbacks = [
+    'slash/model',
+    { provider: 'test', model: 'y' },
+    { provider: 'no', model: 'x' },
+  ]
+  expect(making({ agents: { main: { ...agent, fallbacks } } }).issues).toEqual([
+    {
+      path: 'agents.main.fallbacks[2]',
+      message: "`no` is not among the engine's providers (test)",
+    },
+  ])
   const accepted = async (broker: Broker) => expect(await broker.close()).toBeUndefined()
   const shared = { agents: { main: {} }, defaults: agent }
   await accepted(brokerAt(server.url, shared).broker)

@@ -195,10 +195,18 @@ function checkModel(
   } else if (!isGiven(provider)) {
     refuse(refusal(CODE, `${path}.provider`, 'is missing, also in the defaults'))
   } else if (!providers.includes(provider as string)) {
-    const known = providers.join(', ')
-    const why = `\`${provider}\` is not among the engine's providers (${known})`
-    refuse(refusal(CODE, `${path}.provider`, why))
+    refuse(refusal(CODE, `${path}.provider`, unknownProvider(provider, providers)))
   }
+  for (const [n, fallback] of (read?.fallbacks ?? []).entries()) {
+    // One without a provider has that of the agent.
+    const own = typeof fallback === 'string' ? undefined : fallback.provider
+    if (own === undefined || own === null || providers.includes(own)) continue
+    refuse(refusal(CODE, `${path}.fallbacks[${n}]`, unknownProvider(own, providers)))
+  }
+}
+
+function unknownProvider(provider: unknown, providers: readonly string[]): string {
+  return `\`${provider}\` is not among the engine's providers (${providers.join(', ')})`
 }
 
 /** Refuses agents of bindings and personas that are not configured, and unknown fields of personas. */

@@ -7,6 +7,7 @@ use serde_json::{Value, value::RawValue};
 
 use crate::data::input::error_path::{error_path, position_path, reason};
 use crate::data::input::quote::quoted;
+use crate::data::input::type_words;
 
 /// An invalid input, and its path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -77,7 +78,10 @@ const LONGEST_REPEATED_VALUE: usize = 22;
 fn plain(error: &serde_json::Error) -> String {
     let reason = reason(error);
     let text = reason.as_str();
-    let expected = text.rfind(", expected ").and_then(|at| text.get(at..)).unwrap_or_default();
+    let expected = match text.rsplit_once(", expected ") {
+        Some((_, name)) => format!(", expected {}", type_words::expected(name)),
+        None => String::new(),
+    };
     let names = |what: &str| text.strip_prefix(what).filter(|_| !expected.is_empty());
     if text.contains("surrogate in hex escape") || text == "unexpected end of hex escape" {
         return "has half of a surrogate pair, as a cut through a character leaves it; pass whole text"
@@ -90,7 +94,9 @@ fn plain(error: &serde_json::Error) -> String {
     }
     if let Some(kind) = names("invalid type: ") {
         let kind = kind.split([' ', ',']).next().unwrap_or_default();
-        format!("is a {kind}{expected}")
+        format!("is {}{expected}", type_words::given(kind))
+    } else if names("invalid length ").is_some() {
+        format!("has the wrong length{expected}")
     } else if names("invalid value: ").is_some() {
         format!("has a value that cannot be used{expected}")
     } else if let Some(given) = names("unknown variant ") {

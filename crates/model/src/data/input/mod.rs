@@ -13,3 +13,4 @@ pub(crate) mod problems;
 pub(crate) mod quote;
 pub(crate) mod raw_context;
 pub(crate) mod request;
+mod type_words;
