@@ -110,6 +110,10 @@ impl LiveRun for Run {
         self.takes_messages
     }
 
+    fn newest(&self) -> u64 {
+        self.emitted.lock().unwrap().last().map_or(0, |event| event.seq)
+    }
+
     fn unstored(&self, after: u64) -> Vec<RunEvent> {
         let emitted = self.emitted.lock().unwrap();
         emitted.iter().filter(|event| event.seq > after).cloned().collect()

@@ -23,6 +23,10 @@ impl LiveRun for ReachableRun {
         self.control.steer(text)
     }
 
+    fn newest(&self) -> u64 {
+        self.queue.last_seq()
+    }
+
     fn unstored(&self, after: u64) -> Vec<RunEvent> {
         self.queue.unstored(after)
     }

@@ -5,8 +5,8 @@
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use rusqlite::Connection;
 use tokio::sync::watch;
@@ -44,15 +44,41 @@ pub(crate) struct RunEntry {
     ended: AtomicBool,
     /// The entry of the journal that was written last, perhaps in a transaction that was rolled back; 0 before the first.
     newest: AtomicI64,
-    /// Jobs of commit points that are submitted and have not ended: later events may refer to the rows that they write.
-    commit_points: AtomicUsize,
-    /// Events were left to one of them.
-    left: AtomicBool,
+    commit_points: Mutex<CommitPoints>,
     /// The run has a follower in this process.
     followed: AtomicBool,
     recent: Mutex<VecDeque<RunEvent>>,
     /// The newest event that is in the file.
     stored: watch::Sender<u64>,
+}
+
+/// The commit points of a run that are submitted and have not ended: later events may refer to the rows that they write, and an event must
+/// not be in the file before its row.
+#[derive(Default)]
+struct CommitPoints {
+    /// For each the number of the newest event before it, in the order of their submission.
+    newest_before: Vec<u64>,
+    /// Events were left to one of them.
+    left: bool,
+}
+
+impl CommitPoints {
+    /// The number of the last event that may be written before the commit point that follows `own`, or the first one. The later ones, up
+    /// to `newest`, are left to it.
+    fn bound(&mut self, own: Option<u64>, newest: u64) -> u64 {
+        let own = own.and_then(|own| self.newest_before.iter().position(|it| *it == own));
+        let bound = self.newest_before.get(own.map_or(0, |at| at + 1)).copied();
+        self.left |= bound.is_some_and(|bound| bound < newest);
+        bound.unwrap_or(u64::MAX)
+    }
+
+    /// One has ended. True if it was the last one, and events were left.
+    fn end(&mut self, newest: u64) -> bool {
+        if let Some(at) = self.newest_before.iter().position(|it| *it == newest) {
+            self.newest_before.remove(at);
+        }
+        self.newest_before.is_empty() && std::mem::take(&mut self.left)
+    }
 }
 
 /// Events that only a commit point writes, after those of the run's queue.
@@ -85,8 +111,7 @@ impl RunEntry {
             taken_over: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             newest: AtomicI64::new(0),
-            commit_points: AtomicUsize::new(0),
-            left: AtomicBool::new(false),
+            commit_points: Mutex::default(),
             followed: AtomicBool::new(false),
             recent: Mutex::default(),
             stored: watch::Sender::new(0),
@@ -143,38 +168,32 @@ impl RunEntry {
             && (self.epoch() != 0 || !self.names.resumes)
     }
 
-    /// A commit point of the run is submitted.
-    pub(super) fn begin_commit_point(&self) {
-        self.commit_points.fetch_add(1, Ordering::SeqCst);
+    fn commit_points(&self) -> MutexGuard<'_, CommitPoints> {
+        self.commit_points.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A commit point of the run has ended. True if no other one follows, and some of the events that were left to it are not stored:
-    /// they came after its write.
-    pub(super) fn end_commit_point(&self) -> bool {
-        let was_last = self.commit_points.fetch_sub(1, Ordering::SeqCst) == 1;
-        let were_left = was_last && self.left.swap(false, Ordering::SeqCst);
+    /// A commit point of the run is submitted. Returns the number of the newest event before it.
+    pub(super) fn begin_commit_point(&self) -> u64 {
+        let newest = self.run.upgrade().map_or(0, |run| run.newest());
+        self.commit_points().newest_before.push(newest);
+        newest
+    }
+
+    /// The commit point that was submitted after event `newest` has ended. True if no other one follows, and some of the events that
+    /// were left to it are not stored: they came after its write.
+    pub(super) fn end_commit_point(&self, newest: u64) -> bool {
+        let were_left = self.commit_points().end(newest);
         let run = self.run.upgrade().filter(|_| were_left);
         run.is_some_and(|run| !run.unstored(*self.stored.borrow()).is_empty())
     }
 
-    /// Whether the new events are left to the commit points that follow the caller's `own` ones: an event must not be in the file
-    /// before the row that it refers to.
-    fn leaves(&self, own: usize) -> bool {
-        if self.commit_points.load(Ordering::SeqCst) <= own {
-            return false;
-        }
-        self.left.store(true, Ordering::SeqCst);
-        // One that ended meanwhile has not seen that.
-        self.commit_points.load(Ordering::SeqCst) > own
-    }
-
-    /// Writes the new events, then those of `added`; a job of the writer whose run has `own` commit points in it leaves them to
-    /// later ones. `checked` is the run's row if its lease was checked in this transaction.
+    /// Writes the new events, then those of `added`. Without these, events that came after another commit point was submitted are left
+    /// to it; `own` is the event before the caller's. `checked` is the run's row if its lease was checked in this transaction.
     pub(super) fn write(
         &self,
         connection: &Connection,
         claim: &Claim,
-        (checked, own): (Option<&RunRow>, usize),
+        (checked, own): (Option<&RunRow>, Option<u64>),
         added: Added<'_>,
     ) -> Stored<Written> {
         let ends = matches!(added, Added::End(_));
@@ -204,9 +223,12 @@ impl RunEntry {
         // Later events mark the entry again.
         self.unmark();
         let mut events = run.unstored(before);
-        // After they were read: who emits an event has submitted the commit point before.
-        if matches!(added, Added::Nothing) && self.leaves(own) {
-            return Ok(Written::default());
+        if matches!(added, Added::Nothing)
+            && let Some(newest) = events.last().map(|event| event.seq)
+        {
+            // After they were read: who emits an event has submitted the commit point before.
+            let bound = self.commit_points().bound(own, newest);
+            events.retain(|event| event.seq <= bound);
         }
         let mut upto = events.last().map_or(before, |event| event.seq);
         let added = match added {
@@ -324,6 +346,8 @@ impl RunEntry {
 /// A commit point of a run, from its submission until its job is answered or dropped.
 pub(super) trait CommitPoint: Send + Sync {
     fn entry(&self) -> &RunEntry;
+    /// The number of the newest event before it.
+    fn newest(&self) -> u64;
 }
 
 /// The write of a run's new events by the job of a commit point.
@@ -352,7 +376,8 @@ impl EventWrite {
         run: Option<&RunRow>,
         added: Added<'_>,
     ) -> Stored<()> {
-        let written = self.point.entry().write(connection, &self.claim, (run, 1), added)?;
+        let own = Some(self.point.newest());
+        let written = self.point.entry().write(connection, &self.claim, (run, own), added)?;
         *self.written.lock().unwrap_or_else(PoisonError::into_inner) = written;
         Ok(())
     }

@@ -99,8 +99,8 @@ impl Runs {
     /// The write of the turn's new events by a job that is submitted for the turn; `None` where events are not stored.
     pub(crate) fn event_write(self: &Arc<Self>, turn_id: &str) -> Option<EventWrite> {
         let entry = self.entry(turn_id).filter(|entry| entry.stores)?;
-        entry.begin_commit_point();
-        let point = Submitted { runs: Arc::clone(self), entry };
+        let newest = entry.begin_commit_point();
+        let point = Submitted { runs: Arc::clone(self), entry, newest };
         Some(EventWrite::new(Arc::new(point), self.claim.clone()))
     }
 
@@ -185,11 +185,17 @@ impl Runs {
 struct Submitted {
     runs: Arc<Runs>,
     entry: Arc<RunEntry>,
+    /// The number of the newest event before it.
+    newest: u64,
 }
 
 impl CommitPoint for Submitted {
     fn entry(&self) -> &RunEntry {
         &self.entry
+    }
+
+    fn newest(&self) -> u64 {
+        self.newest
     }
 }
 
@@ -197,7 +203,7 @@ impl Drop for Submitted {
     fn drop(&mut self) {
         // A panic of the run's code must not leave a destructor.
         let _ = caught(|| {
-            if self.entry.end_commit_point() {
+            if self.entry.end_commit_point(self.newest) {
                 self.runs.notify(&self.entry, true);
             }
         });
@@ -259,7 +265,7 @@ impl Job for EventFlush {
         self.take(&runs);
         self.failed = None;
         for (entry, written) in &mut self.entries {
-            match entry.write(connection, &runs.claim, (None, 0), Added::Nothing) {
+            match entry.write(connection, &runs.claim, (None, None), Added::Nothing) {
                 Ok(now) => *written = now,
                 // Nothing of this run was written; the other runs are still written.
                 Err(error)

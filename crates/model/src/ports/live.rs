@@ -54,6 +54,9 @@ pub trait LiveRun: Send + Sync {
     /// Sends it a message for its next tool boundary; false where it accepts none.
     fn steer(&self, text: &str) -> bool;
 
+    /// The number of its newest event; 0 before the first.
+    fn newest(&self) -> u64;
+
     /// Its events after `after`, which are not stored, oldest first.
     fn unstored(&self, after: u64) -> Vec<RunEvent>;
 
