@@ -3,6 +3,7 @@
 import {
   closeSync,
   existsSync,
+  fstatSync,
   mkdirSync,
   openSync,
   readdirSync,
@@ -48,6 +49,17 @@ function hasHeader(path: string): boolean {
     const length = readSync(file, bytes, 0, HEADER_BYTES, 0)
     const [line = ''] = bytes.toString('utf8', 0, length).split('\n')
     return /^\s*\{.*"type"\s*:\s*"session"/.test(line)
+  } finally {
+    closeSync(file)
+  }
+}
+
+/** Whether the last line of a file has its end. A crash, or an editor, may leave one without. */
+function endsLine(path: string): boolean {
+  const file = openSync(path, 'r')
+  try {
+    const last = Buffer.alloc(1)
+    return readSync(file, last, 0, 1, Math.max(fstatSync(file).size - 1, 0)) === 0 || last[0] === 10
   } finally {
     closeSync(file)
   }
@@ -153,6 +165,7 @@ async function allDirs(): Promise<string[]> {
 export {
   agentDir,
   allDirs,
+  endsLine,
   findMostRecentSession,
   infoOfEntries,
   lastUsedFirst,

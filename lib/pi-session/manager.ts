@@ -18,6 +18,7 @@ import { buildSessionContext, pathTo } from './context.ts'
 import { migrate, newHeader, newId, textOf } from './entries.ts'
 import {
   allDirs,
+  endsLine,
   findMostRecentSession,
   listed,
   loadEntriesFromFile,
@@ -55,6 +56,8 @@ class SessionManager implements Omit<Declared, never> {
   #hasAnswer = false
   /** The file has all entries. */
   #written = false
+  /** The file was found with a last line that has no end. */
+  #isTorn = false
   /** Where the entries are, of a session in a ledger: it has no file. */
   #log: EntryLog | undefined
 
@@ -188,6 +191,7 @@ class SessionManager implements Omit<Declared, never> {
     this.#id = this.#header.id
     this.#adopt(entries.filter((entry) => entry.type !== 'session'))
     this.#written = true
+    this.#isTorn = !endsLine(file)
     if (isOld) this.#rewrite()
   }
 
@@ -197,6 +201,7 @@ class SessionManager implements Omit<Declared, never> {
     this.#header = header
     this.#adopt([])
     this.#written = false
+    this.#isTorn = false
     if (this.#log !== undefined) this.#log = this.#log.begin(header)
     else if (this.#persists) this.#file = this.#fileOf(header.timestamp, header.id)
     return this.#file
@@ -233,6 +238,7 @@ class SessionManager implements Omit<Declared, never> {
     if (!this.#persists || this.#file === undefined) return
     replaceFile(this.#file, textOf([this.#header, ...this.#entries, ...added]))
     this.#written = true
+    this.#isTorn = false
   }
 
   /** An entry that could not be written is none: nothing has changed when this throws. */
@@ -254,9 +260,11 @@ class SessionManager implements Omit<Declared, never> {
     this.#written = false
     // Without an answer nothing is written: then the file has not all entries.
     if (!this.#hasAnswer && !isAnswer(entry)) return
-    if (isWritten) appendFileSync(file, textOf([entry]))
+    // A part of an entry must not take the next one with it: what refers to that would be lost.
+    if (isWritten) appendFileSync(file, (this.#isTorn ? '\n' : '') + textOf([entry]))
     else this.#rewrite([entry])
     this.#written = true
+    this.#isTorn = false
   }
 
   isPersisted(): boolean {

@@ -239,3 +239,23 @@ test('a session goes into a ledger, is continued there, and comes back', async (
   )
   expect(texts).toEqual(['one', '1', 'two', '2'])
 })
+
+test.each([
+  ['cut by a crash', -20],
+  ['without its newline', -1],
+])('an entry that is appended after a last line %s is on a line of its own', (_, end) => {
+  const { path } = folder()
+  const manager = SessionManager.create('/work', path)
+  manager.appendMessage(user('one'))
+  manager.appendMessage(assistant('1'))
+  manager.appendMessage(user('two'))
+  const file = manager.getSessionFile() as string
+  writeFileSync(file, readFileSync(file).subarray(0, end))
+  const textsOf = (of: SessionManager) =>
+    of.buildSessionContext().messages.map((message) => JSON.stringify(message))
+  const again = SessionManager.open(file)
+  again.appendMessage(user('three'))
+  again.appendMessage(assistant('3'))
+  expect(textsOf(SessionManager.open(file))).toEqual(textsOf(again))
+  expect(textsOf(again)).toHaveLength(end === -1 ? 5 : 4)
+})
