@@ -15,8 +15,8 @@ import {
 import { askedServer, brokerAt, echoing, userTexts } from '../support/broker.js'
 import { closing, folder, serving } from '../support/cleanup.js'
 import { context, engineAt } from '../support/engine.js'
-import { leasesEnd, ledgerAt, newLedger } from '../support/ledger/named.js'
-import { killable } from '../support/processes/killable.js'
+import { ledgerAt } from '../support/ledger/named.js'
+import { killedAfterTool } from '../support/processes/killed-sender.js'
 import { wireApis } from '../support/servers/wire-apis.js'
 import { waitingTool } from '../support/tools.js'
 
@@ -300,15 +300,7 @@ for (const [name, optionsOf] of Object.entries(silent)) {
 }
 
 test('a toolset that does not answer for 30 seconds when a turn is resumed closes the turn, and its session is free', async () => {
-  const { server, next } = await askedServer()
-  const file = newLedger()
-  const killed = killable('broker/sender.mjs', [file, server.url, 'one', '1', 'stay'])
-  ;(await next()).calls(['call_1', 'note', {}])
-  // It has run its tool.
-  await next()
-  killed.kill()
-  await killed.ended
-  leasesEnd(file)
+  const { server, next, file } = await killedAfterTool()
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
   try {
     let answers = false

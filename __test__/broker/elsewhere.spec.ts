@@ -12,8 +12,9 @@ import {
 import { Execution } from '../../lib/broker/execution.ts'
 import { askedServer, brokerAt, echoing } from '../support/broker.js'
 import { afterwards } from '../support/cleanup.js'
-import { leasesEnd, ledgerAt, newLedger } from '../support/ledger/named.js'
+import { ledgerAt } from '../support/ledger/named.js'
 import { killable } from '../support/processes/killable.js'
+import { killedAfterTool } from '../support/processes/killed-sender.js'
 import { deferred } from '../support/tools.js'
 import { noise } from '../support/values/incompressible.js'
 
@@ -46,15 +47,7 @@ test('the result of a message is that of its turn, also where another process ru
 
 /** A broker that resumes the turn of a process that was killed, and waits for the tools of its agent. */
 async function resuming() {
-  const { server, next } = await askedServer()
-  const file = newLedger()
-  const killed = killable('broker/sender.mjs', [file, server.url, 'one', '1', 'stay'])
-  ;(await next()).calls(['call_1', 'note', {}])
-  // It has run its tool.
-  await next()
-  killed.kill()
-  await killed.ended
-  leasesEnd(file)
+  const { server, next, file } = await killedAfterTool()
   const [began, tools] = [deferred<string>(), deferred<readonly AgentTool[]>()]
   const { broker, engine } = brokerAt(
     server.url,

@@ -1,7 +1,7 @@
 // The approvals of the turns of this process, as a broker emits them: each once when it is requested, and once when it is decided. It
 // must never decide about one.
 
-import type { Approval, BrokerEvents } from '../../index.d.ts'
+import type { Approval, ApprovalFilter, BrokerEvents } from '../../index.d.ts'
 import type { AgentEngine } from '../engine/engine.ts'
 
 class Approvals {
@@ -30,13 +30,7 @@ class Approvals {
   }
 
   async #read(turnId: string, runId: string): Promise<void> {
-    const all: Approval[] = []
-    let after: string | undefined
-    do {
-      const page = await this.#engine.approvals({ runId, ...(after !== undefined && { after }) })
-      all.push(...page.items)
-      after = page.next ?? undefined
-    } while (after !== undefined)
+    const all = await allApprovals(this.#engine, { runId })
     const open = this.#requested.get(turnId) ?? new Set()
     for (const approval of all) {
       const isPending = approval.status === 'pending'
@@ -52,4 +46,16 @@ class Approvals {
   }
 }
 
-export { Approvals }
+/** The approvals that fit a filter, of all pages. */
+async function allApprovals(engine: AgentEngine, filter: ApprovalFilter): Promise<Approval[]> {
+  const all: Approval[] = []
+  let after: string | undefined
+  do {
+    const page = await engine.approvals({ ...filter, after, limit: 1_000 })
+    all.push(...page.items)
+    after = page.next ?? undefined
+  } while (after !== undefined)
+  return all
+}
+
+export { Approvals, allApprovals }

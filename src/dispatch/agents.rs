@@ -166,8 +166,9 @@ impl Dispatcher {
         turn_id: &str,
     ) -> Result<Option<Dispatch>, StorageError> {
         let engine = self.parts.engine.closing();
+        let closing = || engine.is_cancelled() || self.closing.is_cancelled();
         let first = loop {
-            let closes = engine.is_cancelled() || self.closing.is_cancelled();
+            let closes = closing();
             match self.dispatches().dispatch(id).await {
                 Ok(found) => break found,
                 Err(error) if closes || error.kind == StorageErrorKind::Closed => {
@@ -188,7 +189,7 @@ impl Dispatcher {
             let mut changed = std::pin::pin!(self.changed.notified());
             // What changes from here on is not missed.
             changed.as_mut().enable();
-            let closes = engine.is_cancelled() || self.closing.is_cancelled();
+            let closes = closing();
             let has_ended = self.ended.is_cancelled();
             // Before the look: a turn that ends meanwhile is seen.
             let stands = closes && self.stands(&first.session_label);

@@ -3,6 +3,7 @@
 
 import type { Approval } from '../../../index.d.ts'
 import type { AgentEngine } from '../../engine/engine.ts'
+import { allApprovals } from '../approvals.ts'
 import type { AgentStore } from './store.ts'
 
 /** Milliseconds until now for which an agent that the turn waits for, directly or not, has waited for a decision. */
@@ -19,7 +20,7 @@ async function stoodStill(
   // Those of the agents are added to it on the way.
   for (const { kind, sessionLabel: session } of tasks) {
     if (kind !== 'spawn') continue
-    for (const approval of await approvalsOf(engine, session)) {
+    for (const approval of await allApprovals(engine, { session })) {
       spans.push([approval.createdAt, Math.min(endOf(approval) ?? now, now)])
     }
     tasks.push(...(await store.madeBy(session)))
@@ -32,17 +33,6 @@ async function stoodStill(
     until = Math.max(until, to)
   }
   return sum
-}
-
-async function approvalsOf(engine: AgentEngine, session: string): Promise<Approval[]> {
-  const found: Approval[] = []
-  let after: string | undefined
-  do {
-    const page = await engine.approvals({ session, after, limit: 1_000 })
-    found.push(...page.items)
-    after = page.next ?? undefined
-  } while (after !== undefined)
-  return found
 }
 
 /** When an approval waited no longer; nothing while it waits. */

@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 
 use super::*;
 use crate::sqlite::error;
-use crate::sqlite::writer::Job;
+use crate::sqlite::writer::{Job, Writer};
 use model::StorageErrorKind;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -30,17 +30,24 @@ async fn ten_sessions_commit_together_and_none_is_lost() {
     );
 }
 
+/// A job that blocks the writer until the sender is dropped, so that what is submitted meanwhile is queued.
+fn gate(
+    writer: &Writer,
+) -> (std::sync::mpsc::Sender<()>, impl Future<Output = Result<(), StorageError>> + use<>) {
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    let gate = writer.submit(move |_| {
+        // Also when the job is run a second time.
+        let _ = held.recv();
+        Ok(())
+    });
+    (release, gate)
+}
+
 #[tokio::test]
 async fn a_failed_job_affects_no_other_job() {
     let fixture = Fixture::new();
     let core = fixture.ledger.core().unwrap();
-    // Blocks the writer until the group is queued.
-    let (release, held) = std::sync::mpsc::channel::<()>();
-    let gate = core.writer.submit(move |_| {
-        // Ends when the sender is dropped; also when the job is run a second time.
-        let _ = held.recv();
-        Ok(())
-    });
+    let (release, gate) = gate(&core.writer);
     let results = [
         fixture.ledger.commit(Box::new(turn("a", "a", None))),
         fixture.ledger.commit(Box::new(turn("b", "b", Some("missing")))),
@@ -78,11 +85,7 @@ async fn a_failed_job_affects_no_other_job() {
 async fn a_job_that_finds_the_queue_full_is_done_although_nobody_polls_its_answer() {
     let fixture = Fixture::new();
     let core = fixture.ledger.core().unwrap();
-    let (release, held) = std::sync::mpsc::channel::<()>();
-    let gate = core.writer.submit(move |_| {
-        let _ = held.recv();
-        Ok(())
-    });
+    let (release, gate) = gate(&core.writer);
     // More than the queue has room for.
     let (done, mut all) = tokio::sync::mpsc::unbounded_channel();
     let mut answers = Vec::new();
@@ -134,11 +137,7 @@ async fn a_panicking_job_of_any_kind_is_answered_and_stops_neither_the_writer_no
     ] {
         let fixture = Fixture::new();
         let core = fixture.ledger.core().unwrap();
-        let (release, held) = std::sync::mpsc::channel::<()>();
-        let gate = core.writer.submit(move |_| {
-            let _ = held.recv();
-            Ok(())
-        });
+        let (release, gate) = gate(&core.writer);
         let before = fixture.ledger.commit(Box::new(turn("a", "a", None)));
         let (reports, answered) = std::sync::mpsc::channel();
         core.writer.post(Box::new(Panicking { runs, answers, alone, reports }));
